@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What tixd refuses, and why. Every error says what happened to whom (`message`) and what to do (`hint`).
+
+use std::fmt;
+use zlink::{ReplyError, introspect};
+
+macro_rules! errors {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// A refusal.
+        #[derive(Debug, Clone, PartialEq, Eq, ReplyError, introspect::ReplyError)]
+        #[zlink(interface = "org.tix.Tix")]
+        pub enum Error {
+            $($(#[$doc])* $name { message: String, hint: String },)*
+        }
+
+        impl Error {
+            /// What happened, and to whom.
+            pub fn message(&self) -> &str {
+                match self { $(Error::$name { message, .. } => message,)* }
+            }
+
+            /// What to do about it; may be empty.
+            pub fn hint(&self) -> &str {
+                match self { $(Error::$name { hint, .. } => hint,)* }
+            }
+
+            /// The error's name in the interface, without the interface.
+            pub fn name(&self) -> &'static str {
+                match self { $(Error::$name { .. } => stringify!($name),)* }
+            }
+        }
+    };
+}
+
+errors! {
+    /// Nothing is called that: no currency, no cgroup, no unit.
+    NoSuchCurrency,
+    /// The cgroup or unit does not exist (any more).
+    NoSuchCgroup,
+    /// The name is taken.
+    AlreadyExists,
+    /// Names are `[a-z][a-z0-9_-]{0,62}`, and not `base`.
+    BadName,
+    /// Amounts are 1 … 2^31 tickets, the sum in one ticket included.
+    BadAmount,
+    /// Another parameter is out of its range.
+    BadParameter,
+    /// The caller may not do this to that currency.
+    NotPermitted,
+    /// The ticket would let a currency fund itself.
+    WouldCycle,
+    /// A limit of the funding graph or of the caller's quota is reached.
+    LimitReached,
+    /// There is no such ticket to withdraw.
+    NotFunded,
+    /// The currency is not bound there; or the cgroup is bound to another one already.
+    NotBound,
+    /// The cgroup is bound to another currency already.
+    AlreadyBound,
+    /// A currency that mirrors a cgroup, or that tixd keeps for itself, cannot be treated so.
+    NotNamed,
+    /// This resource cannot be shared yet.
+    UnsupportedResource,
+    /// The operation could not be made durable; nothing was changed.
+    NotDurable,
+    /// tixd failed; the journal has more.
+    Internal,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())?;
+        if !self.hint().is_empty() {
+            write!(f, " ({})", self.hint())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
