@@ -1,1 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0-only
+//! The kernel side of tix: a sched_ext scheduler, and the thinnest loader around it.
+//!
+//! Once loaded and pinned the scheduler serves the machine without anybody: cgroups are
+//! mirrored into the funding graph by the kernel side itself, funded by their parent with
+//! `cpu.weight` tickets. What a daemon adds (named currencies, other funders) goes through
+//! [`Scheduler::set_funding`], one complete change per call.
+
+mod control;
+mod force;
+mod load;
+mod pins;
+
+pub use control::{Edge, NodeId, NodeState, Stats};
+pub use force::{Force, ejections, in_force};
+pub use load::{Options, Scheduler};
+
+use std::path::PathBuf;
+
+/// The currency that stands for the machine.
+pub const BASE: NodeId = NodeId(0);
+
+/// Version of the pinned state: a scheduler pinned with another one is not adopted.
+pub const LAYOUT: u32 = 1;
+
+/// What can go wrong between here and the kernel. Every text says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error(
+        "this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT): boot a kernel from 6.12 on that has it"
+    )]
+    NoSchedExt,
+    #[error("the sched_ext scheduler {0} is loaded: stop it first, only one can be in force")]
+    OtherScheduler(String),
+    #[error("the kernel refused the BPF program: {reason}{hint}")]
+    Load { reason: String, hint: &'static str },
+    #[error("{path}: {reason}")]
+    Pin { path: PathBuf, reason: String },
+    #[error(
+        "what is pinned at {path} has layout {found}, this build speaks {LAYOUT}: stop it (tixd --stop-scheduler) and load anew"
+    )]
+    Layout { path: PathBuf, found: String },
+    #[error("{what}: {source}")]
+    Call {
+        what: &'static str,
+        source: libbpf_rs::Error,
+    },
+    #[error("{what}: refused by the kernel side ({})", std::io::Error::from_raw_os_error(*errno))]
+    Refused { what: &'static str, errno: i32 },
+    #[error("a currency can have at most 16 funders, not {0}")]
+    TooManyFunders(usize),
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the daemon calls, through BPF_PROG_TEST_RUN of pinned programs: one call, one
+ * complete change. Everything else in the maps is the kernel side's own.
+ */
+#ifndef TIX_CONTROL_BPF_H
+#define TIX_CONTROL_BPF_H
+
+static bool node_used(u32 i)
+{
+	return i < nodes_hi && (!i || NODES[i].flags & (TIX_NODE_CGROUP | TIX_NODE_NAMED));
+}
+
+/* Replace the tickets that back a node; `by_parent` puts the parent's weight first. */
+SEC("syscall")
+int tix_funding(struct tix_funding_args *args)
+{
+	struct fund_edge edge[FUND_FUNDERS];
+	u32 i, nr = 0, node = args->node;
+
+	USES_ARENA();
+	args->err = -EINVAL;
+	if (!node || !node_used(node) || args->nr + !!args->by_parent > FUND_FUNDERS)
+		return 0;
+	if (args->by_parent) {
+		if (!(NODES[node].flags & TIX_NODE_CGROUP))
+			return 0;
+		edge[0].issuer = NODES[node].parent;
+		edge[0].amount = NODES[node].weight;
+		nr = 1;
+	}
+	bpf_for(i, 0, args->nr) {
+		if (i >= FUND_FUNDERS || nr >= FUND_FUNDERS)
+			return 0;
+		if (!node_used(args->edge[i].issuer) || !args->edge[i].amount) {
+			args->err = -ENOENT;
+			return 0;
+		}
+		edge[nr].issuer = args->edge[i].issuer;
+		edge[nr].amount = args->edge[i].amount;
+		nr++;
+	}
+	bpf_spin_lock(&tix_lock);
+	if (args->by_parent)
+		NODES[node].flags |= TIX_NODE_BY_PARENT;
+	else
+		NODES[node].flags &= ~TIX_NODE_BY_PARENT;
+	fund_locked(node, edge, nr);
+	bpf_spin_unlock(&tix_lock);
+	args->err = 0;
+	return 0;
+}
+
+SEC("syscall")
+int tix_name(struct tix_name_args *args)
+{
+	u32 i = args->node;
+
+	USES_ARENA();
+	args->err = 0;
+	if (args->create) {
+		i = node_alloc(TIX_NODE_NAMED);
+		args->node = i;
+		if (i == VTRR_NONE)
+			args->err = -ENOSPC;
+		return 0;
+	}
+	if (!i || i >= nodes_hi || !(NODES[i].flags & TIX_NODE_NAMED)) {
+		args->err = -ENOENT;
+		return 0;
+	}
+	bpf_spin_lock(&tix_lock);
+	NODES[i].flags &= ~TIX_NODE_NAMED;
+	release_locked(i);
+	bpf_spin_unlock(&tix_lock);
+	return 0;
+}
+
+SEC("syscall")
+int tix_read(struct tix_read_batch *batch)
+{
+	u32 i = batch->first, k, nr = 0;
+
+	USES_ARENA();
+	batch->next = 0;
+	while (i < nodes_hi && can_loop) {
+		struct tix_read_args *out;
+
+		if (nr >= TIX_READ_BATCH) {
+			batch->next = i;
+			break;
+		}
+		if (!NODES[i].flags) {
+			i++;
+			continue;
+		}
+		out = &batch->node[nr & (TIX_READ_BATCH - 1)];
+		out->node = i;
+		out->flags = NODES[i].flags;
+		out->weight = NODES[i].weight;
+		out->active = FUNDS[i].nr_active > 0;
+		out->self_active = NODES[i].self_active;
+		out->runnable = NODES[i].nr_runnable;
+		out->nr_edges = FUNDS[i].nr_edges;
+		out->used_ns = NODES[i].used_ns;
+		out->value = FUNDS[i].value;
+		out->cgid = NODES[i].cgid;
+		for (k = 0; k < FUND_FUNDERS && can_loop; k++) {
+			out->edge[k].issuer = FUNDS[i].edge[k].issuer;
+			out->edge[k].amount = FUNDS[i].edge[k].amount;
+		}
+		nr++;
+		i++;
+	}
+	batch->nr = nr;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the BPF program and the loader share: limits, the arguments of the SEC("syscall")
+ * programs, and the layout version under which maps and programs are pinned.
+ */
+#ifndef TIX_INTF_H
+#define TIX_INTF_H
+
+#include "funding.h"
+
+#define TIX_LAYOUT 1u			/* raised whenever pinned state changes its meaning */
+#define TIX_NODES_MAX (131072u + 1024u)	/* cgroups and named currencies */
+#define TIX_PINNED_MAX 65536u		/* (principal, CPU) queues for threads that may not move */
+#define TIX_QUEUES_MAX (TIX_NODES_MAX + TIX_PINNED_MAX)
+#define TIX_CPUS_MAX 1024u
+
+/* The bits of struct tix_node.flags. */
+#define TIX_NODE_CGROUP 1u		/* mirrors a cgroup that exists */
+#define TIX_NODE_NAMED 2u		/* made by the daemon */
+#define TIX_NODE_BY_PARENT 4u		/* edge[0] is the parent's cpu.weight ticket */
+
+/* Argument of tix_funding: replace what backs `node`. `err` is 0 or a negative errno. */
+struct tix_funding_args {
+	u32 node;
+	u32 by_parent;
+	u32 nr;
+	s32 err;
+	struct fund_edge edge[FUND_FUNDERS];
+};
+
+/* Argument of tix_name: make (create != 0; `node` is the result) or drop a named currency. */
+struct tix_name_args {
+	u32 create;
+	u32 node;
+	s32 err;
+	u32 pad;
+};
+
+/* Argument of tix_read: state of `node`, and where the next used node is (0: none). */
+struct tix_read_args {
+	u32 node;
+	u32 next;
+	u32 flags;
+	u32 weight;
+	u32 active;		/* a ticket it issued is active, or its own threads are */
+	u32 self_active;	/* its own threads are runnable */
+	u32 runnable;		/* how many of them */
+	u32 nr_edges;
+	u64 used_ns;		/* CPU time of its own threads, charged so far */
+	u64 value;		/* V / T in Q62 when last looked at */
+	u64 cgid;
+	struct fund_edge edge[FUND_FUNDERS];
+};
+
+#define TIX_READ_BATCH 64u
+struct tix_read_batch {
+	u32 first;		/* in: index to start at */
+	u32 nr;			/* out: how many follow */
+	u32 next;		/* out: where to go on, 0 when done */
+	u32 pad;
+	struct tix_read_args node[TIX_READ_BATCH];
+};
+
+/* Counters, all since loading. */
+struct tix_stats {
+	u64 nodes;		/* nodes in use */
+	u64 shared;		/* cgroups that share their parent's principal for want of room */
+	u64 queues;		/* (principal, CPU) queues made */
+	u64 picks;		/* decisions that found a client */
+	u64 keeps;		/* of those, the running thread went on */
+	u64 stale;		/* choices filed again because their tag had moved */
+	u64 missed;		/* choices whose thread had not arrived yet */
+	u64 forced;		/* runs owed to the 10 s rule, not to a share */
+	u64 unqueued;		/* pinned threads put straight on a CPU for want of a queue */
+	u64 preempts;		/* slices ended between ticks */
+};
+
+/* Why the kernel ended the scheduler; kind is 0 while it runs. */
+struct tix_exit {
+	s64 kind;
+	s64 code;
+	char reason[128];
+	char message[1024];
+};
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Nodes and queues come and go.
+ *
+ * An index that was used once keeps its memory and its DSQ and is handed out again, so
+ * a CPU that picked it a moment ago never meets a queue that is gone. A node lives while
+ * its cgroup exists, the daemon named it, a thread belongs to it (a removed cgroup is
+ * schedulable until its last thread is gone), or another node holds a ticket of it.
+ */
+#ifndef TIX_NODES_BPF_H
+#define TIX_NODES_BPF_H
+
+/* cgroup id -> index; TIX_SHARED is set where a cgroup shares its parent's principal. */
+#define TIX_SHARED 0x80000000u
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4194304);
+	__type(key, u64);
+	__type(value, u32);
+} cgroups SEC(".maps");
+
+static u32 nodes_hi, queues_hi = TIX_NODES_MAX;	/* indexes from here on were never used */
+static u32 free_nodes = VTRR_NONE, free_queues = VTRR_NONE;
+static u32 nr_free_queues;
+
+/* Make sure that [start, end) of the arena has pages. May sleep. */
+static void provide(u64 start, u64 end)
+{
+	u64 page;
+
+	for (page = start & ~(PAGE - 1); page < end && can_loop; page += PAGE)
+		bpf_arena_alloc_pages(&arena, (void __arena *)(ARENA_BASE + page), 1, NUMA_NO_NODE, 0);
+}
+
+#define PROVIDE(off, type, i) \
+	provide((off) + sizeof(type) * (u64)(i), (off) + sizeof(type) * ((u64)(i) + 1))
+
+/* Memory and a DSQ for queue `q`, used for the first time. May sleep. */
+static bool queue_provide(u32 q)
+{
+	PROVIDE(QUEUES_OFF, struct tix_queue, q);
+	PROVIDE(CLIENTS_OFF, struct vtrr_client, q);
+	/* A page that could not be had swallows what is written to it. */
+	QUEUES[q].next = CLIENTS[q].next = VTRR_NONE;
+	if (QUEUES[q].next != VTRR_NONE || CLIENTS[q].next != VTRR_NONE)
+		return false;
+	return !scx_bpf_create_dsq(DSQ(q), -1);
+}
+
+static u32 take_fresh(u32 *hi, u32 end)
+{
+	u32 i = VTRR_NONE;
+
+	bpf_spin_lock(&tix_lock);
+	if (*hi < end)
+		i = (*hi)++;
+	bpf_spin_unlock(&tix_lock);
+	return i;
+}
+
+/* An unused node, flagged `flags`, or VTRR_NONE when there is no room. May sleep. */
+static u32 node_alloc(u32 flags)
+{
+	u32 i;
+
+	bpf_spin_lock(&tix_lock);
+	i = free_nodes;
+	if (i != VTRR_NONE) {
+		free_nodes = NODES[i].next_free;
+		NODES[i].next_free = 0;
+		NODES[i].flags = flags;
+		stats.nodes++;
+	}
+	bpf_spin_unlock(&tix_lock);
+	if (i != VTRR_NONE)
+		return i;
+
+	i = take_fresh(&nodes_hi, TIX_NODES_MAX);
+	if (i == VTRR_NONE)
+		return i;
+	PROVIDE(FUNDS_OFF, struct fund_node, i);
+	PROVIDE(NODES_OFF, struct tix_node, i);
+	NODES[i].pinned = VTRR_NONE;
+	FUNDS[i].seen = 1;
+	if (NODES[i].pinned != VTRR_NONE || FUNDS[i].seen != 1 || !queue_provide(i))
+		return VTRR_NONE;
+	QUEUES[i].node = i;
+	QUEUES[i].cpu = -1;
+	FUNDS[i].seen = 0;
+	NODES[i].flags = flags;
+	__sync_fetch_and_add(&stats.nodes, 1);
+	return i;
+}
+
+/* Free `idx` if nothing needs it, and what only it needed. */
+static __noinline void release_locked(u32 idx)
+{
+	u32 i, q, next, sp = 0;
+
+	GRAPH->stack[sp++] = idx;
+	while (sp && can_loop) {
+		u32 me = GRAPH->stack[--sp & (FUND_EDGES_MAX - 1)];
+		tix_node_t *n = &NODES[me];
+
+		if (!me || n->flags & (TIX_NODE_CGROUP | TIX_NODE_NAMED) || n->nr_tasks ||
+		    n->nr_holders || n->next_free)
+			continue;
+		for (i = 0; i < FUNDS[me].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
+			u32 up = FUNDS[me].edge[i].issuer;
+
+			NODES[up].nr_holders--;
+			if (sp < FUND_EDGES_MAX)
+				GRAPH->stack[sp++] = up;
+		}
+		FUNDS[me].nr_edges = 0;
+		FUNDS[me].seen = 0;
+		if (CLIENTS[me].linked)
+			vtrr_unlink(VT(0), CLIENTS, me);
+		for (q = n->pinned; q < TIX_QUEUES_MAX && can_loop; q = next) {
+			next = QUEUES[q].next;
+			if (CLIENTS[q].linked)
+				vtrr_unlink(VT(1 + QUEUES[q].cpu), CLIENTS, q);
+			QUEUES[q].next = free_queues;
+			free_queues = q;
+			nr_free_queues++;
+		}
+		n->pinned = VTRR_NONE;
+		n->flags = n->used_ns = n->cgid = 0;
+		n->next_free = free_nodes;
+		free_nodes = me;
+		stats.nodes--;
+	}
+}
+
+/* Replace the tickets that back `idx`. The caller checked the issuers. */
+static __noinline void fund_locked(u32 idx, const struct fund_edge *edge, u32 nr)
+{
+	struct fund_node TIX_MEM *f = &FUNDS[idx];
+	u32 i, nr_old = f->nr_edges;
+
+	fund_detach(GRAPH, FUNDS, idx);
+	for (i = 0; i < nr && i < FUND_FUNDERS && can_loop; i++)
+		NODES[edge[i].issuer].nr_holders++;
+	for (i = 0; i < nr_old && i < FUND_FUNDERS && can_loop; i++)
+		GRAPH->old[i] = f->edge[i].issuer;
+	for (i = 0; i < nr && i < FUND_FUNDERS && can_loop; i++) {
+		f->edge[i].issuer = edge[i].issuer;
+		f->edge[i].amount = edge[i].amount;
+	}
+	f->nr_edges = nr;
+	fund_attach(GRAPH, FUNDS, idx);
+	for (i = 0; i < nr_old && i < FUND_FUNDERS && can_loop; i++) {
+		NODES[GRAPH->old[i]].nr_holders--;
+		release_locked(GRAPH->old[i]);
+	}
+}
+
+/* Index of the node whose principal the threads of `cgrp` belong to. */
+static u32 node_of(struct cgroup *cgrp)
+{
+	u64 cgid = cgrp->kn->id;
+	u32 *i = bpf_map_lookup_elem(&cgroups, &cgid);
+
+	return i ? *i & ~TIX_SHARED : 0;
+}
+
+static u32 parent_of(struct cgroup *cgrp)
+{
+	struct cgroup *up;
+	u32 i = 0;
+
+	if (!cgrp->level)
+		return 0;
+	up = bpf_cgroup_ancestor(cgrp, cgrp->level - 1);
+	if (up) {
+		i = node_of(up);
+		bpf_cgroup_release(up);
+	}
+	return i;
+}
+
+static void node_mirror(struct cgroup *cgrp, u32 weight)
+{
+	u64 cgid = cgrp->kn->id;
+	struct fund_edge edge;
+	u32 parent, i, value;
+
+	if (!cgrp->level) {
+		i = 0;		/* base is there already */
+		NODES[0].cgid = cgid;
+		bpf_map_update_elem(&cgroups, &cgid, &i, BPF_ANY);
+		return;
+	}
+	parent = parent_of(cgrp);
+	i = node_alloc(TIX_NODE_CGROUP | TIX_NODE_BY_PARENT);
+	if (i == VTRR_NONE) {
+		value = parent | TIX_SHARED;
+		bpf_map_update_elem(&cgroups, &cgid, &value, BPF_ANY);
+		__sync_fetch_and_add(&stats.shared, 1);
+		return;
+	}
+	edge.issuer = parent;
+	edge.amount = weight ?: 100;
+	bpf_spin_lock(&tix_lock);
+	NODES[i].cgid = cgid;
+	NODES[i].parent = parent;
+	NODES[i].weight = edge.amount;
+	fund_locked(i, &edge, 1);
+	bpf_spin_unlock(&tix_lock);
+	bpf_map_update_elem(&cgroups, &cgid, &i, BPF_ANY);
+}
+
+static void node_unmirror(struct cgroup *cgrp)
+{
+	u64 cgid = cgrp->kn->id;
+	u32 *value = bpf_map_lookup_elem(&cgroups, &cgid), i;
+
+	if (!value)
+		return;
+	i = *value;
+	bpf_map_delete_elem(&cgroups, &cgid);
+	if (i & TIX_SHARED) {
+		__sync_fetch_and_add(&stats.shared, -1);
+		return;
+	}
+	if (!i || i >= TIX_NODES_MAX)
+		return;
+	bpf_spin_lock(&tix_lock);
+	NODES[i].flags &= ~TIX_NODE_CGROUP;
+	release_locked(i);
+	bpf_spin_unlock(&tix_lock);
+}
+
+static void node_weight(u32 i, u32 weight)
+{
+	if (!i || i >= TIX_NODES_MAX)
+		return;
+	bpf_spin_lock(&tix_lock);
+	NODES[i].weight = weight;
+	if (NODES[i].flags & TIX_NODE_BY_PARENT) {
+		fund_detach(GRAPH, FUNDS, i);
+		FUNDS[i].edge[0].amount = weight;
+		fund_attach(GRAPH, FUNDS, i);
+	}
+	bpf_spin_unlock(&tix_lock);
+}
+
+static void task_join(struct task_ctx *t)
+{
+	bpf_spin_lock(&tix_lock);
+	NODES[t->node].nr_tasks++;
+	t->vtime = NODES[t->node].vtime;
+	bpf_spin_unlock(&tix_lock);
+}
+
+static void task_leave(struct task_ctx *t)
+{
+	bpf_spin_lock(&tix_lock);
+	NODES[t->node].nr_tasks--;
+	release_locked(t->node);
+	bpf_spin_unlock(&tix_lock);
+}
+
+/* Keep a few queues ready for threads that get pinned where nothing may sleep. */
+static void spare_queues(void)
+{
+	u32 i, q;
+
+	if (nr_cpu_ids == 1 || nr_free_queues >= SPARE_QUEUES)
+		return;
+	for (i = 0; i < 8 && can_loop; i++) {
+		q = take_fresh(&queues_hi, TIX_QUEUES_MAX);
+		if (q == VTRR_NONE || !queue_provide(q))
+			return;
+		bpf_spin_lock(&tix_lock);
+		QUEUES[q].next = free_queues;
+		free_queues = q;
+		nr_free_queues++;
+		bpf_spin_unlock(&tix_lock);
+		__sync_fetch_and_add(&stats.queues, 1);
+	}
+}
+
+/*
+ * The queue of `t`'s principal on `cpu`, or VTRR_NONE if there is none to be had. Found
+ * without a look around as long as the thread stays on one CPU.
+ */
+static __noinline u32 pinned_queue(struct task_ctx *t, s32 cpu)
+{
+	u32 node = t->node, q;
+
+	if (t->pinned != VTRR_NONE && t->pinned_cpu == cpu)
+		return t->pinned;
+	bpf_spin_lock(&tix_lock);
+	for (q = NODES[node].pinned; q < TIX_QUEUES_MAX && can_loop; q = QUEUES[q].next)
+		if (QUEUES[q].cpu == cpu)
+			break;
+	if (q >= TIX_QUEUES_MAX) {
+		q = free_queues;
+		if (q < TIX_QUEUES_MAX) {
+			free_queues = QUEUES[q].next;
+			nr_free_queues--;
+			QUEUES[q].node = node;
+			QUEUES[q].cpu = cpu;
+			QUEUES[q].next = NODES[node].pinned;
+			NODES[node].pinned = q;
+		}
+	}
+	bpf_spin_unlock(&tix_lock);
+	if (q >= TIX_QUEUES_MAX)
+		return VTRR_NONE;
+	t->pinned = q;
+	t->pinned_cpu = cpu;
+	return q;
+}
+
+/* Of two CPUs that `p` may use, here and another, the one with fewer waiting for it. */
+static s32 choose_allowed(struct task_struct *p, s32 cpu)
+{
+	s32 other = scx_bpf_pick_any_cpu(p->cpus_ptr, 0);
+
+	if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		return other;
+	if (other < 0 || other >= TIX_CPUS_MAX || cpu < 0 || cpu >= TIX_CPUS_MAX)
+		return cpu;
+	return VT(1 + other)->nr < VT(1 + cpu)->nr ? other : cpu;
+}
+
+static s32 nodes_init(void)
+{
+	u64 i;
+
+	provide(GRAPH_OFF, ARENA_END);
+	for (i = 0; i <= nr_cpu_ids && can_loop; i++)
+		provide(VT_OFF + VT_SIZE * i, VT_OFF + VT_SIZE * (i + 1));
+	i = node_alloc(TIX_NODE_CGROUP);
+	if (i)
+		return -ENOMEM;
+	FUNDS[0].value = FUND_ONE;
+	GRAPH->epoch = 1;
+	return 0;
+}
+
+#endif

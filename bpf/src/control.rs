@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Arguments of the control programs, as `intf.h` lays them out.
+
+/// Index of a currency in the kernel's tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub u32);
+
+/// A ticket as its holder sees it: `amount` tickets (1 … 2^31) that `issuer` issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Edge {
+    pub issuer: NodeIdRaw,
+    pub amount: u32,
+}
+
+/// [`NodeId`] with the memory layout of the kernel side.
+pub type NodeIdRaw = u32;
+
+impl Edge {
+    pub fn new(issuer: NodeId, amount: u32) -> Edge {
+        Edge {
+            issuer: issuer.0,
+            amount,
+        }
+    }
+}
+
+pub const FUNDERS: usize = 16;
+pub const BATCH: usize = 64;
+
+#[repr(C)]
+pub struct FundingArgs {
+    pub node: u32,
+    pub by_parent: u32,
+    pub nr: u32,
+    pub err: i32,
+    pub edge: [Edge; FUNDERS],
+}
+
+#[repr(C)]
+pub struct NameArgs {
+    pub create: u32,
+    pub node: u32,
+    pub err: i32,
+    pub pad: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ReadArgs {
+    pub node: u32,
+    pub next: u32,
+    pub flags: u32,
+    pub weight: u32,
+    pub active: u32,
+    pub self_active: u32,
+    pub runnable: u32,
+    pub nr_edges: u32,
+    pub used_ns: u64,
+    pub value: u64,
+    pub cgid: u64,
+    pub edge: [Edge; FUNDERS],
+}
+
+#[repr(C)]
+pub struct ReadBatch {
+    pub first: u32,
+    pub nr: u32,
+    pub next: u32,
+    pub pad: u32,
+    pub node: [ReadArgs; BATCH],
+}
+
+const _: () = assert!(size_of::<FundingArgs>() == 16 + 8 * FUNDERS);
+const _: () = assert!(size_of::<ReadArgs>() == 56 + 8 * FUNDERS);
+
+/// One currency as the kernel side has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeState {
+    pub node: NodeId,
+    /// Mirrors a cgroup that exists.
+    pub cgroup: bool,
+    /// Was made by [`crate::Scheduler::create_node`].
+    pub named: bool,
+    /// Its first ticket is the parent's, of `cpu.weight` size.
+    pub by_parent: bool,
+    /// A ticket it issued is active, or its own threads are runnable.
+    pub active: bool,
+    /// Threads directly in its cgroup are runnable.
+    pub self_active: bool,
+    /// How many of those.
+    pub runnable: u32,
+    /// The cgroup's `cpu.weight`.
+    pub weight: u32,
+    /// CPU time of threads directly in the cgroup, ns, since loading.
+    pub used_ns: u64,
+    /// V / T when the kernel side last looked, 2^62 for all of it.
+    pub value: u64,
+    /// Inode of the cgroup's directory; 0 for a named currency.
+    pub cgid: u64,
+    pub edges: Vec<Edge>,
+}
+
+impl From<&ReadArgs> for NodeState {
+    fn from(raw: &ReadArgs) -> NodeState {
+        NodeState {
+            node: NodeId(raw.node),
+            cgroup: raw.flags & 1 != 0,
+            named: raw.flags & 2 != 0,
+            by_parent: raw.flags & 4 != 0,
+            active: raw.active != 0,
+            self_active: raw.self_active != 0,
+            runnable: raw.runnable,
+            weight: raw.weight,
+            used_ns: raw.used_ns,
+            value: raw.value,
+            cgid: raw.cgid,
+            edges: raw.edge[..(raw.nr_edges as usize).min(FUNDERS)].to_vec(),
+        }
+    }
+}
+
+/// Counters of the kernel side since it was loaded (`struct tix_stats`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Stats {
+    /// Currencies in use.
+    pub nodes: u64,
+    /// Cgroups that share their parent's principal for want of room.
+    pub shared: u64,
+    /// Queues made for threads bound to a CPU.
+    pub queues: u64,
+    /// Decisions that found somebody to run.
+    pub picks: u64,
+    /// Of those, the running thread went on.
+    pub keeps: u64,
+    /// Choices filed again because their tag had moved.
+    pub stale: u64,
+    /// Choices whose thread had not arrived yet.
+    pub missed: u64,
+    /// Looks at a principal that ran by the 10 s rule, not by its share.
+    pub forced: u64,
+    /// Pinned threads put straight on a CPU for want of a queue.
+    pub unqueued: u64,
+    /// Slices ended between ticks.
+    pub preempts: u64,
+}
+
+/// View of a plain C structure as bytes, for the kernel to read and write.
+pub fn bytes_of_mut<T>(value: &mut T) -> &mut [u8] {
+    // SAFETY: only called with the #[repr(C)] integer structures above, which have no
+    // padding and for which every bit pattern is valid.
+    unsafe { std::slice::from_raw_parts_mut((value as *mut T).cast(), size_of::<T>()) }
+}
+
+/// The reverse, by copy; `None` if there are too few bytes.
+pub fn stats_from(bytes: &[u8]) -> Option<Stats> {
+    let mut stats = Stats::default();
+    let to = bytes_of_mut(&mut stats);
+    to.copy_from_slice(bytes.get(..to.len())?);
+    Some(stats)
+}

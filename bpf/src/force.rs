@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which scheduler is in force, read from the kernel and believed from nobody.
+
+use std::fs;
+
+/// State of sched_ext on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Force {
+    /// tix is the scheduler.
+    InForce { ops: String },
+    /// Somebody else's sched_ext scheduler is.
+    Other { ops: String },
+    /// The kernel's own is; sched_ext is there and unused.
+    Disabled,
+    /// The kernel cannot have it; the reason.
+    Unsupported(String),
+}
+
+const SCX: &str = "/sys/kernel/sched_ext";
+
+fn read(file: &str) -> Option<String> {
+    Some(
+        fs::read_to_string(format!("{SCX}/{file}"))
+            .ok()?
+            .trim()
+            .to_owned(),
+    )
+}
+
+/// Reads `/sys/kernel/sched_ext`.
+pub fn in_force() -> Force {
+    let Some(state) = read("state") else {
+        return Force::Unsupported("the kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT)".into());
+    };
+    let ops = read("root/ops").unwrap_or_default();
+    match state.as_str() {
+        // The kernel appends nothing to the name, but other builds may ("tix_0.1").
+        "enabled" if ops == "tix" => Force::InForce { ops },
+        "enabled" | "enabling" if !ops.is_empty() => Force::Other { ops },
+        _ => Force::Disabled,
+    }
+}
+
+/// How many schedulers were enabled since boot: it moves when one was replaced or ejected
+/// and loaded again.
+pub fn ejections() -> Option<u64> {
+    read("enable_seq")?.parse().ok()
+}

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loading, pinning, adopting and stopping the scheduler, and talking to it.
+
+use crate::control::{BATCH, FUNDERS, FundingArgs, NameArgs, ReadArgs, ReadBatch};
+use crate::control::{bytes_of_mut, stats_from};
+use crate::{Edge, Error, Force, LAYOUT, NodeId, NodeState, Stats, in_force, pins};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Program};
+use std::fs::File;
+use std::mem::{MaybeUninit, zeroed};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+#[allow(clippy::all, clippy::pedantic, clippy::unwrap_used, dead_code)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/tix_skel.rs"));
+}
+
+/// What may be chosen at load time.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The quantum Q, ns: 100 µs … 20 ms.
+    pub slice_ns: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            slice_ns: 1_000_000,
+        }
+    }
+}
+
+/// The scheduler as it is pinned below a directory of the BPF file system. Dropping this
+/// changes nothing: what is pinned stays in force.
+pub struct Scheduler {
+    dir: PathBuf,
+    cgroups: MapHandle,
+    stats: MapHandle,
+    exit: MapHandle,
+    funding: OwnedFd,
+    name: OwnedFd,
+    read: OwnedFd,
+}
+
+impl Scheduler {
+    /// Loads and attaches the scheduler and pins it below `dir` (`/sys/fs/bpf/tix`).
+    pub fn load(dir: &Path) -> Result<Scheduler, Error> {
+        Self::load_with(dir, &Options::default())
+    }
+
+    /// [`Scheduler::load`] with other than default settings.
+    pub fn load_with(dir: &Path, options: &Options) -> Result<Scheduler, Error> {
+        match in_force() {
+            Force::Unsupported(_) => return Err(Error::NoSchedExt),
+            Force::Other { ops } | Force::InForce { ops } => {
+                return Err(Error::OtherScheduler(ops));
+            }
+            Force::Disabled => {}
+        }
+        pins::remove(dir)?;
+        pins::prepare(dir)?;
+        Self::load_and_pin(dir, options).inspect_err(|_| {
+            // Half a scheduler is none; the first error is the one to tell.
+            let _ = pins::remove(dir);
+        })?;
+        Self::open(dir)
+    }
+
+    fn load_and_pin(dir: &Path, options: &Options) -> Result<(), Error> {
+        let mut object = MaybeUninit::uninit();
+        let mut open = skel::TixSkelBuilder::default()
+            .open(&mut object)
+            .map_err(load_error)?;
+        let cpus = libbpf_rs::num_possible_cpus().map_err(load_error)?;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            rodata.nr_cpu_ids = cpus as u32;
+            rodata.slice_ns = options.slice_ns.clamp(100_000, 20_000_000);
+        }
+        if let Some(data) = open.maps.data_data.as_deref_mut() {
+            data.nr_online = online_cpus(cpus) as u32;
+        }
+        let mut skel = open.load().map_err(load_error)?;
+        let mut link = skel.maps.tix_ops.attach_struct_ops().map_err(load_error)?;
+
+        let pin = |name: &str| pins::path(dir, name);
+        let err = |name: &str, err: libbpf_rs::Error| pins::error(&dir.join(name), err);
+        link.pin(pin(pins::LINK)).map_err(|e| err(pins::LINK, e))?;
+        skel.maps
+            .cgroups
+            .pin(pin(pins::CGROUPS))
+            .map_err(|e| err(pins::CGROUPS, e))?;
+        skel.maps
+            .data_stats
+            .pin(pin(pins::STATS))
+            .map_err(|e| err(pins::STATS, e))?;
+        skel.maps
+            .data_exit
+            .pin(pin(pins::EXIT))
+            .map_err(|e| err(pins::EXIT, e))?;
+        skel.progs
+            .tix_funding
+            .pin(pin(pins::FUNDING))
+            .map_err(|e| err(pins::FUNDING, e))?;
+        skel.progs
+            .tix_name
+            .pin(pin(pins::NAME))
+            .map_err(|e| err(pins::NAME, e))?;
+        skel.progs
+            .tix_read
+            .pin(pin(pins::READ))
+            .map_err(|e| err(pins::READ, e))?;
+        // The layout is told by a pin's name: last, so that a torn load is not adopted.
+        let layout = format!("{}-{LAYOUT}", pins::LAYOUT);
+        skel.maps
+            .data_stats
+            .pin(pin(&layout))
+            .map_err(|e| err(&layout, e))?;
+        Ok(())
+    }
+
+    /// Takes over what is pinned below `dir`, if it is complete, of this build's layout
+    /// and in force; `None` if there is nothing to take over.
+    pub fn adopt(dir: &Path) -> Result<Option<Scheduler>, Error> {
+        let entries = match std::fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(err) => return Err(pins::error(dir, err)),
+        };
+        if !matches!(in_force(), Force::InForce { .. }) {
+            return Ok(None);
+        }
+        let prefix = format!("{}-", pins::LAYOUT);
+        let found = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .find_map(|name| name.strip_prefix(&prefix).map(str::to_owned));
+        match found {
+            Some(found) if found == LAYOUT.to_string() => Self::open(dir).map(Some),
+            found => Err(Error::Layout {
+                path: dir.to_owned(),
+                found: found.unwrap_or_else(|| "unknown (torn load)".into()),
+            }),
+        }
+    }
+
+    fn open(dir: &Path) -> Result<Scheduler, Error> {
+        let map = |name: &str| {
+            let path = pins::path(dir, name);
+            MapHandle::from_pinned_path(&path).map_err(|err| pins::error(&path, err))
+        };
+        let program = |name: &str| {
+            let path = pins::path(dir, name);
+            Program::fd_from_pinned_path(&path).map_err(|err| pins::error(&path, err))
+        };
+        Ok(Scheduler {
+            dir: dir.to_owned(),
+            cgroups: map(pins::CGROUPS)?,
+            stats: map(pins::STATS)?,
+            exit: map(pins::EXIT)?,
+            funding: program(pins::FUNDING)?,
+            name: program(pins::NAME)?,
+            read: program(pins::READ)?,
+        })
+    }
+
+    /// Gives the machine back to the kernel's own scheduler.
+    pub fn stop(self) -> Result<(), Error> {
+        pins::remove(&self.dir)
+    }
+
+    /// The currency that mirrors the cgroup with inode `cgid`; `None` if the kernel side
+    /// does not know it or it shares its parent's principal for want of room.
+    pub fn node_of_cgroup(&self, cgid: u64) -> Result<Option<NodeId>, Error> {
+        let value = self
+            .cgroups
+            .lookup(&cgid.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|source| Error::Call {
+                what: "cannot look a cgroup up",
+                source,
+            })?;
+        let raw = value
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(u32::from_ne_bytes);
+        Ok(raw.filter(|raw| raw & (1 << 31) == 0).map(NodeId))
+    }
+
+    /// A new currency without a cgroup, funded by nobody.
+    pub fn create_node(&self) -> Result<NodeId, Error> {
+        let mut args = NameArgs {
+            create: 1,
+            node: 0,
+            err: 0,
+            pad: 0,
+        };
+        call(&self.name, &mut args, "cannot create a currency")?;
+        check(args.err, "cannot create a currency")?;
+        Ok(NodeId(args.node))
+    }
+
+    /// Drops a currency made by [`Scheduler::create_node`]; its memory is reused once
+    /// nobody holds a ticket of it.
+    pub fn destroy_node(&self, node: NodeId) -> Result<(), Error> {
+        let mut args = NameArgs {
+            create: 0,
+            node: node.0,
+            err: 0,
+            pad: 0,
+        };
+        call(&self.name, &mut args, "cannot destroy a currency")?;
+        check(args.err, "cannot destroy a currency")
+    }
+
+    /// Replaces the tickets that back `holder`. `by_parent` keeps the parent's `cpu.weight`
+    /// ticket (cgroups only). The caller has made sure that there is no cycle.
+    pub fn set_funding(
+        &self,
+        holder: NodeId,
+        by_parent: bool,
+        edges: &[Edge],
+    ) -> Result<(), Error> {
+        let total = edges.len() + usize::from(by_parent);
+        if total > FUNDERS {
+            return Err(Error::TooManyFunders(total));
+        }
+        let mut args = FundingArgs {
+            node: holder.0,
+            by_parent: by_parent.into(),
+            nr: edges.len() as u32,
+            err: 0,
+            edge: [Edge {
+                issuer: 0,
+                amount: 0,
+            }; FUNDERS],
+        };
+        args.edge[..edges.len()].copy_from_slice(edges);
+        call(&self.funding, &mut args, "cannot set funding")?;
+        check(args.err, "cannot set funding")
+    }
+
+    /// Every currency that the kernel side has.
+    pub fn nodes(&self) -> Result<Vec<NodeState>, Error> {
+        let mut all = Vec::new();
+        let mut first = 0;
+        loop {
+            // SAFETY: plain integers, for which zero is a value.
+            let mut batch: Box<ReadBatch> = Box::new(unsafe { zeroed() });
+            batch.first = first;
+            call(&self.read, &mut *batch, "cannot read currencies")?;
+            let nr = (batch.nr as usize).min(BATCH);
+            all.extend(
+                batch.node[..nr]
+                    .iter()
+                    .map(|raw: &ReadArgs| NodeState::from(raw)),
+            );
+            if batch.next <= first {
+                return Ok(all);
+            }
+            first = batch.next;
+        }
+    }
+
+    /// The counters of the kernel side.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        let bytes = read_only_value(&self.stats)?;
+        Ok(stats_from(&bytes).unwrap_or_default())
+    }
+
+    /// Why the kernel ended this scheduler; `None` while it did not.
+    pub fn exit_reason(&self) -> Result<Option<String>, Error> {
+        let bytes = read_only_value(&self.exit)?;
+        let Some((head, text)) = bytes.split_at_checked(16) else {
+            return Ok(None);
+        };
+        if head[..8] == [0; 8] || text.len() < 128 {
+            return Ok(None);
+        }
+        let (reason, message) = text.split_at(128);
+        let text = |bytes: &[u8]| {
+            let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        };
+        let (reason, message) = (text(reason), text(message));
+        Ok(Some(if message.is_empty() {
+            reason
+        } else {
+            format!("{reason}: {message}")
+        }))
+    }
+}
+
+/// CPUs that are online, at least 1.
+fn online_cpus(possible: usize) -> usize {
+    // SAFETY: no memory is passed.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    usize::try_from(online).map_or(possible, |n| n.clamp(1, possible))
+}
+
+fn read_only_value(map: &MapHandle) -> Result<Vec<u8>, Error> {
+    map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+        .map(Option::unwrap_or_default)
+        .map_err(|source| Error::Call {
+            what: "cannot read a map",
+            source,
+        })
+}
+
+/// Runs a pinned SEC("syscall") program on `args`, in place.
+fn call<T>(program: &OwnedFd, args: &mut T, what: &'static str) -> Result<(), Error> {
+    let mut opts = libbpf_rs::libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_rs::libbpf_sys::bpf_test_run_opts>() as _,
+        ..Default::default()
+    };
+    let bytes = bytes_of_mut(args);
+    opts.ctx_in = bytes.as_ptr().cast();
+    opts.ctx_size_in = bytes.len() as u32;
+    opts.ctx_out = bytes.as_mut_ptr().cast();
+    opts.ctx_size_out = bytes.len() as u32;
+    // SAFETY: opts points at `bytes`, which lives until after the call.
+    let ret = unsafe {
+        libbpf_rs::libbpf_sys::bpf_prog_test_run_opts(program.as_fd().as_raw_fd(), &mut opts)
+    };
+    if ret < 0 {
+        return Err(Error::Call {
+            what,
+            source: libbpf_rs::Error::from_raw_os_error(-ret),
+        });
+    }
+    Ok(())
+}
+
+fn check(err: i32, what: &'static str) -> Result<(), Error> {
+    if err == 0 {
+        Ok(())
+    } else {
+        Err(Error::Refused { what, errno: -err })
+    }
+}
+
+fn load_error(err: libbpf_rs::Error) -> Error {
+    let reason = format!("{err:#}");
+    let hint = match err.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => {
+            ": tixd needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN"
+        }
+        _ if btf_lacks_kfuncs() => {
+            ": this kernel's BTF describes the scx_bpf_* functions wrongly (built with a broken pahole); \
+             boot another build of it"
+        }
+        _ => "",
+    };
+    Error::Load { reason, hint }
+}
+
+/// Whether the kernel's own BTF is readable but wrong about sched_ext.
+fn btf_lacks_kfuncs() -> bool {
+    File::open("/sys/kernel/btf/vmlinux").is_ok()
+        && libbpf_rs::btf::Btf::from_vmlinux().is_ok_and(|btf| {
+            btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("scx_bpf_create_dsq")
+                .is_none()
+        })
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The scheduler's memory: nodes, queues and virtual-time structures in an arena whose
+ * pages are allocated when an index is first used, plus what hangs on tasks and CPUs.
+ *
+ * One lock orders everything that vtrr.h and funding.h do. It is taken at most once per
+ * decision; a wake-up in a principal that is already queued does not take it.
+ */
+#ifndef TIX_STATE_BPF_H
+#define TIX_STATE_BPF_H
+
+#define ARENA_BASE (1ull << 44)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARENA);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 65536);	/* pages: 256 MiB of addresses, memory on demand */
+	__ulong(map_extra, ARENA_BASE);
+} arena SEC(".maps");
+
+/* A node's side of scheduling; FUNDS has its side of funding. All under tix_lock but nr_runnable. */
+struct tix_node {
+	u64 tag;		/* start tag s_i, ns of virtual time */
+	u64 inverse;		/* 1 / share in Q32.32, as charged */
+	u64 share_inverse;	/* the same before the 10 s rule */
+	u64 period;		/* slice * inverse: q_i, ns of virtual time */
+	u64 budget;		/* ns of CPU it is due in ROUND_NS */
+	u64 self_ver;		/* FUNDS[].ver that inverse and budget were computed from */
+	u64 vtime;		/* virtual time inside the principal, ns at nice 0 */
+	u64 used_ns;
+	u64 cgid;
+	u32 parent;
+	u32 weight;		/* cpu.weight, also while another currency funds it */
+	u32 flags;
+	u32 nr_tasks;		/* threads that belong to it, runnable or not */
+	u32 nr_holders;		/* nodes that hold a ticket of its */
+	u32 nr_runnable;	/* atomic */
+	u32 self_active;
+	u32 pinned;		/* first of its (principal, CPU) queues, or VTRR_NONE */
+	u32 next_free;
+	u32 slice;		/* ns, of the last choice */
+	u32 group;		/* of the last period */
+	u32 pad;
+};
+
+/* Threads of one node that wait for any CPU, or for one. */
+struct tix_queue {
+	u32 node;
+	s32 cpu;		/* -1: any */
+	u32 nr;			/* atomic: threads in the DSQ or promised to it */
+	u32 next;		/* of the same node, or of the free list */
+};
+
+typedef struct tix_node TIX_MEM tix_node_t;
+typedef struct tix_queue TIX_MEM tix_queue_t;
+
+#define PAGE 4096ull
+#define ROUND_UP(x) (((x) + PAGE - 1) / PAGE * PAGE)
+#define FUNDS_OFF PAGE
+#define NODES_OFF (FUNDS_OFF + ROUND_UP(sizeof(struct fund_node) * TIX_NODES_MAX))
+#define QUEUES_OFF (NODES_OFF + ROUND_UP(sizeof(struct tix_node) * TIX_NODES_MAX))
+#define CLIENTS_OFF (QUEUES_OFF + ROUND_UP(sizeof(struct tix_queue) * TIX_QUEUES_MAX))
+#define VT_OFF (CLIENTS_OFF + ROUND_UP(sizeof(struct vtrr_client) * TIX_QUEUES_MAX))
+#define VT_SIZE ROUND_UP(sizeof(struct vtrr))
+#define GRAPH_OFF (VT_OFF + VT_SIZE * (TIX_CPUS_MAX + 1))
+#define ARENA_END (GRAPH_OFF + ROUND_UP(sizeof(struct fund_graph)))
+_Static_assert(ARENA_END <= 65536ull * PAGE, "the arena holds the tables");
+
+#define FUNDS ((struct fund_node TIX_MEM *)(ARENA_BASE + FUNDS_OFF))
+#define NODES ((tix_node_t *)(ARENA_BASE + NODES_OFF))
+#define QUEUES ((tix_queue_t *)(ARENA_BASE + QUEUES_OFF))
+#define CLIENTS ((struct vtrr_client TIX_MEM *)(ARENA_BASE + CLIENTS_OFF))
+/* 0: threads that may run anywhere; 1 + cpu: those that may not. */
+#define VT(i) ((struct vtrr TIX_MEM *)(ARENA_BASE + VT_OFF + VT_SIZE * (u64)(i)))
+#define GRAPH ((struct fund_graph TIX_MEM *)(ARENA_BASE + GRAPH_OFF))
+
+/* An arena is usable only in programs that name it. */
+#define USES_ARENA() asm volatile("" ::"r"(&arena))
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What hangs on a task and on a CPU, and the scheduler's own globals. */
+#ifndef TIX_TASK_BPF_H
+#define TIX_TASK_BPF_H
+
+struct task_ctx {
+	u64 sum;	/* p->se.sum_exec_runtime up to which it has been charged */
+	u64 vtime;	/* inside its principal, ns at nice 0 */
+	u64 grant;	/* virtual time charged in advance for the run that it is on */
+	u32 node;
+	u32 queue;	/* where it waits, or VTRR_NONE */
+	u32 pinned;	/* its (principal, CPU) queue, a cache */
+	s32 pinned_cpu;
+	bool yielded;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} task_ctxs SEC(".maps");
+
+struct cpu_ctx {
+	u64 grant;	/* what the thread being moved to the local queue is charged in advance */
+	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
+	u64 timer_at;	/* when the timer fires next; 0: it is off */
+	u32 granting;	/* the queue that is being moved from, or VTRR_NONE */
+	u32 idle;
+	u64 pad[4];	/* a cache line of its own */
+};
+
+static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
+
+/* The lock of vtrr.h and funding.h; see state.bpf.h. */
+private(TIX) struct bpf_spin_lock tix_lock;
+static u64 now_v;	/* V: virtual time, ns of CPU given out, under tix_lock */
+struct tix_stats stats SEC(".data.stats");
+struct tix_exit last_exit SEC(".data.exit");
+u32 nr_online = 1;
+
+static struct task_ctx *task_ctx(struct task_struct *p)
+{
+	return bpf_task_storage_get(&task_ctxs, p, 0, 0);
+}
+
+static struct cpu_ctx *cpu_ctx(u32 cpu)
+{
+	return cpu < TIX_CPUS_MAX ? &cpu_ctxs[cpu] : NULL;
+}
+
+#define DSQ(q) ((u64)(q) + 1)
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Slices that end between ticks. The kernel looks at a slice at the tick only (4 ms at
+ * 250 Hz). Each busy CPU has a timer that fires where the running slice ends, at most
+ * once a quantum: it re-arms itself and is started only where it was off or would come
+ * too late, so a switch normally costs no timer operation.
+ */
+#ifndef TIX_TIMER_BPF_H
+#define TIX_TIMER_BPF_H
+
+struct slice_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TIX_CPUS_MAX);
+	__type(key, u32);
+	__type(value, struct slice_timer);
+} timers SEC(".maps");
+
+static bool anybody_waits(u32 cpu)
+{
+	return VT(0)->nr || VT(1 + cpu)->nr;
+}
+
+static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
+{
+	u32 cpu = *key;
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u64 now = scx_bpf_now(), next = slice_ns;
+
+	USES_ARENA();
+	if (!c)
+		return 0;
+	if (c->idle) {
+		c->timer_at = 0;
+		return 0;
+	}
+	if (c->slice_end <= now + TIMER_MIN_NS / 2) {
+		if (anybody_waits(cpu)) {
+			stats.preempts++;
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		}
+	} else if (c->slice_end - now < next) {
+		next = c->slice_end - now;
+	}
+	c->timer_at = now + next;
+	bpf_timer_start(&timer->timer, next, BPF_F_TIMER_CPU_PIN);
+	return 0;
+}
+
+/* A thread starts a slice on `cpu`, which is this one. */
+static void run_until(u32 cpu, struct cpu_ctx *c, u32 slice)
+{
+	u64 now = scx_bpf_now(), end = now + slice;
+	struct slice_timer *timer;
+
+	c->idle = 0;
+	c->slice_end = end;
+	if (c->timer_at && c->timer_at <= end + TIMER_MIN_NS)
+		return;
+	if (c->timer_at && slice >= slice_ns)
+		return;
+	timer = bpf_map_lookup_elem(&timers, &cpu);
+	if (!timer)
+		return;
+	c->timer_at = end;
+	bpf_timer_start(&timer->timer, slice, BPF_F_TIMER_CPU_PIN);
+}
+
+static s32 timers_init(void)
+{
+	u32 i;
+	s32 err;
+
+	bpf_for(i, 0, nr_cpu_ids) {
+		u32 key = i;
+		struct slice_timer *timer = bpf_map_lookup_elem(&timers, &key);
+
+		if (!timer)
+			return -ESRCH;
+		err = bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
+		if (err < 0)
+			return err;
+		bpf_timer_set_callback(&timer->timer, slice_timer_fired);
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * tix: the sched_ext operations, glue between the kernel and vtrr.h and funding.h.
+ *
+ * A principal is a cgroup with runnable threads. Its threads wait in a DSQ ordered by
+ * virtual time inside the principal (weighted by nice); principals wait in a struct
+ * vtrr. Threads that may run on one CPU only wait in a queue per (principal, CPU), which
+ * is filed in that CPU's own struct vtrr under the principal's tag: charged alike, and
+ * never in the way of another CPU's pick.
+ *
+ * The kernel side stands alone: cgroups are mirrored into the funding graph here, funded
+ * by their parent with cpu.weight tickets. The daemon adds what differs (control.bpf.h).
+ *
+ * Every runnable thread runs at least every 10 s: a principal's period is at most
+ * ROUND_NS divided by its runnable threads, whatever its share; slices get shorter for
+ * that, down to MIN_SLICE_NS, and only then is the principal given more than its share.
+ */
+#include <scx/common.bpf.h>
+#include "enums.bpf.h"
+#include "intf.h"
+#include "vtrr.h"
+
+char _license[] SEC("license") = "GPL";
+
+#include "state.bpf.h"
+
+const volatile u32 layout = TIX_LAYOUT;
+const volatile u32 nr_cpu_ids = 1;
+const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
+
+#define MIN_SLICE_NS 100000ull
+#define ROUND_NS 4000000000ull		/* half of the 10 s rule, less a margin */
+#define TIMER_MIN_NS 50000ull
+#define LAG_PERIODS 4			/* credit a waiting principal may keep */
+#define PICK_TRIES 16
+#define SPARE_QUEUES 64
+
+#include "task.bpf.h"
+#include "share.bpf.h"
+#include "nodes.bpf.h"
+#include "timer.bpf.h"
+#include "control.bpf.h"
+
+static bool is_kernel_pinned(const struct task_struct *p)
+{
+	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
+}
+
+static bool is_pinned(const struct task_struct *p)
+{
+	if (nr_cpu_ids == 1)
+		return false;
+	return p->nr_cpus_allowed < nr_online || is_migration_disabled(p);
+}
+
+s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	bool idle = false;
+	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+
+	if (idle)
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+	return cpu;
+}
+
+void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *t = task_ctx(p);
+	s32 cpu = scx_bpf_task_cpu(p), idle = -1;
+	tix_queue_t *queue;
+	tix_node_t *n;
+	u64 vtime, cap;
+	u32 q;
+
+	USES_ARENA();
+	if (!t)
+		return;
+	if (is_kernel_pinned(p)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
+		return;
+	}
+	if (p->se.sum_exec_runtime != t->sum)
+		charge(p, t);
+
+	q = t->node;
+	if (is_pinned(p)) {
+		if (p->nr_cpus_allowed > 1 && !is_migration_disabled(p)) {
+			idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+			if (idle < 0)
+				cpu = choose_allowed(p, cpu);
+		} else if (scx_bpf_test_and_clear_cpu_idle(cpu)) {
+			idle = cpu;
+		}
+		if (idle >= 0) {
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
+			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+			return;
+		}
+		q = pinned_queue(t, cpu);
+		if (q == VTRR_NONE) {
+			__sync_fetch_and_add(&stats.unqueued, 1);
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, MIN_SLICE_NS, enq_flags);
+			return;
+		}
+	} else if (nr_cpu_ids > 1) {
+		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	}
+
+	n = &NODES[t->node];
+	queue = &QUEUES[q];
+	cap = n->budget / (n->nr_runnable ?: 1);
+	if (cap < MIN_SLICE_NS)
+		cap = MIN_SLICE_NS;
+	vtime = t->vtime;
+	if ((s64)(vtime - (n->vtime - slice_ns)) < 0)
+		vtime = n->vtime - slice_ns;
+	if ((s64)(vtime - (n->vtime + cap)) > 0)
+		vtime = n->vtime + cap;
+	t->vtime = vtime;
+	t->queue = q;
+
+	__sync_fetch_and_add(&queue->nr, 1);
+	scx_bpf_dsq_insert_vtime(p, DSQ(q), n->slice ?: slice_ns, vtime, enq_flags);
+	if (!CLIENTS[q].linked)
+		file(q, enq_flags & SCX_ENQ_WAKEUP);
+	if (idle >= 0)
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+}
+
+/* A thread leaves its queue: for a CPU (no flags), or because something about it changes. */
+void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
+{
+	struct task_ctx *t = task_ctx(p);
+	struct cpu_ctx *c;
+	u32 q;
+
+	USES_ARENA();
+	if (!t || t->queue == VTRR_NONE)
+		return;
+	q = t->queue;
+	t->queue = VTRR_NONE;
+	if (!deq_flags) {
+		c = cpu_ctx(bpf_get_smp_processor_id());
+		if (c && c->granting == q) {
+			t->grant = c->grant;
+			c->granting = VTRR_NONE;
+		}
+		__sync_fetch_and_add(&QUEUES[q].nr, -1);
+	} else if (__sync_fetch_and_add(&QUEUES[q].nr, -1) == 1) {
+		unfile(q);
+	}
+}
+
+/*
+ * Whether `prev` goes on rather than the first thread of the same queue: the one that is
+ * behind in the principal's virtual time runs.
+ */
+static bool prev_is_behind(const struct task_ctx *t, u32 q)
+{
+	struct task_struct *first = __COMPAT_scx_bpf_dsq_peek(DSQ(q));
+
+	return !first || (s64)(t->vtime - first->scx.dsq_vtime) <= 0;
+}
+
+void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	struct task_ctx *t = NULL;
+	struct pick pick;
+	u64 sum = 0;
+	bool runnable = false;
+	u32 i, weight = 100;
+
+	USES_ARENA();
+	if (!c)
+		return;
+	if (prev && (t = task_ctx(prev))) {
+		runnable = prev->scx.flags & SCX_TASK_QUEUED;
+		sum = prev->se.sum_exec_runtime;
+		weight = prev->scx.weight;
+	}
+	pick.prev_queue = VTRR_NONE;
+	if (t && runnable && !is_kernel_pinned(prev)) {
+		pick.prev_queue = t->node;
+		if (is_pinned(prev))
+			pick.prev_queue = pinned_queue(t, cpu);
+	}
+
+	pick.cpu = cpu;
+	pick.refile = VTRR_NONE;
+	for (i = 0; i < 4; i++) {
+		bpf_spin_lock(&tix_lock);
+		if (t && i == 0) {
+			charge_locked(t, sum, weight);
+			if (pick.prev_queue != VTRR_NONE && !t->yielded)
+				file_locked(pick.prev_queue, false);
+		} else if (pick.refile != VTRR_NONE) {
+			refund_locked(pick.refile, c->grant);
+		}
+		pick_locked(&pick);
+		if (pick.queue == VTRR_NONE && pick.prev_queue != VTRR_NONE)
+			keep_locked(&pick);
+		else if (t && i == 0 && t->yielded && pick.prev_queue != VTRR_NONE)
+			file_locked(pick.prev_queue, false);
+		bpf_spin_unlock(&tix_lock);
+		if (t)
+			t->yielded = false;
+		if (pick.queue == VTRR_NONE)
+			break;
+
+		if (t && pick.queue == pick.prev_queue &&
+		    (!pick.waiting || prev_is_behind(t, pick.queue))) {
+			t->grant = pick.grant;
+			scx_bpf_task_set_slice(prev, pick.slice);
+			run_until(cpu, c, pick.slice);
+			stats.keeps++;
+			return;
+		}
+		c->grant = pick.grant;
+		c->granting = pick.queue;
+		if (scx_bpf_dsq_move_to_local(DSQ(pick.queue), 0)) {
+			run_until(cpu, c, pick.slice);
+			return;
+		}
+		/* Promised, but not there yet: let it be found again, and look elsewhere. */
+		c->granting = VTRR_NONE;
+		pick.refile = pick.queue;
+		stats.missed++;
+	}
+	if (pick.refile != VTRR_NONE) {
+		bpf_spin_lock(&tix_lock);
+		if (pick.queue != VTRR_NONE)
+			refund_locked(pick.refile, c->grant);
+		bpf_spin_unlock(&tix_lock);
+		scx_bpf_kick_cpu(cpu, 0);
+		return;
+	}
+	c->idle = !runnable;
+}
+
+void BPF_STRUCT_OPS(tix_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *t = task_ctx(p);
+
+	USES_ARENA();
+	if (t && !__sync_fetch_and_add(&NODES[t->node].nr_runnable, 1))
+		activity(t->node);
+}
+
+void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct task_ctx *t = task_ctx(p);
+
+	USES_ARENA();
+	if (t && __sync_fetch_and_add(&NODES[t->node].nr_runnable, -1) == 1)
+		activity(t->node);
+}
+
+bool BPF_STRUCT_OPS(tix_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct task_ctx *t = task_ctx(from);
+
+	if (t && !to) {
+		t->yielded = true;
+		scx_bpf_task_set_slice(from, 0);
+	}
+	return false;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
+			     struct scx_init_task_args *args)
+{
+	struct task_ctx *t;
+
+	USES_ARENA();
+	t = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
+		return -ENOMEM;
+	t->queue = t->pinned = VTRR_NONE;
+	t->sum = p->se.sum_exec_runtime;
+	t->node = node_of(args->cgroup);
+	task_join(t);
+	spare_queues();
+	return 0;
+}
+
+/* Enters this class: for the first time, or back from another, whose CPU time is not ours. */
+void BPF_STRUCT_OPS(tix_enable, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx(p);
+
+	USES_ARENA();
+	if (t) {
+		t->sum = p->se.sum_exec_runtime;
+		t->vtime = NODES[t->node].vtime;
+	}
+}
+
+void BPF_STRUCT_OPS(tix_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct task_ctx *t = task_ctx(p);
+
+	USES_ARENA();
+	if (!t || args->cancelled)
+		return;
+	charge(p, t);
+	task_leave(t);
+}
+
+void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,
+		    struct cgroup *to)
+{
+	struct task_ctx *t = task_ctx(p);
+
+	USES_ARENA();
+	if (!t)
+		return;
+	charge(p, t);
+	task_leave(t);
+	t->node = node_of(to);
+	t->pinned = VTRR_NONE;
+	task_join(t);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(tix_cgroup_init, struct cgroup *cgrp,
+			     struct scx_cgroup_init_args *args)
+{
+	USES_ARENA();
+	node_mirror(cgrp, args->weight);
+	return 0;	/* a mkdir never fails because of tix */
+}
+
+void BPF_STRUCT_OPS_SLEEPABLE(tix_cgroup_exit, struct cgroup *cgrp)
+{
+	USES_ARENA();
+	node_unmirror(cgrp);
+}
+
+void BPF_STRUCT_OPS(tix_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	USES_ARENA();
+	node_weight(node_of(cgrp), weight);
+}
+
+void BPF_STRUCT_OPS(tix_cpu_online, s32 cpu)
+{
+	__sync_fetch_and_add(&nr_online, 1);
+}
+
+void BPF_STRUCT_OPS(tix_cpu_offline, s32 cpu)
+{
+	__sync_fetch_and_add(&nr_online, -1);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init)
+{
+	s32 err;
+
+	USES_ARENA();
+	err = nodes_init();
+	return err ?: timers_init();
+}
+
+void BPF_STRUCT_OPS(tix_exit, struct scx_exit_info *ei)
+{
+	bpf_probe_read_kernel_str(last_exit.reason, sizeof(last_exit.reason), ei->reason);
+	bpf_probe_read_kernel_str(last_exit.message, sizeof(last_exit.message), ei->msg);
+	last_exit.code = ei->exit_code;
+	last_exit.kind = ei->kind;
+}
+
+SCX_OPS_DEFINE(tix_ops,
+	       .select_cpu = (void *)tix_select_cpu,
+	       .enqueue = (void *)tix_enqueue,
+	       .dequeue = (void *)tix_dequeue,
+	       .dispatch = (void *)tix_dispatch,
+	       .runnable = (void *)tix_runnable,
+	       .quiescent = (void *)tix_quiescent,
+	       .yield = (void *)tix_yield,
+	       .init_task = (void *)tix_init_task,
+	       .enable = (void *)tix_enable,
+	       .exit_task = (void *)tix_exit_task,
+	       .cgroup_init = (void *)tix_cgroup_init,
+	       .cgroup_exit = (void *)tix_cgroup_exit,
+	       .cgroup_move = (void *)tix_cgroup_move,
+	       .cgroup_set_weight = (void *)tix_cgroup_set_weight,
+	       .cpu_online = (void *)tix_cpu_online,
+	       .cpu_offline = (void *)tix_cpu_offline,
+	       .init = (void *)tix_init,
+	       .exit = (void *)tix_exit,
+	       .flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	       .timeout_ms = 30000,
+	       .name = "tix");

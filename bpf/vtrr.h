@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Virtual-time round-robin in constant time (after Nieh, Vaill, Zhong 2001).
+ *
+ * The problem: among clients with shares S_i, run next the one that keeps everybody
+ * closest to its share, at a cost that does not depend on how many clients there are.
+ *
+ * How it works. Virtual time V advances by what was used divided by the sum of the
+ * shares (Nieh eq. 4). A client has a start tag s_i, which advances by used / S_i
+ * (eq. 5), and a period q_i = quantum / S_i; s_i + q_i is its virtual finishing time.
+ * Nieh §3.3 makes insertion O(1) by an array of queues, one per share, and a bitmap.
+ * Here clients whose periods lie within half an octave form a *group*; a group is a
+ * ring of VTRR_SLOTS queues ordered by start tag, with a bitmap; the groups have a
+ * bitmap over them. A client is eligible when its slot is not later than V. The next
+ * client is the head of the earliest slot of the eligible group with the smallest
+ * head + period. When none is eligible, V jumps to the earliest slot.
+ *
+ * Example, shares 3:2:1 (of 6), quantum 1: periods 2, 3, 6, all tags 0. V = 0: A is
+ * next (finish 2), its tag becomes 2, V = 1; then B (3); V = 2: A again (4); and so on:
+ * A B A C B A, each within one quantum of its due at every moment.
+ *
+ * Cost: insert and remove are O(1). A pick looks at each non-empty group once, at most
+ * VTRR_GROUPS of them, whatever the number of clients.
+ *
+ * Limits: a tag that lies further than the ring from the earliest one is put at the
+ * ring's end (order within the group is lost there, the tag itself is kept by the
+ * caller). Periods are clamped to 2^VTRR_MIN_OCTAVE ... 2^(VTRR_MIN_OCTAVE + 24).
+ *
+ * The caller serialises all calls on one struct vtrr.
+ */
+#ifndef TIX_VTRR_H
+#define TIX_VTRR_H
+
+#include "arch.h"
+
+#define VTRR_NONE 0xffffffffu
+#define VTRR_SLOTS 64u
+#define VTRR_SUB_BITS 1u	/* groups per octave of the period: 2^VTRR_SUB_BITS */
+#define VTRR_MIN_OCTAVE 14u	/* 16 us: shortest period, one minimal slice of all there is */
+#define VTRR_OCTAVES 24u
+#define VTRR_GROUPS (VTRR_OCTAVES << VTRR_SUB_BITS)
+#define VTRR_SLOT_BITS 3u	/* slots per octave's lower bound: 2^VTRR_SLOT_BITS */
+
+/* A place in a queue. `tag` is what the client was filed under. */
+struct vtrr_client {
+	u64 tag;
+	u32 next, prev;
+	u16 group;
+	u16 slot;
+	u32 linked;
+};
+
+struct vtrr_group {
+	u64 map;			/* slots that are not empty */
+	u64 lo;				/* number of the earliest non-empty slot, not reduced */
+	u32 head[VTRR_SLOTS], tail[VTRR_SLOTS];
+};
+
+struct vtrr {
+	u64 map;			/* groups that are not empty */
+	u32 nr;				/* clients linked */
+	u32 pad;
+	struct vtrr_group g[VTRR_GROUPS];
+};
+
+/* What vtrr_peek() found. `finish` orders choices between several struct vtrr. */
+struct vtrr_choice {
+	u32 client;
+	bool eligible;
+	u64 head;
+	u64 finish;
+};
+
+TIX_INLINE u32 vtrr_shift(u32 group)
+{
+	return VTRR_MIN_OCTAVE - VTRR_SLOT_BITS + (group >> VTRR_SUB_BITS);
+}
+
+/* The group of a period (ns of virtual time). */
+TIX_INLINE u32 vtrr_group_of(u64 period)
+{
+	u32 octave, group;
+
+	if (period < 1ull << VTRR_MIN_OCTAVE)
+		return 0;
+	octave = tix_fls64(period);
+	group = ((octave - VTRR_MIN_OCTAVE) << VTRR_SUB_BITS) |
+		((period >> (octave - VTRR_SUB_BITS)) & ((1u << VTRR_SUB_BITS) - 1));
+	return group < VTRR_GROUPS ? group : VTRR_GROUPS - 1;
+}
+
+/* The longest period of a group, which stands for all of its clients. */
+TIX_INLINE u64 vtrr_period(u32 group)
+{
+	u32 octave = VTRR_MIN_OCTAVE + (group >> VTRR_SUB_BITS);
+	u64 sub = group & ((1u << VTRR_SUB_BITS) - 1);
+
+	return ((1ull << VTRR_SUB_BITS) + sub + 1) << (octave - VTRR_SUB_BITS);
+}
+
+TIX_INLINE u64 vtrr_rotate(u64 map, u64 by)
+{
+	by &= VTRR_SLOTS - 1;
+	return by ? (map >> by) | (map << (VTRR_SLOTS - by)) : map;
+}
+
+/*
+ * File client `c` under `tag` in group `group`; `front` puts it before those of the
+ * same slot. The client must not be linked.
+ */
+TIX_INLINE void vtrr_link(struct vtrr TIX_MEM *v, struct vtrr_client TIX_MEM *clients,
+			  u32 c, u64 tag, u32 group, bool front)
+{
+	struct vtrr_group TIX_MEM *g;
+	struct vtrr_client TIX_MEM *me = &clients[c];
+	u64 no, span;
+	u32 s;
+
+	if (group >= VTRR_GROUPS)
+		group = VTRR_GROUPS - 1;
+	g = &v->g[group];
+	no = tag >> vtrr_shift(group);
+	if (!g->map) {
+		g->lo = no;
+	} else if (no < g->lo) {
+		span = g->lo - no + tix_fls64(vtrr_rotate(g->map, g->lo));
+		if (span >= VTRR_SLOTS)
+			no += span - (VTRR_SLOTS - 1);
+		if (no < g->lo)
+			g->lo = no;
+	} else if (no - g->lo >= VTRR_SLOTS) {
+		no = g->lo + VTRR_SLOTS - 1;
+	}
+
+	s = no & (VTRR_SLOTS - 1);
+	me->tag = tag;
+	me->group = group;
+	me->slot = s;
+	me->linked = 1;
+	if (!(g->map & (1ull << s))) {
+		me->next = me->prev = VTRR_NONE;
+		g->head[s] = g->tail[s] = c;
+		g->map |= 1ull << s;
+	} else if (front) {
+		me->prev = VTRR_NONE;
+		me->next = g->head[s];
+		clients[g->head[s]].prev = c;
+		g->head[s] = c;
+	} else {
+		me->next = VTRR_NONE;
+		me->prev = g->tail[s];
+		clients[g->tail[s]].next = c;
+		g->tail[s] = c;
+	}
+	v->map |= 1ull << group;
+	v->nr++;
+}
+
+/* Take client `c` out. The client must be linked. */
+TIX_INLINE void vtrr_unlink(struct vtrr TIX_MEM *v, struct vtrr_client TIX_MEM *clients, u32 c)
+{
+	struct vtrr_client TIX_MEM *me = &clients[c];
+	u32 group = me->group, s = me->slot & (VTRR_SLOTS - 1);
+	struct vtrr_group TIX_MEM *g;
+
+	if (group >= VTRR_GROUPS)
+		return;
+	g = &v->g[group];
+	if (me->prev == VTRR_NONE)
+		g->head[s] = me->next;
+	else
+		clients[me->prev].next = me->next;
+	if (me->next == VTRR_NONE)
+		g->tail[s] = me->prev;
+	else
+		clients[me->next].prev = me->prev;
+	me->linked = 0;
+	v->nr--;
+	if (g->head[s] == VTRR_NONE) {
+		g->map &= ~(1ull << s);
+		if (g->map)
+			g->lo += tix_ctz64(vtrr_rotate(g->map, g->lo));
+		else
+			v->map &= ~(1ull << group);
+	}
+}
+
+/*
+ * The client to run next at virtual time `now`, or VTRR_NONE. Nothing is changed. If
+ * the choice is not eligible, no client of this struct is, and `head` is the earliest
+ * time at which one will be.
+ */
+TIX_INLINE void vtrr_peek(struct vtrr TIX_MEM *v, u64 now, struct vtrr_choice *out)
+{
+	u64 m = v->map, head, finish;
+	u32 group, best = VTRR_NONE;
+
+	out->client = VTRR_NONE;
+	out->eligible = false;
+	out->head = ~0ull;
+	out->finish = ~0ull;
+	while (m && can_loop) {
+		bool eligible;
+
+		group = tix_ctz64(m);
+		m &= m - 1;
+		if (group >= VTRR_GROUPS)
+			break;
+		head = v->g[group].lo << vtrr_shift(group);
+		finish = head + vtrr_period(group);
+		eligible = head <= now;
+		if (out->eligible ? eligible && finish < out->finish
+				  : eligible || head < out->head ||
+				    (head == out->head && finish < out->finish)) {
+			out->eligible = eligible;
+			out->head = head;
+			out->finish = finish;
+			best = group;
+		}
+	}
+	if (best < VTRR_GROUPS)
+		out->client = v->g[best].head[v->g[best].lo & (VTRR_SLOTS - 1)];
+}
+
+#endif
