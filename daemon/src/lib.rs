@@ -1,1 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+//! tixd: requests go through a gate into a pure ledger; its values are pushed down to the kernel, which acts on them without ever
+//! waiting for this process.
+
+pub mod ledger;
