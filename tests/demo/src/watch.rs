@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Looking at the machine: CPU time from the kernel's `cpu.stat`, entitlement and share from tixd.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::programs::Person;
+use crate::record::{PersonSample, ProgramSample, Sample};
+
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// The part of `tixctl tree --json` that the demo shows.
+#[derive(Deserialize)]
+struct Tree {
+    currencies: Vec<Currency>,
+}
+
+#[derive(Deserialize)]
+struct Currency {
+    name: String,
+    cgroup: Option<String>,
+    cpu: Cpu,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+struct Cpu {
+    entitlement: f64,
+    share: f64,
+}
+
+pub struct Watch {
+    tixctl: PathBuf,
+    began: Instant,
+}
+
+impl Watch {
+    pub fn new(tixctl: PathBuf) -> Watch {
+        Watch {
+            tixctl,
+            began: Instant::now(),
+        }
+    }
+
+    /// Seconds since the first scene.
+    pub fn now(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    pub fn sample(&self, people: &[Person]) -> Result<Sample> {
+        let (by_name, by_cgroup) = self.tree()?;
+        // The clock is read next to the counters, and after the slower question to tixd.
+        let at = self.now();
+        let machine_usec = all_cgroups_usec()?;
+        let mut seen = Vec::new();
+        for person in people {
+            let used_usec = used_usec(&cgroup(&person.cgroup))?;
+            let value = by_name.get(&person.name);
+            let value = value.with_context(|| {
+                format!("tixctl tree does not show the currency {}", person.name)
+            })?;
+            let mut programs = Vec::new();
+            for program in &person.programs {
+                let path = format!("{}/{}", person.cgroup, program.unit);
+                let value = by_cgroup.get(&path);
+                programs.push(ProgramSample {
+                    name: program.name.clone(),
+                    entitlement: value.map(|cpu| cpu.entitlement),
+                    share: value.map(|cpu| cpu.share),
+                    used_usec: self::used_usec(&cgroup(&path))?,
+                });
+            }
+            seen.push(PersonSample {
+                entitlement: value.entitlement,
+                share: value.share,
+                used_usec,
+                programs,
+            });
+        }
+        Ok(Sample {
+            at,
+            machine_usec,
+            people: seen,
+        })
+    }
+
+    fn tree(&self) -> Result<(HashMap<String, Cpu>, HashMap<String, Cpu>)> {
+        let out = Command::new(&self.tixctl).args(["tree", "--json"]).output();
+        let out = out.with_context(|| format!("cannot run {}", self.tixctl.display()))?;
+        if !out.status.success() {
+            bail!(
+                "tixctl tree: {}",
+                String::from_utf8_lossy(&out.stderr).trim()
+            );
+        }
+        let tree: Tree = serde_json::from_slice(&out.stdout)
+            .context("tixctl tree --json printed something else")?;
+        let mut by_name = HashMap::new();
+        let mut by_cgroup = HashMap::new();
+        for currency in tree.currencies {
+            if let Some(path) = currency.cgroup {
+                by_cgroup.insert(path, currency.cpu);
+            }
+            by_name.insert(currency.name, currency.cpu);
+        }
+        Ok((by_name, by_cgroup))
+    }
+}
+
+fn cgroup(path: &str) -> PathBuf {
+    Path::new(CGROUPS).join(path.trim_start_matches('/'))
+}
+
+/// The sum over the top-level cgroups: the root's own figure is sampled at timer ticks and not as exact.
+fn all_cgroups_usec() -> Result<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(CGROUPS).with_context(|| format!("cannot list {CGROUPS}"))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            sum += used_usec(&path)?;
+        }
+    }
+    Ok(sum)
+}
+
+fn used_usec(cgroup: &Path) -> Result<u64> {
+    let file = cgroup.join("cpu.stat");
+    let text =
+        fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix("usage_usec "));
+    value
+        .and_then(|v| v.parse().ok())
+        .with_context(|| format!("no usage_usec in {}", file.display()))
+}
