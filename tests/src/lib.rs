@@ -1,1 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
+//! What measures tix: workloads that run inside a guest (`load`, driven by the binary `tix-load`),
+//! and what boots the guest around them (`guest`).
+
+pub mod force;
+pub mod load;

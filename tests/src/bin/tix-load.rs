@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Run one experiment on this machine, as root: JSON on stdout, a table on stderr.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
+
+use tix_tests::force::{Force, Loader};
+use tix_tests::load::report::{Report, Table};
+use tix_tests::load::shares::Plan;
+use tix_tests::load::tickets::Mechanism;
+use tix_tests::load::tree::Tree;
+use tix_tests::load::{churn, figures, latency, migrations, starve, switches, sys};
+
+/// Loads to measure a CPU scheduler by.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Args)]
+struct Common {
+    /// The scheduler that must be in force before and after: a sched_ext scheduler's name, or
+    /// `kernel` for the kernel's own.
+    #[arg(long, global = true, value_name = "NAME")]
+    require: Option<String>,
+    /// Start this program first and wait until its scheduler is in force; stop it afterwards.
+    #[arg(long, global = true, value_name = "COMMAND")]
+    load: Option<String>,
+    /// One instruction is 2^SHIFT ns of the clock (QEMU -icount).
+    #[arg(long, global = true, env = "TIX_ICOUNT")]
+    shift: Option<u32>,
+    /// Kept in the output.
+    #[arg(long, global = true, default_value = "")]
+    label: String,
+    /// The experiment's cgroup; must not exist.
+    #[arg(long, global = true, default_value = "/sys/fs/cgroup/tixexp")]
+    cgroup: PathBuf,
+    /// Let the load run so many seconds before measuring.
+    #[arg(long, global = true, default_value_t = 3.0)]
+    warmup: f64,
+    /// Measure for so many seconds.
+    #[arg(long, global = true, default_value_t = 30.0)]
+    seconds: f64,
+}
+
+#[derive(Args)]
+struct Groups {
+    /// Cgroups.
+    #[arg(long)]
+    n: usize,
+    /// How deep they lie.
+    #[arg(long, default_value_t = 1)]
+    depth: usize,
+    /// Give each a weight of its own, 1 … 10,000.
+    #[arg(long)]
+    distinct: bool,
+}
+
+#[derive(Subcommand)]
+enum Experiment {
+    /// Busy threads in weighted cgroups: shares and service error.
+    Shares {
+        /// Weights of cgroups side by side.
+        #[arg(long, value_delimiter = ',', default_value = "1,2,3,4,5")]
+        shares: Vec<u32>,
+        /// A tree instead, such as A:1{A1:1,A2:2},B:1.
+        #[arg(long, conflicts_with = "shares")]
+        tree: Option<String>,
+        /// Busy threads in each leaf.
+        #[arg(long, default_value_t = 1)]
+        threads: usize,
+        /// How often to look, in ms.
+        #[arg(long, default_value_t = 10)]
+        sample_ms: u64,
+        /// `cpu.weight` (or tickets) of one share.
+        #[arg(long, default_value_t = 100)]
+        scale: u32,
+        #[arg(long, value_enum, default_value = "weight")]
+        mechanism: Mechanism,
+    },
+    /// Sullivan's Figures 5 and 6; --seconds is both halves together.
+    Figures56 {
+        #[arg(long, value_enum, default_value = "weight")]
+        mechanism: Mechanism,
+    },
+    /// Instructions per switch of threads that yield for ever.
+    Yield(Groups),
+    /// Instructions per switch of pairs that play ping-pong.
+    Pipe(Groups),
+    /// One hog in each of these cgroups, weights exactly as given.
+    Starve {
+        #[arg(long, value_delimiter = ',', default_value = "1,10000")]
+        weights: Vec<u32>,
+    },
+    /// One hog against thousands in one cgroup.
+    Hogs {
+        #[arg(long, default_value_t = 3000)]
+        n: usize,
+        /// Who has how much; the first has one hog.
+        #[arg(long, default_value = "alice=300,bob=100")]
+        shares: String,
+    },
+    /// What thousands of threads bound to one CPU cost the next CPU.
+    Pinned {
+        #[arg(long, default_value_t = 5000)]
+        n: usize,
+        #[arg(long, default_value_t = 0)]
+        cpu: usize,
+    },
+    /// Cgroups and threads that come, go and change; then shares.
+    Churn {
+        #[arg(long, default_value_t = 1000)]
+        rounds: usize,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Leave the CPUs online.
+        #[arg(long)]
+        no_hotplug: bool,
+        /// Where the scheduler's maps are pinned, to look for leaks.
+        #[arg(long)]
+        pins: Option<PathBuf>,
+    },
+    /// Migrations per second under a mixed load.
+    Migrations {
+        /// CPUs the machine must have.
+        #[arg(long)]
+        cpus: Option<usize>,
+    },
+    /// Wake-up latency of a sleeper among hogs.
+    Latency {
+        #[arg(long, default_value_t = 8)]
+        n: usize,
+    },
+}
+
+fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let common = &cli.common;
+    let patience = Duration::from_secs(120);
+    let loader = match &common.load {
+        Some(command) => Some(Loader::start(command, patience)?),
+        None => None,
+    };
+    run(common, &cli.experiment)?;
+    match loader {
+        Some(loader) => loader.stop(patience),
+        None => Ok(()),
+    }
+}
+
+fn run(c: &Common, experiment: &Experiment) -> Result<()> {
+    // Above every thread of the load, below the kernel's own.
+    sys::become_fifo(50)?;
+    let root: &Path = &c.cgroup;
+    match experiment {
+        Experiment::Shares {
+            shares,
+            tree,
+            threads,
+            sample_ms,
+            scale,
+            mechanism,
+        } => {
+            let tree = match tree {
+                Some(text) => Tree::parse(text)?,
+                None => Tree::flat(shares),
+            };
+            let plan = Plan {
+                tree,
+                threads: *threads,
+                crowds: Default::default(),
+                warmup: c.warmup,
+                seconds: c.seconds,
+                sample_ms: *sample_ms,
+                scale: *scale,
+                mechanism: *mechanism,
+            };
+            report(c, "shares", || plan.run(root))
+        }
+        Experiment::Figures56 { mechanism } => report(c, "figures56", || {
+            figures::run(root, c.warmup, c.seconds / 2.0, 100, *mechanism)
+        }),
+        Experiment::Yield(g) => report(c, "yield", || {
+            g.plan(c).run(root, switches::Kind::Yield, c.shift)
+        }),
+        Experiment::Pipe(g) => {
+            sys::raise_file_limit(8 * g.n as u64 + 1024)?;
+            report(c, "pipe", || {
+                g.plan(c).run(root, switches::Kind::Pipe, c.shift)
+            })
+        }
+        Experiment::Starve { weights } => report(c, "starve", || {
+            starve::weights(weights, c.warmup, c.seconds).run(root)
+        }),
+        Experiment::Hogs { n, shares } => report(c, "hogs", || {
+            starve::hogs(*n, shares, c.warmup, c.seconds)?.run(root)
+        }),
+        Experiment::Pinned { n, cpu } => report(c, "pinned", || {
+            starve::pinned(root, *n, *cpu, c.warmup, c.seconds)
+        }),
+        Experiment::Churn {
+            rounds,
+            seed,
+            no_hotplug,
+            pins,
+        } => report(c, "churn", || {
+            let churn = churn::Churn {
+                rounds: *rounds,
+                seed: *seed,
+                hotplug: !no_hotplug,
+                pins: pins.clone(),
+                scheduler: c
+                    .require
+                    .clone()
+                    .unwrap_or_else(|| Force::now().name().into()),
+                seconds: c.seconds,
+            };
+            churn.run(root)
+        }),
+        Experiment::Migrations { cpus } => report(c, "migrations", || {
+            if let Some(want) = cpus {
+                let have = sys::cpus();
+                ensure!(have == *want, "this machine has {have} CPUs, not {want}");
+            }
+            migrations::run(root, c.warmup, c.seconds)
+        }),
+        Experiment::Latency { n } => {
+            report(c, "latency", || latency::run(root, *n, c.warmup, c.seconds))
+        }
+    }
+}
+
+impl Groups {
+    fn plan(&self, c: &Common) -> switches::Plan {
+        switches::Plan {
+            n: self.n,
+            depth: self.depth,
+            distinct: self.distinct,
+            warmup: c.warmup,
+            seconds: c.seconds,
+        }
+    }
+}
+
+/// Run with the required scheduler in force before and after, and print.
+fn report<T: Serialize + Table>(
+    c: &Common,
+    experiment: &str,
+    run: impl FnOnce() -> Result<T>,
+) -> Result<()> {
+    let before = Force::now();
+    let check = |force: &Force, when: &str| match &c.require {
+        Some(name) => force
+            .require(name)
+            .with_context(|| format!("{when} {experiment}")),
+        None => Ok(()),
+    };
+    check(&before, "before")?;
+    let result = run().with_context(|| experiment.to_owned())?;
+    let after = Force::now();
+    check(&after, "after")?;
+    ensure!(
+        before.enable_seq == after.enable_seq,
+        "{experiment}: the scheduler was replaced while it was measured"
+    );
+    eprintln!("{experiment} {} on {}", c.label, before.name());
+    eprint!("{}", result.table());
+    let report = Report {
+        experiment: experiment.into(),
+        label: c.label.clone(),
+        scheduler: before.name().into(),
+        kernel: sys::kernel(),
+        cpus: sys::cpus(),
+        shift: c.shift,
+        before,
+        after,
+        result,
+    };
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The workloads. All of them work alike: a SCHED_FIFO parent makes cgroups and processes, holds
+//! the processes at a gate until all stand there, opens it, lets them warm up, and measures from
+//! outside while they are held off the CPU by its own priority. On the instruction-counting clock
+//! one nanosecond is 2^-SHIFT instructions, so a clock reading is a cost.
+
+pub mod cgroups;
+pub mod churn;
+pub mod crew;
+pub mod figures;
+pub mod latency;
+pub mod maps;
+pub mod migrations;
+pub mod perf;
+pub mod report;
+pub mod shares;
+pub mod starve;
+pub mod switches;
+pub mod sys;
+pub mod tickets;
+pub mod tree;

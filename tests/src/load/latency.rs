@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How soon a thread that sleeps most of the time runs after its timer went off, among hogs in
+//! cgroups of their own.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::cgroups::{self, Arena};
+use super::crew::Crew;
+use super::report::Table;
+use super::sys;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Latency {
+    pub hogs: usize,
+    pub wakeups: usize,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub max_us: f64,
+}
+
+/// A sleeper that wakes every 10 ms and works 100 µs, among `hogs` groups of weight 100 with one
+/// hog each; its own group's weight is 100.
+pub fn run(root: &Path, hogs: usize, warmup: f64, seconds: f64) -> Result<Latency> {
+    const PERIOD: u64 = 10_000_000;
+    let arena = Arena::new(root)?;
+    let mut crew = Crew::new(hogs + 1)?;
+    for i in 0..hogs {
+        let dir = cgroups::open(&arena.add(format!("hog{i}").as_ref(), 100)?)?;
+        crew.spawn(Some(&dir), 0, |me| me.spin())?;
+    }
+    let dir = cgroups::open(&arena.add("sleeper".as_ref(), 100)?)?;
+    let (results, sender) = sys::pipe()?;
+    let mut sender = std::fs::File::from(sender);
+    let count = (seconds * 1e9) as u64 / PERIOD;
+    crew.spawn(Some(&dir), 0, |me| {
+        let warm = (warmup * 1e9) as u64 / PERIOD;
+        let mut late = Vec::with_capacity(count as usize);
+        let mut at = sys::now();
+        for i in 0..warm + count {
+            at = (at + PERIOD).max(sys::now());
+            sys::sleep_until(at);
+            if i >= warm {
+                late.extend((sys::now() - at).to_ne_bytes());
+            }
+            me.spin_for(100_000);
+        }
+        let _ = sender.write_all(&late);
+    })?;
+    drop(sender);
+    crew.muster()?;
+    crew.open(0);
+    let mut bytes = Vec::new();
+    std::fs::File::from(results)
+        .read_to_end(&mut bytes)
+        .context("the sleeper's results")?;
+    let words = bytes.chunks_exact(8).map(|c| {
+        let mut word = [0; 8];
+        word.copy_from_slice(c);
+        u64::from_ne_bytes(word)
+    });
+    let mut late: Vec<u64> = words.collect();
+    ensure!(late.len() as u64 == count, "the sleeper ended early");
+    late.sort_unstable();
+    let at = |q: f64| late[((late.len() - 1) as f64 * q).round() as usize] as f64 / 1e3;
+    Ok(Latency {
+        hogs,
+        wakeups: late.len(),
+        p50_us: at(0.5),
+        p99_us: at(0.99),
+        max_us: at(1.0),
+    })
+}
+
+impl Table for Latency {
+    fn table(&self) -> String {
+        format!(
+            "{} wake-ups among {} hogs: p50 {:.0} µs, p99 {:.0} µs, longest {:.0} µs\n",
+            self.wakeups, self.hogs, self.p50_us, self.p99_us, self.max_us
+        )
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loads that starve somebody under a careless scheduler: a weight of 1 beside 10,000, thousands of
+//! hogs in one group, thousands of threads bound to one CPU. The first two are share experiments
+//! whose threads' longest waits matter; the third is about the other CPUs' cost.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::cgroups::{self, Arena};
+use super::crew::Crew;
+use super::perf::{Counter, Event};
+use super::report::{Table, columns};
+use super::shares;
+use super::sys;
+use super::tickets::Mechanism;
+use super::tree::Tree;
+
+/// Two or more groups with exactly these `cpu.weight`s, one hog each.
+pub fn weights(weights: &[u32], warmup: f64, seconds: f64) -> shares::Plan {
+    shares::Plan {
+        tree: Tree::flat(weights),
+        threads: 1,
+        crowds: BTreeMap::new(),
+        warmup,
+        seconds,
+        sample_ms: 10,
+        scale: 1,
+        mechanism: Mechanism::Weight,
+    }
+}
+
+/// `shares` is `NAME=WEIGHT,…`: one hog in the first group, `n` in each of the others.
+pub fn hogs(n: usize, shares: &str, warmup: f64, seconds: f64) -> Result<shares::Plan> {
+    let tree = Tree::parse(&shares.replace('=', ":"))?;
+    let others = tree.0.iter().skip(1);
+    let crowds = others.map(|node| (node.name.clone().into(), n)).collect();
+    Ok(shares::Plan {
+        tree,
+        threads: 1,
+        crowds,
+        warmup,
+        seconds,
+        sample_ms: 0,
+        scale: 1,
+        mechanism: Mechanism::Weight,
+    })
+}
+
+/// What a pick costs on the CPU beside the crowded one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pinned {
+    pub n: usize,
+    /// The CPU the crowd is bound to, and the one looked at.
+    pub crowded: usize,
+    pub observed: usize,
+    /// ns of the machine's clock per context switch on the observed CPU with one bound thread, and
+    /// with n. On the instruction-counting clock both CPUs take half of it each.
+    pub alone_ns: f64,
+    pub crowded_ns: f64,
+    /// crowded_ns / alone_ns − 1.
+    pub growth: f64,
+}
+
+/// Threads that yield, free to run anywhere, while 1 and then `n` hogs of another group are bound
+/// to CPU `cpu`; counted on the next CPU.
+pub fn pinned(root: &Path, n: usize, cpu: usize, warmup: f64, seconds: f64) -> Result<Pinned> {
+    const YIELDERS: usize = 4;
+    ensure!(
+        sys::cpus() > 1,
+        "pinning is about the other CPUs: one is not enough"
+    );
+    let observed = (cpu + 1) % sys::cpus();
+    let arena = Arena::new(root)?;
+    let crowd = cgroups::open(&arena.add(Path::new("bob"), 100)?)?;
+    let mut crew = Crew::new(n + YIELDERS)?;
+    for i in 0..YIELDERS {
+        let dir = cgroups::open(&arena.add(format!("alice{i}").as_ref(), 100)?)?;
+        crew.spawn(Some(&dir), 0, |_| {
+            loop {
+                // SAFETY: no memory is passed.
+                unsafe { libc::sched_yield() };
+            }
+        })?;
+    }
+    for i in 0..n {
+        let gate = usize::from(i > 0);
+        let member = crew.spawn(Some(&crowd), gate, |me| me.spin())?;
+        sys::set_cpus(crew.pid(member)?, &[cpu])?;
+    }
+    crew.muster()?;
+    let mut counter = Counter::new(Event::Switches, [observed])?;
+    let mut cost = || -> Result<f64> {
+        sys::sleep((warmup * 1e9) as u64);
+        let (switches, began) = (counter.read()?, sys::now());
+        sys::sleep((seconds * 1e9) as u64);
+        let (ended, switches) = (sys::now(), counter.read()? - switches);
+        ensure!(
+            switches > 100,
+            "CPU {observed} switched {switches} times only"
+        );
+        Ok((ended - began) as f64 / switches as f64)
+    };
+    crew.open(0);
+    let alone_ns = cost().context("with one bound thread")?;
+    crew.open(1);
+    let crowded_ns = cost().context("with all bound threads")?;
+    Ok(Pinned {
+        n,
+        crowded: cpu,
+        observed,
+        alone_ns,
+        crowded_ns,
+        growth: crowded_ns / alone_ns - 1.0,
+    })
+}
+
+impl Table for Pinned {
+    fn table(&self) -> String {
+        let row = |n: usize, ns: f64| vec![n.to_string(), format!("{ns:.0}")];
+        let cpu = format!("ns per switch on CPU {}", self.observed);
+        let bound = format!("bound to CPU {}", self.crowded);
+        let rows = [row(1, self.alone_ns), row(self.n, self.crowded_ns)];
+        format!(
+            "{}growth {:.1} %\n",
+            columns(&[&bound, &cpu], &rows),
+            self.growth * 100.0
+        )
+    }
+}

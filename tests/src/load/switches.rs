@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a context switch costs, in instructions, with many cgroups: threads that yield for ever,
+//! and pairs that play ping-pong over pipes. Everything counts: the system calls, the kernel's
+//! scheduler core, the scheduler's own decision, the change of address space.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::cgroups::{self, Arena};
+use super::crew::Crew;
+use super::report::{Table, columns};
+use super::sys;
+
+/// The groups to make and how long to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Cgroups, each with a yielding thread or a pair.
+    pub n: usize,
+    /// How deep the cgroups lie below the experiment's; 1 is directly in it.
+    pub depth: usize,
+    /// Every cgroup with a weight of its own, spread over 1 … 10,000; or all 100.
+    pub distinct: bool,
+    pub warmup: f64,
+    pub seconds: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Yield,
+    Pipe,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cost {
+    pub kind: Kind,
+    pub n: usize,
+    pub depth: usize,
+    pub distinct_weights: bool,
+    pub seconds: f64,
+    pub switches: u64,
+    pub ns_per_switch: f64,
+    /// Only on the instruction-counting clock, on one CPU.
+    pub instructions_per_switch: Option<f64>,
+    /// Switches per thread: with few, the number says little.
+    pub rounds: f64,
+}
+
+impl Plan {
+    /// Run it below the cgroup `root`; one instruction is 2^shift ns.
+    pub fn run(&self, root: &Path, kind: Kind, shift: Option<u32>) -> Result<Cost> {
+        ensure!(self.depth > 0 && self.n > 0, "depth and number start at 1");
+        let arena = Arena::new(root)?;
+        let mut at = PathBuf::new();
+        for level in 1..self.depth {
+            at.push(format!("d{level}"));
+            let dir = arena.add(&at, 100)?;
+            cgroups::enable_cpu(&dir)?;
+        }
+        let threads = match kind {
+            Kind::Yield => self.n,
+            Kind::Pipe => 2 * self.n,
+        };
+        let mut crew = Crew::new(threads)?;
+        for i in 0..self.n {
+            let dir = arena.add(&at.join(format!("g{i}")), self.weight(i))?;
+            let dir = cgroups::open(&dir)?;
+            match kind {
+                Kind::Yield => yielder(&mut crew, &dir)?,
+                Kind::Pipe => pair(&mut crew, &dir)?,
+            }
+        }
+        crew.muster()?;
+        crew.open(0);
+        sys::sleep((self.warmup * 1e9) as u64);
+        let (switches, began) = (sys::switches()?, sys::now());
+        sys::sleep((self.seconds * 1e9) as u64);
+        let (ended, switches) = (sys::now(), sys::switches()? - switches);
+        let ns = (ended - began) as f64 / switches as f64;
+        let one_cpu = sys::cpus() == 1;
+        Ok(Cost {
+            kind,
+            n: self.n,
+            depth: self.depth,
+            distinct_weights: self.distinct,
+            seconds: (ended - began) as f64 / 1e9,
+            switches,
+            ns_per_switch: ns,
+            instructions_per_switch: shift.filter(|_| one_cpu).map(|s| ns / f64::from(1u32 << s)),
+            rounds: switches as f64 / threads as f64,
+        })
+    }
+
+    fn weight(&self, i: usize) -> u32 {
+        if self.distinct {
+            1 + (i * 9_999 / self.n.max(2).saturating_sub(1)) as u32
+        } else {
+            100
+        }
+    }
+}
+
+fn yielder(crew: &mut Crew, dir: &File) -> Result<()> {
+    crew.spawn(Some(dir), 0, |_| {
+        loop {
+            // SAFETY: no memory is passed.
+            unsafe { libc::sched_yield() };
+        }
+    })?;
+    Ok(())
+}
+
+fn pair(crew: &mut Crew, dir: &File) -> Result<()> {
+    let (ping_r, ping_w) = sys::pipe()?;
+    let (pong_r, pong_w) = sys::pipe()?;
+    let there = |fd: &OwnedFd| fd.try_clone().map(File::from);
+    let (mut a_in, mut a_out) = (there(&pong_r)?, there(&ping_w)?);
+    crew.spawn(Some(dir), 0, move |_| {
+        let mut byte = [0];
+        while a_out.write_all(&byte).is_ok() && a_in.read_exact(&mut byte).is_ok() {}
+    })?;
+    let (mut b_in, mut b_out) = (there(&ping_r)?, there(&pong_w)?);
+    crew.spawn(Some(dir), 0, move |_| {
+        let mut byte = [0];
+        while b_in.read_exact(&mut byte).is_ok() && b_out.write_all(&byte).is_ok() {}
+    })?;
+    Ok(())
+}
+
+impl Table for Cost {
+    fn table(&self) -> String {
+        let cost = match self.instructions_per_switch {
+            Some(i) => format!("{i:.0} instructions"),
+            None => format!("{:.0} ns", self.ns_per_switch),
+        };
+        let row = vec![
+            format!("{:?}", self.kind).to_lowercase(),
+            self.n.to_string(),
+            self.depth.to_string(),
+            if self.distinct_weights {
+                "distinct"
+            } else {
+                "equal"
+            }
+            .into(),
+            cost,
+            format!("{:.1}", self.rounds),
+        ];
+        let head = ["", "groups", "depth", "weights", "per switch", "rounds"];
+        columns(&head, &[row])
+    }
+}
