@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::record::{Record, used_fraction};
+use crate::record::{Record, rest_fraction, used_fraction};
 
 const SIZE: (u32, u32) = (960, 420);
 /// Told apart by colour-blind readers too.
@@ -45,14 +45,14 @@ where
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .y_labels(5)
+        .y_labels(6)
         .light_line_style(TRANSPARENT)
         .bold_line_style(FAINT)
         .axis_style(INK)
         .x_label_formatter(&|x| format!("{x:.0}"))
         .y_label_formatter(&|y| format!("{y:.0} %"))
-        .x_desc("seconds")
-        .y_desc("CPU used, of the machine")
+        .x_desc("seconds (dashed: what the tickets say)")
+        .y_desc("share of the CPU used")
         .label_style(text(14))
         .axis_desc_style(text(14))
         .draw()?;
@@ -77,9 +77,11 @@ where
     for (who, (person, colour)) in record.people.iter().zip(COLOURS).enumerate() {
         let points: Vec<_> = (record.samples.windows(2))
             .map(|pair| {
+                let (before, after) = (&pair[0], &pair[1]);
+                let shared = 1.0 - rest_fraction(before, after, record.cpus);
                 (
-                    (pair[0].at + pair[1].at) / 2.0,
-                    100.0 * used_fraction(&pair[0], &pair[1], who, record.cpus),
+                    (before.at + after.at) / 2.0,
+                    100.0 * used_fraction(before, after, who, record.cpus) / shared,
                 )
             })
             .collect();

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# `make help` lists what there is.
+
+CARGO ?= cargo
+DESTDIR ?=
+PREFIX ?= /usr
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+
+all: build
+
+## build      compile everything, optimised, into target/release (the default)
+build: deps
+	$(CARGO) build --release --locked --workspace
+
+## deps       install what is missing, by apt-get; says what and why
+deps:
+	.ci/deps
+
+## demo       alice and bob share a guest by tickets; NATIVE=1: this machine; KERNEL=: another guest kernel
+demo: build
+	tests/demo/run
+
+## check      every test that belongs before a merge, those in guests included
+check: deps
+	.ci/check
+
+## picture    copy the last demo's picture to where the README shows it
+picture:
+	@test -s target/demo/demo.svg || { echo "there is no target/demo/demo.svg: run make demo" >&2; exit 1; }
+	cp target/demo/demo.svg docs/demo.svg
+
+## install    put tixd, tixctl and the unit file below DESTDIR (after make)
+install:
+	install -D -m 755 target/release/tixd $(DESTDIR)$(PREFIX)/sbin/tixd
+	install -D -m 755 target/release/tixctl $(DESTDIR)$(PREFIX)/bin/tixctl
+	install -D -m 644 debian/tixd.service $(DESTDIR)$(UNITDIR)/tixd.service
+
+## clean      remove target/ (not the cached guest kernels and images)
+clean:
+	$(CARGO) clean
+
+help:
+	@sed -n 's/^## /  make /p' Makefile
+
+.PHONY: all build deps demo check picture install clean help
