@@ -2,4 +2,6 @@
 //! tixd: requests go through a gate into a pure ledger; its values are pushed down to the kernel, which acts on them without ever
 //! waiting for this process.
 
+pub mod cgroups;
 pub mod ledger;
+pub mod store;

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reads and writes of one cgroup's files. A cgroup is opened once, beneath the root and through no symbolic link, and then used by
+//! descriptor: whoever renames or replaces things meanwhile changes nothing about what was checked.
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat2};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("{path}:{line}: cannot make sense of {text:?}")]
+    Format { path: PathBuf, line: usize, text: String },
+    #[error("{path} is no cgroup v2 file system: boot with systemd.unified_cgroup_hierarchy=1, or mount -t cgroup2 none {path}")]
+    NotCgroup2 { path: PathBuf },
+    #[error("{path} is not a path in the cgroup tree")]
+    BadPath { path: String },
+}
+
+impl Error {
+    /// The file or directory is not there (any more).
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if matches!(source.raw_os_error(), Some(2 | 19)))
+    }
+}
+
+/// The root of a cgroup v2 hierarchy.
+pub struct Root {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+/// One cgroup, open.
+pub struct Cgroup {
+    fd: OwnedFd,
+    path: PathBuf,
+    /// Inode of its directory: the kernel's cgroup id.
+    pub id: u64,
+    /// Owner of its directory.
+    pub owner: u32,
+}
+
+const MAGIC: u64 = 0x6367_7270;
+
+impl Root {
+    /// Opens the hierarchy at `path`, which must be cgroup v2.
+    pub fn open(path: &Path) -> Result<Root, Error> {
+        let root = Root::open_any(path)?;
+        let fs = rustix::fs::fstatfs(&root.fd).map_err(|e| Error::Io { path: path.to_owned(), source: e.into() })?;
+        if fs.f_type as u64 != MAGIC {
+            return Err(Error::NotCgroup2 { path: path.to_owned() });
+        }
+        Ok(root)
+    }
+
+    /// The same for any directory: the readers can be tested on files in a temporary one.
+    pub fn open_any(path: &Path) -> Result<Root, Error> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|e| Error::Io { path: path.to_owned(), source: e.into() })?;
+        Ok(Root { fd, path: path.to_owned() })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the cgroup `path` (`/` and more, relative to the root).
+    pub fn cgroup(&self, path: &str) -> Result<Cgroup, Error> {
+        let below = path.strip_prefix('/').ok_or_else(|| Error::BadPath { path: path.to_owned() })?;
+        if below.split('/').any(|part| part == "..") || below.contains('\0') {
+            return Err(Error::BadPath { path: path.to_owned() });
+        }
+        let full = self.path.join(below);
+        let at = |e: rustix::io::Errno| Error::Io { path: full.clone(), source: e.into() };
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        let name = if below.is_empty() { "." } else { below };
+        let fd = openat2(&self.fd, name, flags, Mode::empty(), resolve).map_err(at)?;
+        let stat = fstat(&fd).map_err(at)?;
+        Ok(Cgroup { fd, path: full, id: stat.st_ino, owner: stat.st_uid })
+    }
+}
+
+impl Cgroup {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn fd(&self) -> impl AsFd + '_ {
+        &self.fd
+    }
+
+    fn open(&self, file: &str, flags: OFlags) -> Result<File, Error> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.fd, file, flags, Mode::empty())
+            .map(File::from)
+            .map_err(|e| Error::Io { path: self.path.join(file), source: e.into() })
+    }
+
+    /// The text of `file`.
+    pub fn read(&self, file: &str) -> Result<String, Error> {
+        let mut text = String::new();
+        self.open(file, OFlags::RDONLY)?
+            .read_to_string(&mut text)
+            .map_err(|source| Error::Io { path: self.path.join(file), source })?;
+        Ok(text)
+    }
+
+    /// Writes `text` in one write.
+    pub fn write(&self, file: &str, text: &str) -> Result<(), Error> {
+        self.open(file, OFlags::WRONLY)?
+            .write_all(text.as_bytes())
+            .map_err(|source| Error::Io { path: self.path.join(file), source })
+    }
+
+    /// `cpu.weight`, 1 … 10,000 (0 with `cpu.idle`); `None` without the cpu controller.
+    pub fn weight(&self) -> Result<Option<u64>, Error> {
+        let text = match self.read("cpu.weight") {
+            Ok(text) => text,
+            Err(e) if e.is_gone() => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        match text.trim().parse() {
+            Ok(w) => Ok(Some(w)),
+            Err(_) => Err(Error::Format { path: self.path.join("cpu.weight"), line: 1, text: text.trim().to_owned() }),
+        }
+    }
+
+    /// Do the children have the cpu controller?
+    pub fn gives_cpu(&self) -> Result<bool, Error> {
+        Ok(self.read("cgroup.subtree_control")?.split_whitespace().any(|c| c == "cpu"))
+    }
+
+    /// Can it have threads of its own beside its children?
+    pub fn inner_threads(&self) -> bool {
+        self.read("cgroup.type").is_ok_and(|t| t.trim() != "domain")
+    }
+
+    /// CPU time used, microseconds, with everything below, also what is gone.
+    pub fn used_usec(&self) -> Result<u64, Error> {
+        let text = self.read("cpu.stat")?;
+        parse_usage(&text).map_err(|(line, text)| Error::Format { path: self.path.join("cpu.stat"), line, text })
+    }
+
+    /// The processes directly in it.
+    pub fn processes(&self) -> Result<Vec<u32>, Error> {
+        Ok(self.read("cgroup.procs")?.lines().filter_map(|l| l.parse().ok()).collect())
+    }
+}
+
+fn parse_usage(text: &str) -> Result<u64, (usize, String)> {
+    for (i, line) in text.lines().enumerate() {
+        if let Some(n) = line.strip_prefix("usage_usec ") {
+            return n.trim().parse().map_err(|_| (i + 1, line.to_owned()));
+        }
+    }
+    Err((text.lines().count(), "no usage_usec".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_files_and_names_path_and_line_in_errors() {
+        let dir = tempfile::tempdir().unwrap();
+        let a = dir.path().join("a");
+        std::fs::create_dir(&a).unwrap();
+        std::fs::write(a.join("cpu.stat"), "usage_usec 1234\nuser_usec 1\n").unwrap();
+        std::fs::write(a.join("cpu.weight"), "many\n").unwrap();
+        let root = Root::open_any(dir.path()).unwrap();
+        let cgroup = root.cgroup("/a").unwrap();
+        assert_eq!(cgroup.used_usec().unwrap(), 1234);
+        let error = cgroup.weight().unwrap_err().to_string();
+        assert!(error.contains("a/cpu.weight:1") && error.contains("many"), "{error}");
+        assert!(root.cgroup("/b").err().unwrap().is_gone());
+        assert_eq!(root.cgroup("/").unwrap().weight().unwrap(), None);
+    }
+
+    #[test]
+    fn no_symbolic_link_and_nothing_above_the_root() {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/etc", dir.path().join("link")).unwrap();
+        let root = Root::open_any(dir.path()).unwrap();
+        assert!(root.cgroup("/link").is_err());
+        assert!(root.cgroup("/../etc").is_err());
+        assert!(root.cgroup("etc").is_err());
+        assert!(matches!(Root::open(dir.path()), Err(Error::NotCgroup2 { .. })));
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Follows the tree: a thread that watches every cgroup that has the cpu controller, and tells the daemon what changed.
+//!
+//! A directory is watched first and listed afterwards, so nothing that appears in between is missed. When the kernel drops
+//! notifications, or watches run out, everything is listed again and compared. The root and every cgroup with `cpu.weight` are watched.
+
+use super::files::{Error, Root};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+/// What happened in the tree. Parents come before children, except that removals come children first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It is there (possibly known already), with these values.
+    Here { path: String, id: u64, weight: u64, owner: u32, inner_threads: bool },
+    Gone { path: String },
+    /// Everything that was there at the start has been told.
+    Complete,
+    /// Something could not be read; following goes on.
+    Trouble(String),
+}
+
+struct Known {
+    wd: Option<i32>,
+    id: u64,
+    told: (u64, u32, bool),
+}
+
+pub struct Follower<F: FnMut(Change) -> bool> {
+    root: Root,
+    inotify: OwnedFd,
+    known: BTreeMap<String, Known>,
+    watches: HashMap<i32, String>,
+    /// No more watches: list everything every second instead.
+    blind: bool,
+    tell: F,
+}
+
+/// How often everything is listed again when watches have run out.
+const BLIND_PAUSE: Duration = Duration::from_secs(1);
+
+impl<F: FnMut(Change) -> bool> Follower<F> {
+    /// `tell` is called with every change; it returns false to end the thread.
+    pub fn new(root: &Path, tell: F) -> Result<Self, Error> {
+        let root = Root::open(root)?;
+        let inotify = inotify::init(CreateFlags::CLOEXEC)
+            .map_err(|e| Error::Io { path: "inotify".into(), source: e.into() })?;
+        Ok(Follower { root, inotify, known: BTreeMap::new(), watches: HashMap::new(), blind: false, tell })
+    }
+
+    /// Tells the whole tree, then every change, until `tell` says no.
+    pub fn run(mut self) {
+        if self.list("/").is_err() || !(self.tell)(Change::Complete) {
+            return;
+        }
+        let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+        loop {
+            let mut poll = [rustix::event::PollFd::new(&self.inotify, rustix::event::PollFlags::IN)];
+            let wait = rustix::event::Timespec { tv_sec: BLIND_PAUSE.as_secs() as i64, tv_nsec: 0 };
+            let timeout = if self.blind { Some(&wait) } else { None };
+            match rustix::event::poll(&mut poll, timeout) {
+                Ok(0) => {
+                    if self.rescan().is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => {
+                    (self.tell)(Change::Trouble(format!("inotify: {e}; the cgroup tree is no longer followed")));
+                    return;
+                }
+            }
+            let (dirs, lost) = self.drain(&mut buffer);
+            let done = if lost { self.rescan() } else { dirs.iter().try_for_each(|d| self.look_again(d)) };
+            if done.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Reads what is there; which directories to look at again, and whether notifications were lost.
+    fn drain(&mut self, buffer: &mut [MaybeUninit<u8>]) -> (BTreeSet<String>, bool) {
+        let (mut dirs, mut lost) = (BTreeSet::new(), false);
+        let mut reader = inotify::Reader::new(&self.inotify, buffer);
+        loop {
+            match reader.next() {
+                Ok(event) => {
+                    lost |= event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+                    let Some(dir) = self.watches.get(&event.wd()) else { continue };
+                    let name = event.file_name().and_then(|n| n.to_str().ok());
+                    let child = |n: &str| if dir == "/" { format!("/{n}") } else { format!("{dir}/{n}") };
+                    match name {
+                        Some(n) if event.events().contains(ReadFlags::ISDIR) => {
+                            dirs.insert(child(n));
+                        }
+                        Some("cpu.weight" | "cpu.weight.nice" | "cpu.idle" | "cgroup.type" | "cgroup.subtree_control") | None => {
+                            dirs.insert(dir.clone());
+                        }
+                        Some(_) => {}
+                    }
+                    if event.events().contains(ReadFlags::IGNORED) {
+                        let wd = event.wd();
+                        self.watches.remove(&wd);
+                    }
+                }
+                Err(_) => return (dirs, lost),
+            }
+            if reader.is_buffer_empty() {
+                return (dirs, lost);
+            }
+        }
+    }
+
+    fn say(&mut self, change: Change) -> Result<(), ()> {
+        if (self.tell)(change) { Ok(()) } else { Err(()) }
+    }
+
+    fn rescan(&mut self) -> Result<(), ()> {
+        let paths: Vec<String> = self.known.keys().rev().cloned().collect();
+        for path in paths {
+            if self.root.cgroup(&path).is_err() {
+                self.forget(&path)?;
+            }
+        }
+        self.list("/")
+    }
+
+    fn look_again(&mut self, path: &str) -> Result<(), ()> {
+        let parent_known = path == "/" || path.rfind('/').is_some_and(|i| i == 0 || self.known.contains_key(&path[..i]));
+        if parent_known { self.list(path) } else { Ok(()) }
+    }
+
+    /// Looks at `path` and all below it.
+    fn list(&mut self, path: &str) -> Result<(), ()> {
+        let cgroup = match self.root.cgroup(path) {
+            Ok(cgroup) => cgroup,
+            Err(_) => return self.forget(path),
+        };
+        let weight = match cgroup.weight() {
+            Ok(w) => w,
+            Err(e) => {
+                self.say(Change::Trouble(e.to_string()))?;
+                None
+            }
+        };
+        if path != "/" && weight.is_none() {
+            return self.forget(path);
+        }
+        if self.known.get(path).is_some_and(|k| k.id != cgroup.id) {
+            self.forget(path)?;
+        }
+        let told = (weight.unwrap_or(100), cgroup.owner, cgroup.inner_threads());
+        let news = self.known.get(path).is_none_or(|k| k.told != told);
+        if !self.known.contains_key(path) {
+            let wd = self.watch(path)?;
+            self.known.insert(path.to_owned(), Known { wd, id: cgroup.id, told });
+        }
+        if let Some(k) = self.known.get_mut(path) {
+            k.told = told;
+        }
+        if news {
+            let (weight, owner, inner_threads) = told;
+            self.say(Change::Here { path: path.to_owned(), id: cgroup.id, weight, owner, inner_threads })?;
+        }
+        let below: BTreeSet<String> = if cgroup.gives_cpu().unwrap_or(false) { self.children(path) } else { BTreeSet::new() };
+        let prefix = if path == "/" { "/".to_owned() } else { format!("{path}/") };
+        let stale: Vec<String> = self
+            .known
+            .range(prefix.clone()..)
+            .map(|(p, _)| p)
+            .take_while(|p| p.starts_with(&prefix))
+            .filter(|p| *p != "/" && !p[prefix.len()..].contains('/') && !below.contains(*p))
+            .cloned()
+            .collect();
+        for p in stale {
+            self.forget(&p)?;
+        }
+        for p in below {
+            self.list(&p)?;
+        }
+        Ok(())
+    }
+
+    fn children(&self, path: &str) -> BTreeSet<String> {
+        let dir = self.root.path().join(path.trim_start_matches('/'));
+        let Ok(entries) = std::fs::read_dir(dir) else { return BTreeSet::new() };
+        entries
+            .flatten()
+            .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+            .filter_map(|e| e.file_name().to_str().map(|n| format!("{}/{n}", path.trim_end_matches('/'))))
+            .collect()
+    }
+
+    fn watch(&mut self, path: &str) -> Result<Option<i32>, ()> {
+        let flags = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MODIFY | WatchFlags::ATTRIB | WatchFlags::ONLYDIR;
+        let full = self.root.path().join(path.trim_start_matches('/'));
+        match inotify::add_watch(&self.inotify, &full, flags | WatchFlags::DONT_FOLLOW) {
+            Ok(wd) => {
+                self.watches.insert(wd, path.to_owned());
+                Ok(Some(wd))
+            }
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(e) => {
+                if !self.blind {
+                    self.blind = true;
+                    self.say(Change::Trouble(format!(
+                        "{}: {e}; listing the tree every second instead (raise fs.inotify.max_user_watches)",
+                        full.display()
+                    )))?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// `path` and all below it are gone.
+    fn forget(&mut self, path: &str) -> Result<(), ()> {
+        let prefix = format!("{path}/");
+        let mut gone: Vec<String> =
+            self.known.range(prefix.clone()..).map(|(p, _)| p.clone()).take_while(|p| p.starts_with(&prefix)).collect();
+        gone.insert(0, path.to_owned());
+        for p in gone.into_iter().rev() {
+            if let Some(k) = self.known.remove(&p) {
+                if let Some(wd) = k.wd {
+                    self.watches.remove(&wd);
+                    // Fails when the directory is gone, and the watch with it.
+                    let _ = inotify::remove_watch(&self.inotify, wd);
+                }
+                self.say(Change::Gone { path: p })?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The cgroup tree as it is and as it changes.
+//!
+//! [`files`] reads one cgroup, by descriptor; [`follow`] keeps up with the tree by inotify and tells what changed; [`systemd`] asks
+//! systemd where systemd owns the tree.
+
+pub mod files;
+pub mod follow;
+pub mod systemd;
+
+pub use files::{Cgroup, Error, Root};
+pub use follow::{Change, Follower};
