@@ -3,4 +3,5 @@
 //! and what boots the guest around them (`guest`).
 
 pub mod force;
+pub mod guest;
 pub mod load;

@@ -4,8 +4,7 @@
 //! scheduler core, the scheduler's own decision, the change of address space.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
@@ -118,18 +117,22 @@ fn yielder(crew: &mut Crew, dir: &File) -> Result<()> {
 fn pair(crew: &mut Crew, dir: &File) -> Result<()> {
     let (ping_r, ping_w) = sys::pipe()?;
     let (pong_r, pong_w) = sys::pipe()?;
-    let there = |fd: &OwnedFd| fd.try_clone().map(File::from);
-    let (mut a_in, mut a_out) = (there(&pong_r)?, there(&ping_w)?);
-    crew.spawn(Some(dir), 0, move |_| {
-        let mut byte = [0];
-        while a_out.write_all(&byte).is_ok() && a_in.read_exact(&mut byte).is_ok() {}
-    })?;
-    let (mut b_in, mut b_out) = (there(&ping_r)?, there(&pong_w)?);
-    crew.spawn(Some(dir), 0, move |_| {
-        let mut byte = [0];
-        while b_in.read_exact(&mut byte).is_ok() && b_out.write_all(&byte).is_ok() {}
-    })?;
+    let (a_in, a_out) = (pong_r.as_raw_fd(), ping_w.as_raw_fd());
+    crew.spawn(Some(dir), 0, move |_| while give(a_out) && take(a_in) {})?;
+    let (b_in, b_out) = (ping_r.as_raw_fd(), pong_w.as_raw_fd());
+    crew.spawn(Some(dir), 0, move |_| while take(b_in) && give(b_out) {})?;
     Ok(())
+}
+
+fn give(fd: RawFd) -> bool {
+    // SAFETY: one byte of a constant is read.
+    unsafe { libc::write(fd, [0u8; 1].as_ptr().cast(), 1) == 1 }
+}
+
+fn take(fd: RawFd) -> bool {
+    let mut byte = [0u8; 1];
+    // SAFETY: room for one byte.
+    unsafe { libc::read(fd, byte.as_mut_ptr().cast(), 1) == 1 }
 }
 
 impl Table for Cost {

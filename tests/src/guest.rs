@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Boot a guest, run a script of experiments in it, and read their reports.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::load::report::Report;
+
+/// The top of the working tree.
+pub fn tree() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+/// What kind of guest, and what for. `tests/vm/run` boots it.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    cpus: usize,
+    memory: String,
+    icount: Option<u32>,
+    timeout_s: u64,
+}
+
+impl Default for Guest {
+    fn default() -> Self {
+        Self {
+            cpus: 1,
+            memory: "2G".into(),
+            icount: None,
+            timeout_s: 600,
+        }
+    }
+}
+
+impl Guest {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn cpus(mut self, cpus: usize) -> Self {
+        self.cpus = cpus;
+        self
+    }
+
+    pub fn memory(mut self, size: &str) -> Self {
+        self.memory = size.into();
+        self
+    }
+
+    /// One instruction is 2^shift ns of the guest's clock.
+    pub fn icount(mut self, shift: u32) -> Self {
+        self.icount = Some(shift);
+        self
+    }
+
+    /// Give up after so many seconds of the host's.
+    pub fn timeout(mut self, seconds: u64) -> Self {
+        self.timeout_s = seconds;
+        self
+    }
+
+    /// Run a shell script as root in a new guest. It must succeed. Each experiment in it prints a
+    /// report. One guest at a time on this machine: emulation would only slow both.
+    pub fn run(&self, script: &str) -> Result<Reports> {
+        let _turn = turn()?;
+        let mut command = Command::new(tree().join("tests/vm/run"));
+        command.args(["--cpus", &self.cpus.to_string()]);
+        command.args(["--memory", &self.memory]);
+        command.args(["--timeout", &self.timeout_s.to_string()]);
+        let mut script = format!("set -eu\n{script}");
+        if let Some(shift) = self.icount {
+            command.args(["--icount", &shift.to_string()]);
+            script = format!("export TIX_ICOUNT={shift}\n{script}");
+        }
+        command.args(["--", "/bin/sh", "-c", &script]);
+        let out = command.output().context("run tests/vm/run")?;
+        let stdout = String::from_utf8_lossy(&out.stdout);
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        eprintln!("{stderr}");
+        ensure!(
+            out.status.success(),
+            "the guest's script ended with {}:\n{script}\nstdout:\n{stdout}\nstderr:\n{stderr}",
+            out.status
+        );
+        Reports::parse(&stdout)
+    }
+}
+
+/// Hold the machine's one guest slot until dropped.
+fn turn() -> Result<File> {
+    let path = tree().join("target/guest.lock");
+    let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
+    file.lock()
+        .with_context(|| format!("lock {}", path.display()))?;
+    Ok(file)
+}
+
+/// What the experiments of one guest said.
+#[derive(Debug)]
+pub struct Reports(Vec<Value>);
+
+impl Reports {
+    fn parse(stdout: &str) -> Result<Self> {
+        let lines = stdout.lines().filter(|l| l.starts_with("{\"experiment\""));
+        let reports: Result<Vec<_>, _> = lines.map(serde_json::from_str).collect();
+        let reports = reports.context("a report is not JSON")?;
+        ensure!(!reports.is_empty(), "no experiment reported:\n{stdout}");
+        Ok(Self(reports))
+    }
+
+    /// The one report of this experiment with this label.
+    pub fn get<T: DeserializeOwned>(&self, experiment: &str, label: &str) -> Result<Report<T>> {
+        let mut found = self
+            .0
+            .iter()
+            .filter(|v| v["experiment"] == experiment && v["label"] == label);
+        match (found.next(), found.next()) {
+            (Some(one), None) => Ok(serde_json::from_value(one.clone())?),
+            (None, _) => bail!("no report of {experiment} {label:?}"),
+            _ => bail!("several reports of {experiment} {label:?}"),
+        }
+    }
+
+    pub fn all(&self) -> &[Value] {
+        &self.0
+    }
+}
+
+/// A script that runs `inner` with tix in force: the loader runs it, fails when tix was ejected
+/// meanwhile, and takes tix out again. `LOAD` is `tix-load` that insists on tix.
+pub fn under_tix(tix_load: &Path, inner: &str) -> Result<String> {
+    let loader = scx_tix()?;
+    ensure!(
+        !inner.contains('\''),
+        "the script is passed in single quotes"
+    );
+    Ok(format!(
+        "{loader} -- /bin/sh -c '\nset -eu\nLOAD=\"{load} --require tix\"\n{inner}\n'",
+        loader = loader.display(),
+        load = tix_load.display()
+    ))
+}
+
+/// The scheduler's loader without the daemon, built first.
+fn scx_tix() -> Result<PathBuf> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "-q", "-p", "tix-bpf", "--example", "scx_tix"])
+        .current_dir(tree())
+        .status()
+        .context("run cargo")?;
+    ensure!(status.success(), "scx_tix does not build");
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree().join("target"), Into::into);
+    Ok(target.join("debug/examples/scx_tix"))
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a decision of tix costs, in instructions, does not depend on how many principals there are.
+
+use std::path::Path;
+
+use tix_tests::guest::{Guest, under_tix};
+use tix_tests::load::switches::Cost;
+
+const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
+
+#[test]
+#[ignore = "boots a guest"]
+fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
+    let script = under_tix(
+        Path::new(LOAD),
+        "for n in 2 10 100 1000 10000; do
+             $LOAD yield --n $n --label $n --warmup 1 --seconds 1
+         done",
+    )
+    .unwrap();
+    let guest = Guest::new().icount(0).memory("6G").timeout(900);
+    let reports = guest.run(&script).unwrap();
+    let cost = |n: usize| -> f64 {
+        let report = reports.get::<Cost>("yield", &n.to_string()).unwrap();
+        let cost = report.result;
+        assert!(cost.rounds > 5.0, "every thread switches a few times");
+        cost.instructions_per_switch.unwrap()
+    };
+    let few = cost(10);
+    for n in [100, 1_000, 10_000] {
+        assert!(
+            cost(n) < 1.05 * few,
+            "a switch costs {} instructions with {n} cgroups, {few} with 10",
+            cost(n)
+        );
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Shares hold, in a guest with tix in force: the papers' figures, five cgroups side by side,
+//! extreme weights, thousands of hogs.
+
+use std::path::Path;
+
+use tix_tests::guest::{Guest, under_tix};
+use tix_tests::load::figures::Figures;
+use tix_tests::load::shares::{Service, Shares};
+
+const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
+
+fn leaf<'a>(shares: &'a Shares, name: &str) -> &'a Service {
+    shares.leaves.iter().find(|l| l.path == name).expect(name)
+}
+
+/// One boot, one CPU, the instruction-counting clock.
+#[test]
+#[ignore = "boots a guest"]
+fn one_cpu() {
+    let tix = under_tix(
+        Path::new(LOAD),
+        "$LOAD figures56 --seconds 60
+         $LOAD shares --seconds 30
+         $LOAD shares --label deep --tree A:1{A1:1,A2:9},B:3{B1:2,B2:1{x:1,y:1}} --seconds 10",
+    )
+    .unwrap();
+    let script = format!("{LOAD} --require kernel shares --label kernel --seconds 30\n{tix}");
+    let guest = Guest::new().icount(3).timeout(600);
+    let reports = guest.run(&script).unwrap();
+
+    // Sullivan, Figures 5 and 6.
+    let figures = reports.get::<Figures>("figures56", "").unwrap().result;
+    for process in &figures.processes {
+        for (half, error) in process.relative_error.iter().enumerate() {
+            assert!(
+                error.abs() < 0.02,
+                "{} is {error} off its due in half {half}",
+                process.name
+            );
+        }
+    }
+    assert!(figures.a_moved < 0.01, "A moved by {}", figures.a_moved);
+
+    let shares = reports.get::<Shares>("shares", "").unwrap().result;
+    let kernel = reports.get::<Shares>("shares", "kernel").unwrap().result;
+    assert!(
+        shares.largest_relative_error < 0.005,
+        "a share is {} off",
+        shares.largest_relative_error
+    );
+    assert!(
+        shares.largest_service_error_ms <= 5.0,
+        "service strays by {} ms (the kernel's own by {})",
+        shares.largest_service_error_ms,
+        kernel.largest_service_error_ms
+    );
+
+    let deep = reports.get::<Shares>("shares", "deep").unwrap().result;
+    assert!(
+        deep.largest_relative_error < 0.02,
+        "a nested share is {} off",
+        deep.largest_relative_error
+    );
+}
+
+/// A thread that waits 30 s ends any sched_ext scheduler: whoever can arrange that could switch
+/// tix off.
+#[test]
+#[ignore = "boots a guest"]
+fn nobody_starves() {
+    let script = under_tix(
+        Path::new(LOAD),
+        "$LOAD starve --weights 1,10000 --seconds 60
+         $LOAD hogs --n 3000 --shares alice=300,bob=100 --seconds 60",
+    )
+    .unwrap();
+    let guest = Guest::new().icount(3).memory("3G").timeout(900);
+    let reports = guest.run(&script).unwrap();
+
+    let starve = reports.get::<Shares>("starve", "").unwrap().result;
+    for leaf in &starve.leaves {
+        assert_eq!(leaf.ran, leaf.threads, "{} never ran", leaf.path);
+        assert!(
+            leaf.longest_wait_ms <= 10_500.0,
+            "{} waited {} ms",
+            leaf.path,
+            leaf.longest_wait_ms
+        );
+    }
+    let big = leaf(&starve, "g2");
+    assert!(big.relative_error.abs() < 0.01, "{}", big.relative_error);
+
+    let hogs = reports.get::<Shares>("hogs", "").unwrap().result;
+    let (alice, bob) = (leaf(&hogs, "alice"), leaf(&hogs, "bob"));
+    assert!(
+        alice.relative_error.abs() < 0.01,
+        "alice is {} off",
+        alice.relative_error
+    );
+    assert_eq!(bob.threads, 3000);
+    assert_eq!(bob.ran, bob.threads, "some of bob's never ran");
+    assert!(
+        bob.longest_wait_ms <= 10_500.0,
+        "one of bob's waited {} ms",
+        bob.longest_wait_ms
+    );
+}

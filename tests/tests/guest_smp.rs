@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Several CPUs, and a history of everything that can change: shares, pinned crowds, migrations,
+//! leaks.
+
+use std::path::Path;
+
+use tix_tests::guest::{Guest, under_tix};
+use tix_tests::load::churn::Outcome;
+use tix_tests::load::migrations::Migrations;
+use tix_tests::load::shares::Shares;
+use tix_tests::load::starve::Pinned;
+
+const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
+
+/// Where the loader pins the scheduler's maps.
+const PINS: &str = "/sys/fs/bpf/scx_tix";
+
+#[test]
+#[ignore = "boots a guest"]
+fn two_cpus() {
+    let script = under_tix(
+        Path::new(LOAD),
+        "$LOAD shares --threads 2 --seconds 20
+         $LOAD shares --label capped --shares 9,1 --seconds 5
+         $LOAD pinned --n 5000 --cpu 0 --warmup 2 --seconds 3",
+    )
+    .unwrap();
+    let guest = Guest::new().cpus(2).icount(2).memory("4G").timeout(900);
+    let reports = guest.run(&script).unwrap();
+
+    let shares = reports.get::<Shares>("shares", "").unwrap().result;
+    assert!(
+        shares.largest_relative_error < 0.02,
+        "a share is {} off",
+        shares.largest_relative_error
+    );
+
+    // One thread cannot use two CPUs: 9:1 is 1:1.
+    let capped = reports.get::<Shares>("shares", "capped").unwrap().result;
+    assert!(
+        capped.largest_relative_error < 0.02,
+        "a capped share is {} off",
+        capped.largest_relative_error
+    );
+    assert!(capped.used > 0.95, "a CPU was idle: {}", capped.used);
+
+    let pinned = reports.get::<Pinned>("pinned", "").unwrap().result;
+    assert!(
+        pinned.growth < 0.05,
+        "a pick on the other CPU costs {} more",
+        pinned.growth
+    );
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn churn_breaks_nothing_and_leaks_nothing() {
+    let script = under_tix(
+        Path::new(LOAD),
+        &format!("$LOAD churn --rounds 1000 --pins {PINS} --seconds 10"),
+    )
+    .unwrap();
+    let guest = Guest::new().cpus(2).icount(3).timeout(900);
+    let churn = guest.run(&script).unwrap();
+    let churn = churn.get::<Outcome>("churn", "").unwrap().result;
+    for what in [
+        "made",
+        "removed",
+        "reweighted",
+        "processes moved",
+        "threads moved",
+        "fork storms",
+        "CPUs unplugged",
+        "nested",
+        "frozen",
+        "throttled",
+    ] {
+        assert!(churn.done.contains_key(what), "nothing was {what}");
+    }
+    assert_eq!(churn.maps_before, churn.maps_after, "map entries leaked");
+    assert!(
+        churn.longest_wait_ms <= 10_500.0,
+        "a thread waited {} ms",
+        churn.longest_wait_ms
+    );
+    assert!(
+        churn.shares.largest_relative_error < 0.02,
+        "afterwards a share is {} off",
+        churn.shares.largest_relative_error
+    );
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn threads_stay_where_they_are() {
+    let run = "migrations --cpus 4 --warmup 2 --seconds 10";
+    let tix = under_tix(Path::new(LOAD), &format!("$LOAD --label tix {run}")).unwrap();
+    let script = format!("{LOAD} --require kernel --label kernel {run}\n{tix}");
+    let guest = Guest::new().cpus(4).icount(2).timeout(900);
+    let reports = guest.run(&script).unwrap();
+    let rate = |label: &str| {
+        let report = reports.get::<Migrations>("migrations", label).unwrap();
+        report.result.migrations_per_s
+    };
+    assert!(
+        rate("tix") <= 2.0 * rate("kernel"),
+        "{} migrations/s, the kernel's own {}",
+        rate("tix"),
+        rate("kernel")
+    );
+}
