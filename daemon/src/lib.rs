@@ -2,6 +2,10 @@
 //! tixd: requests go through a gate into a pure ledger; its values are pushed down to the kernel, which acts on them without ever
 //! waiting for this process.
 
+pub mod api;
 pub mod cgroups;
+pub mod core;
+pub mod enforce;
 pub mod ledger;
+pub mod lifeline;
 pub mod store;

@@ -14,7 +14,7 @@ pub fn is_running() -> bool {
     default_path = "/org/freedesktop/systemd1"
 )]
 trait Manager {
-    fn get_unit(&self, name: &str) -> zbus::Result<zbus::zvariant::OwnedObjectPath>;
+    fn get_unit(&self, name: &str) -> zbus::Result<zbus::OwnedObjectPath>;
     fn set_unit_properties(
         &self,
         name: &str,

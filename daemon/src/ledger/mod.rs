@@ -127,9 +127,14 @@ impl Currency {
         }
     }
 
-    /// Root's, or the machine's own.
+    /// It mirrors a cgroup (base: the root).
     pub fn is_mirror(&self) -> bool {
         self.mirror.is_some()
+    }
+
+    /// The currencies that mirror its cgroup's children.
+    pub fn mirrored_children(&self) -> impl Iterator<Item = Cid> + '_ {
+        self.children.iter().copied()
     }
 
     /// The grants it holds.

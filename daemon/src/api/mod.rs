@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The Varlink service: the only way in.
+//!
+//! Every connection has a server of its own, so a client that does not read holds up nobody else. Who asks is what the kernel said when it connected.
+
+mod guard;
+mod names;
+mod service;
+mod view;
+
+use crate::core::Handle;
+use guard::Guarded;
+use service::Session;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::Path;
+use std::rc::Rc;
+use tokio::net::{UnixListener, UnixStream};
+
+/// Open connections of one user; root has more.
+pub const PER_UID: usize = 16;
+pub const FOR_ROOT: usize = 64;
+/// Of all users but root.
+pub const TOTAL: usize = 512;
+
+type Counts = Rc<RefCell<HashMap<u32, usize>>>;
+
+/// Makes the socket, open for everybody: what each may do is decided by who the kernel says they are.
+pub fn listen(path: &Path) -> std::io::Result<UnixListener> {
+    use std::os::unix::fs::PermissionsExt;
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::AddrInUse,
+                format!("{}: another tixd is serving there; stop it first", path.display()),
+            ));
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+    Ok(listener)
+}
+
+/// Accepts connections for ever. Must run in a `LocalSet`.
+pub async fn serve(listener: UnixListener, handle: Handle) {
+    let counts: Counts = Rc::default();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => admit(stream, &handle, &counts),
+            Err(e) => {
+                // Out of descriptors, mostly: wait for connections to end.
+                tracing::warn!("accepting a connection: {e}");
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+fn admit(stream: UnixStream, handle: &Handle, counts: &Counts) {
+    let Ok(peer) = stream.peer_cred() else { return };
+    let uid = peer.uid();
+    {
+        let mut open = counts.borrow_mut();
+        let others: usize = open.iter().filter(|(u, _)| **u != 0).map(|(_, n)| n).sum();
+        let mine = open.entry(uid).or_insert(0);
+        if *mine >= if uid == 0 { FOR_ROOT } else { PER_UID } || (uid != 0 && others >= TOTAL) {
+            tracing::warn!("uid {uid} has {mine} connections open: refused another");
+            return;
+        }
+        *mine += 1;
+    }
+    let session = Session { handle: handle.clone(), uid, pid: peer.pid().unwrap_or(0) };
+    let counts = Rc::clone(counts);
+    tokio::task::spawn_local(async move {
+        match Guarded::new(stream) {
+            Ok(socket) => {
+                let server = zlink::Server::new(zlink::ReadyListener::new(socket), session);
+                if let Err(e) = server.run().await {
+                    tracing::debug!("connection of uid {uid}: {e}");
+                }
+            }
+            Err(e) => tracing::debug!("connection of uid {uid}: {e}"),
+        }
+        let mut open = counts.borrow_mut();
+        if let Some(n) = open.get_mut(&uid) {
+            *n -= 1;
+            if *n == 0 {
+                open.remove(&uid);
+            }
+        }
+    });
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From what a caller wrote to a currency: a name, a cgroup path, or a systemd unit. And cgroups that have no currency yet, because the
+//! cpu controller is not enabled for them.
+
+use crate::cgroups::systemd;
+use crate::core::{Core, Failure, Handle};
+use crate::ledger::Ref;
+use std::time::Duration;
+use tix_api::Error;
+
+/// How long a cgroup may take from its creation to its currency.
+const SOON: Duration = Duration::from_secs(2);
+
+pub fn looks_like_unit(name: &str) -> bool {
+    [".service", ".slice", ".scope", ".socket", ".mount"].iter().any(|s| name.ends_with(s)) && !name.contains('/')
+}
+
+fn tidy(path: &str) -> String {
+    let path = path.strip_prefix("/sys/fs/cgroup").filter(|p| p.is_empty() || p.starts_with('/')).unwrap_or(path);
+    let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
+    format!("/{}", parts.join("/"))
+}
+
+/// The ledger's name of what the caller called `name`, if the ledger knows it.
+pub fn known(core: &Core, name: &str) -> Option<Ref> {
+    if name.starts_with('/') {
+        let path = tidy(name);
+        return core.ledger.find(&path).map(|c| if c == 0 { "base".to_owned() } else { path });
+    }
+    if core.ledger.find(name).is_some() {
+        return Some(name.to_owned());
+    }
+    if !looks_like_unit(name) {
+        return None;
+    }
+    let tail = format!("/{name}");
+    core.ledger
+        .iter()
+        .filter_map(|(_, c)| c.mirror.as_ref())
+        .map(|m| m.path.as_str())
+        .filter(|p| p.ends_with(&tail))
+        .min_by_key(|p| (p.contains("/user@"), p.matches('/').count(), p.len()))
+        .map(str::to_owned)
+}
+
+pub fn internal(e: Failure) -> Error {
+    let text = |e: &dyn std::fmt::Display| (e.to_string(), "see tixd's log".to_owned());
+    match e {
+        Failure::Refused(r) => super::view::refusal(&r),
+        Failure::Store(e) => {
+            let (message, hint) = text(&e);
+            Error::NotDurable { message, hint }
+        }
+        Failure::Ending => Error::Internal { message: "tixd is ending".into(), hint: "try again".into() },
+    }
+}
+
+/// The currency called `name`, waiting a little for a cgroup that has just been made.
+pub async fn currency(handle: &Handle, name: &str) -> Result<Ref, Error> {
+    let mut events = handle.events();
+    let deadline = tokio::time::Instant::now() + SOON;
+    loop {
+        let wanted = name.to_owned();
+        let (found, exists) = handle
+            .call(move |core| {
+                let exists = wanted.starts_with('/') && core.root.cgroup(&tidy(&wanted)).and_then(|c| c.weight()).is_ok_and(|w| w.is_some());
+                (known(core, &wanted), exists)
+            })
+            .await
+            .map_err(internal)?;
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        // Only what is there in the tree will come into the ledger.
+        if !exists || tokio::time::timeout_at(deadline, events.recv()).await.is_err() {
+            return Err(unknown(name));
+        }
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    let path = name.starts_with('/') || looks_like_unit(name);
+    super::view::refusal(&if path {
+        crate::ledger::Refusal::NoSuchCgroup(name.to_owned())
+    } else {
+        crate::ledger::Refusal::NoSuchCurrency(name.to_owned())
+    })
+}
+
+/// The cgroup `target` (a path or a unit) for binding: with the cpu controller enabled for it if it was not, as far as `uid` may.
+pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Error> {
+    if !target.starts_with('/') && !looks_like_unit(target) {
+        return Err(super::view::refusal(&crate::ledger::Refusal::NoSuchCgroup(target.to_owned())));
+    }
+    if let Ok(found) = currency(handle, target).await {
+        return Ok(found);
+    }
+    let systemd = systemd::is_running();
+    let path = if target.starts_with('/') {
+        tidy(target)
+    } else if systemd {
+        match systemd::cgroup_of(target).await {
+            Ok(Some(path)) => tidy(&path),
+            Ok(None) => return Err(unknown(target)),
+            Err(e) => return Err(Error::Internal { message: e.to_string(), hint: "is D-Bus running?".into() }),
+        }
+    } else {
+        return Err(unknown(target));
+    };
+    let unit = path.rsplit('/').next().filter(|u| looks_like_unit(u)).map(str::to_owned);
+    let here = path.clone();
+    let owner = handle
+        .call(move |core| core.root.cgroup(&here).map(|c| c.owner))
+        .await
+        .map_err(internal)?
+        .map_err(|_| unknown(target))?;
+    if uid != 0 && uid != owner {
+        return Err(Error::NotPermitted {
+            message: format!("uid {uid} may not bind {path:?}: its directory belongs to uid {owner}"),
+            hint: "bind a cgroup of your own, or ask root".into(),
+        });
+    }
+    match unit.filter(|_| systemd && uid == 0 && !path.contains("/user@")) {
+        Some(unit) => systemd::enable_cpu(&unit)
+            .await
+            .map_err(|e| Error::Internal { message: e.to_string(), hint: "is the unit running?".into() })?,
+        None => {
+            let below = path.clone();
+            handle.call(move |core| enable_down_to(core, &below, uid)).await.map_err(internal)??;
+        }
+    }
+    appeared(handle, &path).await
+}
+
+async fn appeared(handle: &Handle, path: &str) -> Result<Ref, Error> {
+    let mut events = handle.events();
+    let deadline = tokio::time::Instant::now() + SOON;
+    loop {
+        let wanted = path.to_owned();
+        if let Some(found) = handle.call(move |core| known(core, &wanted)).await.map_err(internal)? {
+            return Ok(found);
+        }
+        if tokio::time::timeout_at(deadline, events.recv()).await.is_err() {
+            return Err(unknown(path));
+        }
+    }
+}
+
+/// Enables the cpu controller in every cgroup above `path` where `uid` could do so.
+fn enable_down_to(core: &Core, path: &str, uid: u32) -> Result<(), Error> {
+    let ends = std::iter::once(0).chain(path.match_indices('/').map(|(i, _)| i).skip(1));
+    for end in ends {
+        let parent = if end == 0 { "/" } else { &path[..end] };
+        let say = |e: &dyn std::fmt::Display| Error::NoSuchCgroup {
+            message: format!("cannot enable the cpu controller for {path:?}: {e}"),
+            hint: "a cgroup that has processes of its own cannot have children with controllers: move them down first".into(),
+        };
+        let dir = core.root.cgroup(parent).map_err(|e| say(&e))?;
+        if dir.gives_cpu().map_err(|e| say(&e))? {
+            continue;
+        }
+        if uid != 0 && dir.owner != uid {
+            return Err(Error::NotPermitted {
+                message: format!("the cpu controller is off below {parent:?}, which belongs to uid {}", dir.owner),
+                hint: "ask root to enable it (cgroup.subtree_control, or Delegate=cpu)".into(),
+            });
+        }
+        dir.write("cgroup.subtree_control", "+cpu").map_err(|e| say(&e))?;
+    }
+    Ok(())
+}
+
+/// The caller's user currency: the slice of the user's logins; without systemd, the caller's own cgroup if the caller owns it. Root without either has base.
+pub fn user_currency(core: &Core, uid: u32, pid: i32) -> Option<Ref> {
+    let slice = format!("/user.slice/user-{uid}.slice");
+    if core.ledger.find(&slice).is_some() {
+        return Some(slice);
+    }
+    let own = std::fs::read_to_string(format!("/proc/{pid}/cgroup"))
+        .ok()
+        .and_then(|t| t.lines().find_map(|l| l.strip_prefix("0::").map(str::to_owned)))
+        .filter(|p| p != "/" && core.ledger.find(p).and_then(|c| core.ledger.get(c)).is_some_and(|c| c.owner == uid));
+    own.or_else(|| (uid == 0).then(|| "base".to_owned()))
+}

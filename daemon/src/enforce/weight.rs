@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Without sched_ext: `cpu.weight`, computed top-down (model.md §4). The weight of a cgroup among its siblings is proportional to the entitlement of the
+//! principals below it, scaled so that a cgroup funded only by its parent keeps its own number. In a plain tree nothing is written.
+
+use crate::ledger::{BASE, Cid, Ledger, Resource};
+use std::collections::{BTreeMap, HashMap};
+
+/// The `cpu.weight` that each cgroup should have where that is not its own funding.
+pub fn weights(ledger: &Ledger) -> BTreeMap<String, u64> {
+    let values = ledger.values(Resource::Cpu, &|_| true);
+    let mut below: HashMap<Cid, u128> = HashMap::new();
+    let mut special: HashMap<Cid, bool> = HashMap::new();
+    sum(ledger, BASE, &values.entitlement, &mut below, &mut special);
+    let mut out = BTreeMap::new();
+    for (_, parent) in ledger.iter() {
+        let children: Vec<Cid> = parent.mirrored_children().collect();
+        if !children.iter().any(|c| special.get(c).copied().unwrap_or(false)) {
+            continue;
+        }
+        let weight = |c: &Cid| ledger.get(*c).and_then(|x| x.mirror.as_ref()).map_or(100, |m| m.weight);
+        let total = |c: &Cid| below.get(c).copied().unwrap_or(0);
+        // A plain sibling sets the scale; without one, the largest gets 1,000 times what the smallest number can say.
+        let plain = children.iter().find(|c| !special.get(c).copied().unwrap_or(false) && total(c) > 0);
+        let (num, den) = match plain {
+            Some(c) => (u128::from(weight(c)), total(c) >> 32),
+            None => (1_000, children.iter().map(total).max().unwrap_or(0) >> 32),
+        };
+        for c in children.iter().filter(|c| special.get(*c).copied().unwrap_or(false)) {
+            let w = (((total(c) >> 32) * num) / den.max(1)).clamp(1, 10_000);
+            if let (Some(x), Ok(w)) = (ledger.get(*c), u64::try_from(w)) {
+                out.insert(x.name.clone(), w);
+            }
+        }
+    }
+    out
+}
+
+/// Entitlement of the principals in the cgroup subtree of `c`, and whether anything in it is funded by others than its parent.
+fn sum(ledger: &Ledger, c: Cid, e: &HashMap<Cid, u128>, below: &mut HashMap<Cid, u128>, special: &mut HashMap<Cid, bool>) -> (u128, bool) {
+    let Some(x) = ledger.get(c) else { return (0, false) };
+    let own = x.bound_to.is_some() || !x.grants(Resource::Cpu).is_empty();
+    let (mut total, mut any) = (0, own);
+    let children: Vec<Cid> = x.mirrored_children().collect();
+    for k in &children {
+        let (t, s) = sum(ledger, *k, e, below, special);
+        total += t;
+        any |= s;
+    }
+    if children.is_empty() {
+        total = e.get(&c).copied().unwrap_or(0);
+    }
+    below.insert(c, total);
+    special.insert(c, any);
+    (total, any)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Op;
+
+    #[test]
+    fn a_plain_tree_needs_no_writing_and_a_bound_one_is_scaled_to_its_plain_sibling() {
+        let mut l = Ledger::new(1);
+        for path in ["/a", "/b", "/c"] {
+            l.cgroup_created(path, 7, 100, 0, false);
+        }
+        assert!(weights(&l).is_empty());
+        for op in [
+            Op::Create { cid: l.next_cid(), name: "n".into(), owner: 0 },
+            Op::Fund { holder: "n".into(), issuer: "base".into(), resource: Resource::Cpu, amount: 300 },
+            Op::Bind { name: "n".into(), path: "/a".into() },
+        ] {
+            l.apply(&op, 0).unwrap();
+        }
+        let w = weights(&l);
+        assert_eq!(w.len(), 1);
+        assert!((299..=300).contains(&w["/a"]), "{w:?}");
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A small share of their own for what an administrator needs when users take everything: PID 1, logins and tixd itself.
+//!
+//! Where systemd runs, these are cgroups below `/` and `/system.slice`; the currency `lifeline`, funded by base with about 5 % of what base issues, is bound to
+//! them. They are principals like any other (model.md §2): while they sleep their tickets count for nothing, so users' shares are not
+//! touched. Without systemd they live in the root cgroup, whose hidden leaf has 100 of base's tickets that nobody can take, and nothing needs doing.
+
+use crate::cgroups::systemd;
+use crate::core::{Core, Failure, Handle};
+use crate::ledger::{Op, Resource};
+
+pub const NAME: &str = "lifeline";
+const UNITS: [&str; 5] = ["init.scope", "ssh.service", "sshd.service", "systemd-logind.service", "dbus.service"];
+
+/// 5 % of all: a nineteenth of the rest, at least 5.
+fn due(rest: u64) -> u64 {
+    (rest / 19).max(5)
+}
+
+/// Creates, funds and binds it; to be repeated when base has issued more, or a unit started later.
+pub async fn arrange(handle: &Handle) -> Result<(), Failure> {
+    if !systemd::is_running() {
+        return Ok(());
+    }
+    let mut paths = Vec::new();
+    for unit in UNITS {
+        if let Ok(Some(path)) = systemd::cgroup_of(unit).await {
+            let known = path.clone();
+            if !handle.call(move |core| core.ledger.find(&known).is_some()).await? && let Err(e) = systemd::enable_cpu(unit).await {
+                tracing::warn!("{e}");
+            }
+            paths.push(path);
+        }
+    }
+    if let Some(own) = std::fs::read_to_string("/proc/self/cgroup").ok().and_then(|t| t.lines().find_map(|l| l.strip_prefix("0::").map(str::to_owned)))
+        && own.starts_with("/system.slice/")
+    {
+        paths.push(own);
+    }
+    handle.call(move |core| set(core, &paths)).await?
+}
+
+fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
+    if core.ledger.find(NAME).is_none() {
+        let cid = core.ledger.next_cid();
+        core.submit(&[Op::Create { cid, name: NAME.into(), owner: 0 }], 0)?;
+    }
+    let Some(cid) = core.ledger.find(NAME) else { return Ok(()) };
+    let has = core.ledger.get(cid).map_or(0, |c| c.grants(Resource::Cpu).iter().map(|g| g.amount).sum::<u64>());
+    let wanted = due(core.ledger.base_tickets(Resource::Cpu).saturating_sub(has));
+    let fund = |amount: u64| Op::Fund {
+        holder: NAME.into(),
+        issuer: "base".into(),
+        resource: Resource::Cpu,
+        amount: i64::try_from(amount).unwrap_or(i64::MAX),
+    };
+    // Only when it is off by a quarter: each change is journaled.
+    if wanted > has + has / 4 {
+        core.submit(&[fund(wanted - has)], 0)?;
+    } else if has > 5 && wanted < has - has / 4 {
+        let amount = i64::try_from(has - wanted).ok();
+        core.submit(&[Op::Unfund { holder: NAME.into(), issuer: "base".into(), resource: Resource::Cpu, amount }], 0)?;
+    }
+    for path in paths {
+        let free = core.ledger.find(path).and_then(|c| core.ledger.get(c)).is_some_and(|c| c.bound_to.is_none());
+        if free && let Err(e) = core.submit(&[Op::Bind { name: NAME.into(), path: path.clone() }], 0) {
+            tracing::warn!("lifeline for {path}: {e}");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn five_per_cent_of_all() {
+        for rest in [0, 100, 1900, 1_000_000] {
+            let own = super::due(rest);
+            assert!(own >= 5 && (rest < 200 || (own * 20).abs_diff(rest + own) <= 20), "{rest}: {own}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! tixd: see `tixd --help`.
+
+use anyhow::Context;
+use clap::Parser;
+use std::path::PathBuf;
+use std::time::Duration;
+use tixd::cgroups::Follower;
+use tixd::core::{Core, Handle};
+use tixd::enforce::cpu;
+use tixd::{api, cgroups, lifeline, store};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Shares a machine by tickets: loads tix's scheduler, keeps the ledger of who may use how much, and serves tixctl.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    /// Where the ledger is kept
+    #[arg(long, default_value = "/var/lib/tix")]
+    state: PathBuf,
+    /// Where clients connect
+    #[arg(long, env = "TIX_SOCKET", default_value = tix_api::DEFAULT_SOCKET)]
+    socket: PathBuf,
+    /// The root of the cgroup v2 tree
+    #[arg(long, default_value = "/sys/fs/cgroup", hide = true)]
+    cgroup_root: PathBuf,
+    /// Where the scheduler is pinned
+    #[arg(long, default_value = "/sys/fs/bpf/tix", hide = true)]
+    pin: PathBuf,
+    /// Give the machine back to the kernel's own scheduler, and end. A tixd that is running is to be stopped first
+    #[arg(long)]
+    stop_scheduler: bool,
+    /// Stay in the foreground (it always does)
+    #[arg(long)]
+    foreground: bool,
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    log();
+    if args.stop_scheduler {
+        let stopped = cpu::stop(&args.pin).context("cannot stop the scheduler")?;
+        println!("{}", if stopped { "the kernel's own scheduler is in force again" } else { "tix's scheduler was not in force" });
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    tokio::task::LocalSet::new().block_on(&runtime, serve(args))
+}
+
+/// To the journal under systemd, to stderr otherwise; `RUST_LOG` chooses what.
+fn log() {
+    use tracing_subscriber::prelude::*;
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info,zlink_core=error".into());
+    let registry = tracing_subscriber::registry().with(filter);
+    match tracing_journald::layer() {
+        Ok(journal) if std::env::var_os("JOURNAL_STREAM").is_some() => registry.with(journal).init(),
+        _ => registry.with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr)).init(),
+    }
+}
+
+async fn serve(args: Args) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let listener = api::listen(&args.socket).with_context(|| format!("cannot listen on {}", args.socket.display()))?;
+    let root = cgroups::Root::open(&args.cgroup_root).context("cannot open the cgroup tree")?;
+    if !cgroups::systemd::is_running() {
+        enable_cpu(&root);
+    }
+    let store = store::Store::open(&args.state).context("cannot open the ledger")?;
+    let (tx, mut changes) = tokio::sync::mpsc::unbounded_channel();
+    let follower = Follower::new(&args.cgroup_root, move |change| tx.send(change).is_ok()).context("cannot follow the cgroup tree")?;
+    std::thread::Builder::new().name("cgroups".into()).spawn(move || follower.run()).context("cannot follow the cgroup tree")?;
+
+    let core = Core::start(root, store, cpu::Cpu::new(args.pin.clone()), &mut changes).await.context("cannot start from the ledger")?;
+    let (handle, jobs) = core.handle();
+    tokio::task::spawn_local(api::serve(listener, handle.clone()));
+    tokio::task::spawn_local(keep_lifeline(handle.clone()));
+    tokio::task::spawn_local(watchdog(handle));
+    let status = if core.cpu.in_charge() { "scheduler in force" } else { "scheduler not in force: cpu.weight only" };
+    notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status(status)]);
+    tracing::info!("serving on {}: {status}", args.socket.display());
+
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        notify(&[sd_notify::NotifyState::Stopping]);
+    };
+    core.run(jobs, changes, stop).await;
+    // Fails if somebody else removed it.
+    let _ = std::fs::remove_file(&args.socket);
+    tracing::info!("ended; what was in force stays so");
+    Ok(())
+}
+
+fn enable_cpu(root: &cgroups::Root) {
+    let done = root.cgroup("/").and_then(|top| if top.gives_cpu()? { Ok(()) } else { top.write("cgroup.subtree_control", "+cpu") });
+    if let Err(e) = done {
+        tracing::error!("cannot enable the cpu controller: {e}");
+    }
+}
+
+fn notify(state: &[sd_notify::NotifyState<'_>]) {
+    if let Err(e) = sd_notify::notify(false, state) {
+        tracing::debug!("telling systemd: {e}");
+    }
+}
+
+async fn keep_lifeline(handle: Handle) {
+    let mut clock = tokio::time::interval(Duration::from_secs(10));
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        clock.tick().await;
+        if let Err(e) = lifeline::arrange(&handle).await {
+            tracing::warn!("lifeline: {e}");
+        }
+    }
+}
+
+/// Tells systemd that the writer is alive, as often as it asks for.
+async fn watchdog(handle: Handle) {
+    let mut usec = 0;
+    if !sd_notify::watchdog_enabled(false, &mut usec) {
+        return;
+    }
+    let mut clock = tokio::time::interval(Duration::from_micros(usec / 2));
+    loop {
+        clock.tick().await;
+        if handle.call(|_| ()).await.is_ok() {
+            notify(&[sd_notify::NotifyState::Watchdog]);
+        }
+    }
+}
