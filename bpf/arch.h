@@ -3,14 +3,13 @@
  * What vtrr.h and funding.h need from where they are compiled.
  *
  * Both are plain C over arrays that are addressed by index. In the BPF program the
- * arrays lie in an arena (address space 1, pages appear on demand); on the host they
- * are ordinary memory. Nothing else may differ between the two.
+ * arrays lie in an arena (pages appear on demand); on the host they are ordinary memory.
+ * Nothing else may differ between the two.
  */
 #ifndef TIX_ARCH_H
 #define TIX_ARCH_H
 
 #ifdef __bpf__
-#define TIX_MEM __attribute__((address_space(1)))
 #define TIX_FN static __attribute__((noinline))
 #define TIX_INLINE static inline __attribute__((always_inline))
 #else
@@ -22,44 +21,35 @@ typedef uint32_t u32;
 typedef int32_t s32;
 typedef uint16_t u16;
 typedef uint8_t u8;
-#define TIX_MEM
 #define TIX_FN static __attribute__((unused))
 #define TIX_INLINE static inline __attribute__((unused))
 #define can_loop true
 #endif
 
-/* Index of the lowest set bit; x != 0. By halves: BPF has no such instruction. */
+/* Position of the lone set bit of x, by a de Bruijn sequence: BPF has no such instruction. */
+static const u8 tix_debruijn[64] = {
+	0,  1,  2,  53, 3,  7,  54, 27, 4,  38, 41, 8,  34, 55, 48, 28,
+	62, 5,  39, 46, 44, 42, 22, 9,  24, 35, 59, 56, 49, 18, 29, 11,
+	63, 52, 6,  26, 37, 40, 33, 47, 61, 45, 43, 21, 23, 58, 17, 10,
+	51, 25, 36, 32, 60, 20, 57, 16, 50, 31, 19, 15, 30, 14, 13, 12,
+};
+
+/* Index of the lowest set bit; x != 0. */
 TIX_INLINE u32 tix_ctz64(u64 x)
 {
-#ifdef __bpf__
-	u32 n = 0;
-
-	if (!(x & 0xffffffff)) { n += 32; x >>= 32; }
-	if (!(x & 0xffff)) { n += 16; x >>= 16; }
-	if (!(x & 0xff)) { n += 8; x >>= 8; }
-	if (!(x & 0xf)) { n += 4; x >>= 4; }
-	if (!(x & 0x3)) { n += 2; x >>= 2; }
-	return n + !(x & 1);
-#else
-	return (u32)__builtin_ctzll(x);
-#endif
+	return tix_debruijn[((x & -x) * 0x022fdd63cc95386dull) >> 58];
 }
 
 /* Index of the highest set bit; x != 0. */
 TIX_INLINE u32 tix_fls64(u64 x)
 {
-#ifdef __bpf__
-	u32 n = 0;
-
-	if (x >> 32) { n += 32; x >>= 32; }
-	if (x >> 16) { n += 16; x >>= 16; }
-	if (x >> 8) { n += 8; x >>= 8; }
-	if (x >> 4) { n += 4; x >>= 4; }
-	if (x >> 2) { n += 2; x >>= 2; }
-	return n + (x >> 1);
-#else
-	return 63u - (u32)__builtin_clzll(x);
-#endif
+	x |= x >> 1;
+	x |= x >> 2;
+	x |= x >> 4;
+	x |= x >> 8;
+	x |= x >> 16;
+	x |= x >> 32;
+	return tix_ctz64(x ^ (x >> 1));
 }
 
 /* a * b / 2^62, rounded down, for a, b <= 2^62: the product of two fractions. */

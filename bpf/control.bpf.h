@@ -11,42 +11,38 @@ static bool node_used(u32 i)
 	return i < nodes_hi && (!i || NODES[i].flags & (TIX_NODE_CGROUP | TIX_NODE_NAMED));
 }
 
-/* Replace the tickets that back a node; `by_parent` puts the parent's weight first. */
+/* Replace the tickets that back a node; with `by_parent`, edge[0] is filled in here. */
 SEC("syscall")
 int tix_funding(struct tix_funding_args *args)
 {
-	struct fund_edge edge[FUND_FUNDERS];
-	u32 i, nr = 0, node = args->node;
+	u32 i, nr = args->nr, node = args->node;
 
 	USES_ARENA();
 	args->err = -EINVAL;
-	if (!node || !node_used(node) || args->nr + !!args->by_parent > FUND_FUNDERS)
+	if (!node || !node_used(node) || nr > FUND_FUNDERS)
 		return 0;
-	if (args->by_parent) {
-		if (!(NODES[node].flags & TIX_NODE_CGROUP))
-			return 0;
-		edge[0].issuer = NODES[node].parent;
-		edge[0].amount = NODES[node].weight;
-		nr = 1;
-	}
-	bpf_for(i, 0, args->nr) {
-		if (i >= FUND_FUNDERS || nr >= FUND_FUNDERS)
+	bpf_for(i, 0, nr) {
+		if (i >= FUND_FUNDERS)
 			return 0;
 		if (!node_used(args->edge[i].issuer) || !args->edge[i].amount) {
 			args->err = -ENOENT;
 			return 0;
 		}
-		edge[nr].issuer = args->edge[i].issuer;
-		edge[nr].amount = args->edge[i].amount;
-		nr++;
+	}
+	if (args->by_parent) {
+		if (!nr || !(NODES[node].flags & TIX_NODE_CGROUP))
+			return 0;
+		args->edge[0].issuer = NODES[node].parent;
+		args->edge[0].amount = NODES[node].weight;
 	}
 	bpf_spin_lock(&tix_lock);
 	if (args->by_parent)
 		NODES[node].flags |= TIX_NODE_BY_PARENT;
 	else
 		NODES[node].flags &= ~TIX_NODE_BY_PARENT;
-	fund_locked(node, edge, nr);
+	fund_locked(node, args);
 	bpf_spin_unlock(&tix_lock);
+	reap();
 	args->err = 0;
 	return 0;
 }
@@ -73,6 +69,7 @@ int tix_name(struct tix_name_args *args)
 	NODES[i].flags &= ~TIX_NODE_NAMED;
 	release_locked(i);
 	bpf_spin_unlock(&tix_lock);
+	reap();
 	return 0;
 }
 

@@ -52,10 +52,16 @@ struct fund_node {
 	struct fund_edge edge[FUND_FUNDERS];
 };
 
+/*
+ * The state of a walk is kept in memory, not in registers: so the BPF verifier sees one
+ * loop over values that it does not know, instead of one path per depth.
+ */
 struct fund_graph {
 	u64 epoch;
-	u32 stack[FUND_EDGES_MAX];	/* scratch */
-	u32 old[FUND_FUNDERS];		/* scratch of who replaces funders */
+	u32 depth;			/* entries on the stack */
+	u32 pad;
+	u32 stack[FUND_EDGES_MAX];	/* nodes on the way */
+	u32 cursor[FUND_EDGES_MAX];	/* the next edge of each to look at */
 };
 
 /* amount / sum in Q62, rounded down; amount <= sum. */
@@ -63,9 +69,11 @@ TIX_INLINE u64 fund_ratio(u64 amount, u64 sum)
 {
 	u64 hi, rem;
 
-	while (sum >> 32 && can_loop) {
-		sum >>= 1;
-		amount >>= 1;
+	if (sum >> 32) {
+		u32 by = tix_fls64(sum) - 31;
+
+		sum >>= by;
+		amount >>= by;
 	}
 	if (!sum)
 		return 0;
@@ -76,50 +84,72 @@ TIX_INLINE u64 fund_ratio(u64 amount, u64 sum)
 	return (hi << 31) | ((rem << 31) / sum);
 }
 
-/*
- * `delta` is +1 or -1: one ticket of `amount` that `n` issued became active or ceased
- * to be; goes up as far as somebody's activity changes.
- */
-TIX_INLINE void fund_shift(struct fund_graph TIX_MEM *gr, struct fund_node TIX_MEM *nodes,
-			   u32 n, u64 amount, bool active)
+TIX_INLINE void fund_push(struct fund_graph *gr, u32 n)
 {
-	u32 sp = 0, i;
-	struct fund_node TIX_MEM *node = &nodes[n];
+	u32 at = gr->depth & (FUND_EDGES_MAX - 1);
 
+	gr->stack[at] = n;
+	gr->cursor[at] = 0;
+	gr->depth++;
+}
+
+/*
+ * The tickets that back `n` became active, or ceased to be; goes on upwards as far as
+ * that changes somebody's activity.
+ */
+TIX_FN void fund_cascade(struct fund_graph *gr, struct fund_node *nodes, u32 n, bool active)
+{
 	gr->epoch++;
-	node->ver++;
-	node->issued += active ? amount : -amount;
-	node->nr_active += active ? 1 : -1;
-	if (node->nr_active != (active ? 1 : 0))
-		return;
-	gr->stack[sp++] = n;
-	while (sp && can_loop) {
-		node = &nodes[gr->stack[--sp]];
-		for (i = 0; i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
-			u32 up = node->edge[i].issuer;
-			struct fund_node TIX_MEM *issuer = &nodes[up];
+	gr->depth = 0;
+	fund_push(gr, n);
+	while (gr->depth && can_loop) {
+		u32 at = (gr->depth - 1) & (FUND_EDGES_MAX - 1), i = gr->cursor[at];
+		struct fund_node *node = &nodes[gr->stack[at]], *issuer;
+		u64 amount;
 
-			issuer->ver++;
-			issuer->issued += active ? (u64)node->edge[i].amount
-						 : -(u64)node->edge[i].amount;
-			issuer->nr_active += active ? 1 : -1;
-			if (issuer->nr_active == (active ? 1 : 0) && sp < FUND_EDGES_MAX)
-				gr->stack[sp++] = up;
+		if (i >= node->nr_edges || i >= FUND_FUNDERS) {
+			gr->depth--;
+			continue;
+		}
+		gr->cursor[at] = i + 1;
+		amount = node->edge[i].amount;
+		issuer = &nodes[node->edge[i].issuer];
+		issuer->ver++;
+		if (active) {
+			issuer->issued += amount;
+			if (!issuer->nr_active++)
+				fund_push(gr, node->edge[i].issuer);
+		} else {
+			issuer->issued -= amount;
+			if (!--issuer->nr_active)
+				fund_push(gr, node->edge[i].issuer);
 		}
 	}
 }
 
 /* Threads directly in `n` became runnable, or none is any longer. */
-TIX_FN void fund_self(struct fund_graph TIX_MEM *gr, struct fund_node TIX_MEM *nodes, u32 n,
+TIX_FN void fund_self(struct fund_graph *gr, struct fund_node *nodes, u32 n,
 		      bool active)
 {
-	fund_shift(gr, nodes, n, FUND_SELF, active);
+	struct fund_node *node = &nodes[n];
+
+	gr->epoch++;
+	node->ver++;
+	if (active) {
+		node->issued += FUND_SELF;
+		if (!node->nr_active++)
+			fund_cascade(gr, nodes, n, true);
+	} else {
+		node->issued -= FUND_SELF;
+		if (!--node->nr_active)
+			fund_cascade(gr, nodes, n, false);
+	}
 }
 
 /* Recompute `n` from funders that are fresh. */
-TIX_INLINE void fund_compute(struct fund_graph TIX_MEM *gr, struct fund_node TIX_MEM *nodes, u32 n)
+TIX_INLINE void fund_compute(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
-	struct fund_node TIX_MEM *node = &nodes[n];
+	struct fund_node *node = &nodes[n];
 	u64 seen = 0, value = 0;
 	u32 i;
 
@@ -130,7 +160,7 @@ TIX_INLINE void fund_compute(struct fund_graph TIX_MEM *gr, struct fund_node TIX
 		return;
 	node->seen = seen;
 	for (i = 0; i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
-		struct fund_node TIX_MEM *issuer = &nodes[node->edge[i].issuer];
+		struct fund_node *issuer = &nodes[node->edge[i].issuer];
 
 		value += tix_mul_q62(issuer->value, fund_ratio(node->edge[i].amount, issuer->issued));
 	}
@@ -141,36 +171,30 @@ TIX_INLINE void fund_compute(struct fund_graph TIX_MEM *gr, struct fund_node TIX
 }
 
 /* Make the value of `n` and of all it depends on fresh; `n` must be active. */
-TIX_FN void fund_refresh(struct fund_graph TIX_MEM *gr, struct fund_node TIX_MEM *nodes, u32 n)
+TIX_FN void fund_refresh(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
-	u32 sp = 0, i, top, up;
-
 	if (nodes[n].epoch == gr->epoch)
 		return;
-	gr->stack[sp++] = n;
-	while (sp && can_loop) {
-		bool pushed = false;
+	gr->depth = 0;
+	fund_push(gr, n);
+	while (gr->depth && can_loop) {
+		u32 at = (gr->depth - 1) & (FUND_EDGES_MAX - 1), i = gr->cursor[at];
+		u32 me = gr->stack[at], up;
 
-		top = gr->stack[(sp - 1) & (FUND_EDGES_MAX - 1)];
-		for (i = 0; i < nodes[top].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
-			up = nodes[top].edge[i].issuer;
-			if (up == FUND_BASE || nodes[up].epoch == gr->epoch)
-				continue;
-			if (sp < FUND_EDGES_MAX) {
-				gr->stack[sp++] = up;
-				pushed = true;
-				break;
-			}
-		}
-		if (pushed)
+		if (i >= nodes[me].nr_edges || i >= FUND_FUNDERS) {
+			fund_compute(gr, nodes, me);
+			gr->depth--;
 			continue;
-		fund_compute(gr, nodes, top);
-		sp--;
+		}
+		gr->cursor[at] = i + 1;
+		up = nodes[me].edge[i].issuer;
+		if (up != FUND_BASE && nodes[up].epoch != gr->epoch)
+			fund_push(gr, up);
 	}
 }
 
 /* The share of the threads directly in `n`, Q62, after fund_refresh(). */
-TIX_INLINE u64 fund_self_value(struct fund_node TIX_MEM *node)
+TIX_INLINE u64 fund_self_value(struct fund_node *node)
 {
 	if (node->issued == FUND_SELF)
 		return node->value;
@@ -178,33 +202,21 @@ TIX_INLINE u64 fund_self_value(struct fund_node TIX_MEM *node)
 }
 
 /*
- * Replace the tickets that back `n`. Whatever is active moves from the old issuers to
- * the new ones. `ver` of holders below is reached through `n` itself.
+ * To replace the tickets that back `n`: detach, write its edges, attach. What is active
+ * moves from the old issuers to the new ones.
  */
-TIX_INLINE void fund_detach(struct fund_graph TIX_MEM *gr, struct fund_node TIX_MEM *nodes, u32 n)
+TIX_INLINE void fund_detach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
-	struct fund_node TIX_MEM *node = &nodes[n];
-	u32 i;
-
-	gr->epoch++;
-	if (!node->nr_active)
-		return;
-	for (i = 0; i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++)
-		fund_shift(gr, nodes, node->edge[i].issuer, node->edge[i].amount, false);
+	if (nodes[n].nr_active)
+		fund_cascade(gr, nodes, n, false);
 }
 
-/* The second half: `n` has its new edges. `seen` is spoilt so that the value follows. */
-TIX_INLINE void fund_attach(struct fund_graph TIX_MEM *gr, struct fund_node TIX_MEM *nodes, u32 n)
+TIX_INLINE void fund_attach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
-	struct fund_node TIX_MEM *node = &nodes[n];
-	u32 i;
-
 	gr->epoch++;
-	node->seen = ~0ull;
-	if (!node->nr_active)
-		return;
-	for (i = 0; i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++)
-		fund_shift(gr, nodes, node->edge[i].issuer, node->edge[i].amount, true);
+	nodes[n].seen = ~0ull;	/* computed from funders that it no longer has */
+	if (nodes[n].nr_active)
+		fund_cascade(gr, nodes, n, true);
 }
 
 #endif

@@ -19,7 +19,10 @@
 #define TIX_NODE_NAMED 2u		/* made by the daemon */
 #define TIX_NODE_BY_PARENT 4u		/* edge[0] is the parent's cpu.weight ticket */
 
-/* Argument of tix_funding: replace what backs `node`. `err` is 0 or a negative errno. */
+/*
+ * Argument of tix_funding: replace what backs `node`. With `by_parent`, edge[0] (any) stands
+ * for the parent's cpu.weight ticket. `err` is 0 or a negative errno.
+ */
 struct tix_funding_args {
 	u32 node;
 	u32 by_parent;

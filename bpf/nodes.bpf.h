@@ -22,7 +22,7 @@ struct {
 } cgroups SEC(".maps");
 
 static u32 nodes_hi, queues_hi = TIX_NODES_MAX;	/* indexes from here on were never used */
-static u32 free_nodes = VTRR_NONE, free_queues = VTRR_NONE;
+static u32 dead_nodes = VTRR_NONE, free_nodes = VTRR_NONE, free_queues = VTRR_NONE;
 static u32 nr_free_queues;
 
 /* Make sure that [start, end) of the arena has pages. May sleep. */
@@ -60,21 +60,63 @@ static u32 take_fresh(u32 *hi, u32 end)
 	return i;
 }
 
+/* If nothing needs `idx` any longer put it on the list of the dead, for reap(). */
+static __noinline void release_locked(u32 idx)
+{
+	struct tix_node *n = &NODES[idx];
+
+	if (!idx || n->flags || n->nr_tasks || n->nr_holders || n->next_free)
+		return;
+	n->next_free = dead_nodes;
+	dead_nodes = idx;
+}
+
+/*
+ * Free one dead node; its issuers may die of that. It keeps its queues for whoever gets
+ * the index next. Called wherever nodes die or are made, so the list stays short.
+ */
+static __noinline void reap(void)
+{
+	u32 idx, i, up;
+
+	if (dead_nodes == VTRR_NONE)
+		return;
+	bpf_spin_lock(&tix_lock);
+	idx = dead_nodes;
+	if (idx < TIX_NODES_MAX) {
+		dead_nodes = NODES[idx].next_free;
+		for (i = 0; i < FUNDS[idx].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
+			up = FUNDS[idx].edge[i].issuer;
+			NODES[up].nr_holders--;
+			release_locked(up);
+		}
+		FUNDS[idx].nr_edges = 0;
+		FUNDS[idx].seen = 0;
+		NODES[idx].used_ns = 0;
+		NODES[idx].cgid = 0;
+		NODES[idx].next_free = free_nodes;
+		free_nodes = idx;
+		stats.nodes--;
+	}
+	bpf_spin_unlock(&tix_lock);
+}
+
 /* An unused node, flagged `flags`, or VTRR_NONE when there is no room. May sleep. */
 static u32 node_alloc(u32 flags)
 {
 	u32 i;
 
+	reap();
 	bpf_spin_lock(&tix_lock);
 	i = free_nodes;
-	if (i != VTRR_NONE) {
+	if (i < TIX_NODES_MAX) {
 		free_nodes = NODES[i].next_free;
 		NODES[i].next_free = 0;
 		NODES[i].flags = flags;
 		stats.nodes++;
 	}
 	bpf_spin_unlock(&tix_lock);
-	if (i != VTRR_NONE)
+	if (i < TIX_NODES_MAX)
 		return i;
 
 	i = take_fresh(&nodes_hi, TIX_NODES_MAX);
@@ -94,67 +136,24 @@ static u32 node_alloc(u32 flags)
 	return i;
 }
 
-/* Free `idx` if nothing needs it, and what only it needed. */
-static __noinline void release_locked(u32 idx)
-{
-	u32 i, q, next, sp = 0;
-
-	GRAPH->stack[sp++] = idx;
-	while (sp && can_loop) {
-		u32 me = GRAPH->stack[--sp & (FUND_EDGES_MAX - 1)];
-		tix_node_t *n = &NODES[me];
-
-		if (!me || n->flags & (TIX_NODE_CGROUP | TIX_NODE_NAMED) || n->nr_tasks ||
-		    n->nr_holders || n->next_free)
-			continue;
-		for (i = 0; i < FUNDS[me].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
-			u32 up = FUNDS[me].edge[i].issuer;
-
-			NODES[up].nr_holders--;
-			if (sp < FUND_EDGES_MAX)
-				GRAPH->stack[sp++] = up;
-		}
-		FUNDS[me].nr_edges = 0;
-		FUNDS[me].seen = 0;
-		if (CLIENTS[me].linked)
-			vtrr_unlink(VT(0), CLIENTS, me);
-		for (q = n->pinned; q < TIX_QUEUES_MAX && can_loop; q = next) {
-			next = QUEUES[q].next;
-			if (CLIENTS[q].linked)
-				vtrr_unlink(VT(1 + QUEUES[q].cpu), CLIENTS, q);
-			QUEUES[q].next = free_queues;
-			free_queues = q;
-			nr_free_queues++;
-		}
-		n->pinned = VTRR_NONE;
-		n->flags = n->used_ns = n->cgid = 0;
-		n->next_free = free_nodes;
-		free_nodes = me;
-		stats.nodes--;
-	}
-}
-
 /* Replace the tickets that back `idx`. The caller checked the issuers. */
-static __noinline void fund_locked(u32 idx, const struct fund_edge *edge, u32 nr)
+static __noinline void fund_locked(u32 idx, const struct tix_funding_args *new)
 {
-	struct fund_node TIX_MEM *f = &FUNDS[idx];
-	u32 i, nr_old = f->nr_edges;
+	struct fund_node *f = &FUNDS[idx];
+	u32 i, nr = new->nr;
 
 	fund_detach(GRAPH, FUNDS, idx);
-	for (i = 0; i < nr && i < FUND_FUNDERS && can_loop; i++)
-		NODES[edge[i].issuer].nr_holders++;
-	for (i = 0; i < nr_old && i < FUND_FUNDERS && can_loop; i++)
-		GRAPH->old[i] = f->edge[i].issuer;
+	for (i = 0; i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
+		NODES[f->edge[i].issuer].nr_holders--;
+		release_locked(f->edge[i].issuer);
+	}
 	for (i = 0; i < nr && i < FUND_FUNDERS && can_loop; i++) {
-		f->edge[i].issuer = edge[i].issuer;
-		f->edge[i].amount = edge[i].amount;
+		f->edge[i].issuer = new->edge[i].issuer;
+		f->edge[i].amount = new->edge[i].amount;
+		NODES[new->edge[i].issuer].nr_holders++;
 	}
 	f->nr_edges = nr;
 	fund_attach(GRAPH, FUNDS, idx);
-	for (i = 0; i < nr_old && i < FUND_FUNDERS && can_loop; i++) {
-		NODES[GRAPH->old[i]].nr_holders--;
-		release_locked(GRAPH->old[i]);
-	}
 }
 
 /* Index of the node whose principal the threads of `cgrp` belong to. */
@@ -184,7 +183,6 @@ static u32 parent_of(struct cgroup *cgrp)
 static void node_mirror(struct cgroup *cgrp, u32 weight)
 {
 	u64 cgid = cgrp->kn->id;
-	struct fund_edge edge;
 	u32 parent, i, value;
 
 	if (!cgrp->level) {
@@ -201,13 +199,16 @@ static void node_mirror(struct cgroup *cgrp, u32 weight)
 		__sync_fetch_and_add(&stats.shared, 1);
 		return;
 	}
-	edge.issuer = parent;
-	edge.amount = weight ?: 100;
+	weight = weight ?: 100;
 	bpf_spin_lock(&tix_lock);
 	NODES[i].cgid = cgid;
 	NODES[i].parent = parent;
-	NODES[i].weight = edge.amount;
-	fund_locked(i, &edge, 1);
+	NODES[i].weight = weight;
+	NODES[parent].nr_holders++;
+	FUNDS[i].edge[0].issuer = parent;
+	FUNDS[i].edge[0].amount = weight;
+	FUNDS[i].nr_edges = 1;
+	fund_attach(GRAPH, FUNDS, i);
 	bpf_spin_unlock(&tix_lock);
 	bpf_map_update_elem(&cgroups, &cgid, &i, BPF_ANY);
 }
@@ -231,6 +232,7 @@ static void node_unmirror(struct cgroup *cgrp)
 	NODES[i].flags &= ~TIX_NODE_CGROUP;
 	release_locked(i);
 	bpf_spin_unlock(&tix_lock);
+	reap();
 }
 
 static void node_weight(u32 i, u32 weight)
@@ -261,6 +263,7 @@ static void task_leave(struct task_ctx *t)
 	NODES[t->node].nr_tasks--;
 	release_locked(t->node);
 	bpf_spin_unlock(&tix_lock);
+	reap();
 }
 
 /* Keep a few queues ready for threads that get pinned where nothing may sleep. */

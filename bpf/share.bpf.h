@@ -12,13 +12,16 @@
 #define TIX_SHARE_BPF_H
 
 struct pick {
+	u64 grant;	/* out: virtual time charged in advance. in: what `refile` was charged */
+	u64 sum;	/* in: CPU time of the previous thread, if it is to be charged */
+	u32 weight;	/* in: its nice weight */
 	u32 cpu;
-	u32 prev_queue;	/* in: queue of the still runnable previous thread, or VTRR_NONE */
+	u32 prev_queue;	/* in: its queue if it is still runnable, or VTRR_NONE */
+	u32 first;	/* in: not a second try */
+	u32 refile;	/* in: a queue that was picked in vain, or VTRR_NONE */
 	u32 queue;	/* out: VTRR_NONE if nobody waits */
 	u32 waiting;	/* out: threads that wait in it */
-	u64 grant;	/* out: virtual time charged in advance */
 	u32 slice;	/* out: ns */
-	u32 refile;	/* a queue that was picked in vain */
 };
 
 /*
@@ -30,8 +33,8 @@ struct pick {
  */
 static __noinline void refresh_locked(u32 idx)
 {
-	tix_node_t *n = &NODES[idx];
-	struct fund_node TIX_MEM *f = &FUNDS[idx];
+	struct tix_node *n = &NODES[idx];
+	struct fund_node *f = &FUNDS[idx];
 	u64 share, inverse, slice;
 	u32 nr;
 
@@ -72,7 +75,7 @@ static __noinline void refresh_locked(u32 idx)
 /* What a thread has used since it was charged last, and its grant back. */
 static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight)
 {
-	tix_node_t *n = &NODES[t->node];
+	struct tix_node *n = &NODES[t->node];
 	u64 used = sum - t->sum;
 
 	t->sum = sum;
@@ -99,7 +102,7 @@ static void charge(struct task_struct *p, struct task_ctx *t)
 /* File queue `q` where its principal's tag says, unless it is filed. */
 static __noinline void file_locked(u32 q, bool front)
 {
-	tix_node_t *n;
+	struct tix_node *n;
 	u64 least;
 
 	if (q >= TIX_QUEUES_MAX || CLIENTS[q].linked)
@@ -141,7 +144,7 @@ static __noinline void refund_locked(u32 q, u64 grant)
 /* Charge a slice in advance for a run from queue `q`. */
 static __noinline void grant_locked(struct pick *pick, u32 q)
 {
-	tix_node_t *n = &NODES[QUEUES[q].node];
+	struct tix_node *n = &NODES[QUEUES[q].node];
 
 	refresh_locked(QUEUES[q].node);
 	pick->queue = q;
@@ -165,26 +168,26 @@ static __noinline void keep_locked(struct pick *pick)
  */
 static __noinline void pick_locked(struct pick *pick)
 {
-	u32 tries = PICK_TRIES, vt = 1 + (pick->cpu & (TIX_CPUS_MAX - 1));
+	u32 vt = 1 + (pick->cpu & (TIX_CPUS_MAX - 1));
 	u32 prev_queue = pick->prev_queue;
-	struct vtrr_choice any, here;
-	tix_node_t *n;
+	struct vtrr *v;
+	struct tix_node *n;
 	u32 q, waiting;
 
 	pick->queue = VTRR_NONE;
-	while (tries-- && can_loop) {
-		vtrr_peek(VT(0), now_v, &any);
+	pick_tries = PICK_TRIES;
+	while (pick_tries-- && can_loop) {
+		v = VT(0);
+		vtrr_peek(v, now_v);
 		if (VT(vt)->nr) {
-			vtrr_peek(VT(vt), now_v, &here);
-			if (any.client == VTRR_NONE || here.eligible > any.eligible ||
-			    (here.eligible == any.eligible &&
-			     (any.eligible ? here.finish < any.finish : here.head < any.head)))
-				any = here;
+			vtrr_peek(VT(vt), now_v);
+			if (!v->nr || vtrr_before(&VT(vt)->choice, &v->choice))
+				v = VT(vt);
 		}
-		q = any.client;
+		q = vtrr_first(v);
 		if (q >= TIX_QUEUES_MAX)
 			return;
-		vtrr_unlink(VT(1 + QUEUES[q].cpu), CLIENTS, q);
+		vtrr_unlink(v, CLIENTS, q);
 		waiting = QUEUES[q].nr;
 		if (!waiting && q != prev_queue)
 			continue;
@@ -194,8 +197,8 @@ static __noinline void pick_locked(struct pick *pick)
 			file_locked(q, false);
 			continue;
 		}
-		if (!any.eligible && (s64)(any.head - now_v) > 0)
-			now_v = any.head;
+		if (!v->choice.eligible)
+			now_v = v->choice.head;
 		grant_locked(pick, q);
 		pick->waiting = waiting;
 		stats.picks++;
@@ -206,12 +209,52 @@ static __noinline void pick_locked(struct pick *pick)
 }
 
 /*
+ * One decision: charge the previous thread, file its principal, choose. A global function,
+ * so that the verifier looks at it once.
+ */
+__noinline int tix_decide(struct pick *pick, struct task_ctx *t)
+{
+	bool yielded;
+
+	USES_ARENA();
+	if (!pick)
+		return 0;
+	yielded = t && t->yielded;
+	bpf_spin_lock(&tix_lock);
+	if (t && pick->first)
+		charge_locked(t, pick->sum, pick->weight);
+	if (pick->refile != VTRR_NONE)
+		refund_locked(pick->refile, pick->grant);
+	if (pick->prev_queue != VTRR_NONE && !yielded)
+		file_locked(pick->prev_queue, false);
+	pick_locked(pick);
+	if (pick->prev_queue != VTRR_NONE) {
+		if (pick->queue == VTRR_NONE)
+			keep_locked(pick);
+		else if (yielded)
+			file_locked(pick->prev_queue, false);
+	}
+	bpf_spin_unlock(&tix_lock);
+	return 0;
+}
+
+/* A queue was picked in vain and nothing else is to be run: undo that. */
+__noinline int tix_undo(u32 q, u64 grant)
+{
+	USES_ARENA();
+	bpf_spin_lock(&tix_lock);
+	refund_locked(q, grant);
+	bpf_spin_unlock(&tix_lock);
+	return 0;
+}
+
+/*
  * A principal's own threads became runnable, or none is any longer. On its return it
  * starts at V or where it was, whichever is later (Nieh eq. 8).
  */
 static __noinline void activity(u32 idx)
 {
-	tix_node_t *n = &NODES[idx];
+	struct tix_node *n = &NODES[idx];
 
 	bpf_spin_lock(&tix_lock);
 	if (!n->self_active && n->nr_runnable) {

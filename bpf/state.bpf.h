@@ -51,8 +51,6 @@ struct tix_queue {
 	u32 next;		/* of the same node, or of the free list */
 };
 
-typedef struct tix_node TIX_MEM tix_node_t;
-typedef struct tix_queue TIX_MEM tix_queue_t;
 
 #define PAGE 4096ull
 #define ROUND_UP(x) (((x) + PAGE - 1) / PAGE * PAGE)
@@ -66,13 +64,25 @@ typedef struct tix_queue TIX_MEM tix_queue_t;
 #define ARENA_END (GRAPH_OFF + ROUND_UP(sizeof(struct fund_graph)))
 _Static_assert(ARENA_END <= 65536ull * PAGE, "the arena holds the tables");
 
-#define FUNDS ((struct fund_node TIX_MEM *)(ARENA_BASE + FUNDS_OFF))
-#define NODES ((tix_node_t *)(ARENA_BASE + NODES_OFF))
-#define QUEUES ((tix_queue_t *)(ARENA_BASE + QUEUES_OFF))
-#define CLIENTS ((struct vtrr_client TIX_MEM *)(ARENA_BASE + CLIENTS_OFF))
+/*
+ * A pointer into the arena that the verifier knows as one. Not left to the compiler:
+ * clang 19 loses its own casts when it splits an address computation.
+ */
+static __always_inline void *arena_at(u64 offset)
+{
+	void *p = (void *)(ARENA_BASE + offset);
+
+	asm("%0 = addr_space_cast(%0, 0x0, 0x1)" : "+r"(p));
+	return p;
+}
+
+#define FUNDS ((struct fund_node *)arena_at(FUNDS_OFF))
+#define NODES ((struct tix_node *)arena_at(NODES_OFF))
+#define QUEUES ((struct tix_queue *)arena_at(QUEUES_OFF))
+#define CLIENTS ((struct vtrr_client *)arena_at(CLIENTS_OFF))
 /* 0: threads that may run anywhere; 1 + cpu: those that may not. */
-#define VT(i) ((struct vtrr TIX_MEM *)(ARENA_BASE + VT_OFF + VT_SIZE * (u64)(i)))
-#define GRAPH ((struct fund_graph TIX_MEM *)(ARENA_BASE + GRAPH_OFF))
+#define VT(i) ((struct vtrr *)arena_at(VT_OFF + VT_SIZE * (u64)(i)))
+#define GRAPH ((struct fund_graph *)arena_at(GRAPH_OFF))
 
 /* An arena is usable only in programs that name it. */
 #define USES_ARENA() asm volatile("" ::"r"(&arena))

@@ -35,6 +35,7 @@ static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
 /* The lock of vtrr.h and funding.h; see state.bpf.h. */
 private(TIX) struct bpf_spin_lock tix_lock;
 static u64 now_v;	/* V: virtual time, ns of CPU given out, under tix_lock */
+static u32 pick_tries;	/* scratch, in memory for the verifier's sake (see funding.h) */
 struct tix_stats stats SEC(".data.stats");
 struct tix_exit last_exit SEC(".data.exit");
 u32 nr_online = 1;
@@ -46,7 +47,7 @@ static struct task_ctx *task_ctx(struct task_struct *p)
 
 static struct cpu_ctx *cpu_ctx(u32 cpu)
 {
-	return cpu < TIX_CPUS_MAX ? &cpu_ctxs[cpu] : NULL;
+	return &cpu_ctxs[cpu & (TIX_CPUS_MAX - 1)];
 }
 
 #define DSQ(q) ((u64)(q) + 1)

@@ -31,8 +31,6 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 	u64 now = scx_bpf_now(), next = slice_ns;
 
 	USES_ARENA();
-	if (!c)
-		return 0;
 	if (c->idle) {
 		c->timer_at = 0;
 		return 0;

@@ -46,11 +46,26 @@ static bool is_kernel_pinned(const struct task_struct *p)
 	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
 }
 
+/* There exactly when RCU is preemptible, whatever the kernel's version. */
+extern const void __rcu_read_lock __ksym __weak;
+
+/*
+ * Whether `p` must stay where it is for now. Where RCU is preemptible (and before 6.18
+ * always) the entry of a BPF program disables migration of the current task once itself.
+ */
+static bool migration_disabled(const struct task_struct *p)
+{
+	u32 own = p == bpf_get_current_task_btf() &&
+		  (&__rcu_read_lock || LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 18, 0));
+
+	return p->migration_disabled > own;
+}
+
 static bool is_pinned(const struct task_struct *p)
 {
 	if (nr_cpu_ids == 1)
 		return false;
-	return p->nr_cpus_allowed < nr_online || is_migration_disabled(p);
+	return p->nr_cpus_allowed < nr_online || migration_disabled(p);
 }
 
 s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -67,8 +82,8 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx(p);
 	s32 cpu = scx_bpf_task_cpu(p), idle = -1;
-	tix_queue_t *queue;
-	tix_node_t *n;
+	struct tix_queue *queue;
+	struct tix_node *n;
 	u64 vtime, cap;
 	u32 q;
 
@@ -84,7 +99,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 
 	q = t->node;
 	if (is_pinned(p)) {
-		if (p->nr_cpus_allowed > 1 && !is_migration_disabled(p)) {
+		if (p->nr_cpus_allowed > 1 && !migration_disabled(p)) {
 			idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 			if (idle < 0)
 				cpu = choose_allowed(p, cpu);
@@ -141,7 +156,7 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 	t->queue = VTRR_NONE;
 	if (!deq_flags) {
 		c = cpu_ctx(bpf_get_smp_processor_id());
-		if (c && c->granting == q) {
+		if (c->granting == q) {
 			t->grant = c->grant;
 			c->granting = VTRR_NONE;
 		}
@@ -165,52 +180,34 @@ static bool prev_is_behind(const struct task_ctx *t, u32 q)
 void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
-	struct task_ctx *t = NULL;
-	struct pick pick;
-	u64 sum = 0;
+	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
+	struct pick pick = {
+		.cpu = cpu,
+		.prev_queue = VTRR_NONE,
+		.refile = VTRR_NONE,
+		.first = 1,
+	};
 	bool runnable = false;
-	u32 i, weight = 100;
+	u32 i;
 
 	USES_ARENA();
-	if (!c)
-		return;
-	if (prev && (t = task_ctx(prev))) {
+	if (prev && t) {
 		runnable = prev->scx.flags & SCX_TASK_QUEUED;
-		sum = prev->se.sum_exec_runtime;
-		weight = prev->scx.weight;
-	}
-	pick.prev_queue = VTRR_NONE;
-	if (t && runnable && !is_kernel_pinned(prev)) {
-		pick.prev_queue = t->node;
-		if (is_pinned(prev))
-			pick.prev_queue = pinned_queue(t, cpu);
+		pick.sum = prev->se.sum_exec_runtime;
+		pick.weight = prev->scx.weight;
+		if (runnable && !is_kernel_pinned(prev))
+			pick.prev_queue = is_pinned(prev) ? pinned_queue(t, cpu) : t->node;
 	}
 
-	pick.cpu = cpu;
-	pick.refile = VTRR_NONE;
-	for (i = 0; i < 4; i++) {
-		bpf_spin_lock(&tix_lock);
-		if (t && i == 0) {
-			charge_locked(t, sum, weight);
-			if (pick.prev_queue != VTRR_NONE && !t->yielded)
-				file_locked(pick.prev_queue, false);
-		} else if (pick.refile != VTRR_NONE) {
-			refund_locked(pick.refile, c->grant);
-		}
-		pick_locked(&pick);
-		if (pick.queue == VTRR_NONE && pick.prev_queue != VTRR_NONE)
-			keep_locked(&pick);
-		else if (t && i == 0 && t->yielded && pick.prev_queue != VTRR_NONE)
-			file_locked(pick.prev_queue, false);
-		bpf_spin_unlock(&tix_lock);
-		if (t)
-			t->yielded = false;
+	bpf_for(i, 0, 4) {
+		tix_decide(&pick, t);
+		pick.first = 0;
 		if (pick.queue == VTRR_NONE)
 			break;
-
-		if (t && pick.queue == pick.prev_queue &&
+		if (prev && t && pick.queue == pick.prev_queue &&
 		    (!pick.waiting || prev_is_behind(t, pick.queue))) {
 			t->grant = pick.grant;
+			t->yielded = false;
 			scx_bpf_task_set_slice(prev, pick.slice);
 			run_until(cpu, c, pick.slice);
 			stats.keeps++;
@@ -219,6 +216,8 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		c->grant = pick.grant;
 		c->granting = pick.queue;
 		if (scx_bpf_dsq_move_to_local(DSQ(pick.queue), 0)) {
+			if (t)
+				t->yielded = false;
 			run_until(cpu, c, pick.slice);
 			return;
 		}
@@ -227,11 +226,11 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		pick.refile = pick.queue;
 		stats.missed++;
 	}
+	if (t)
+		t->yielded = false;
 	if (pick.refile != VTRR_NONE) {
-		bpf_spin_lock(&tix_lock);
 		if (pick.queue != VTRR_NONE)
-			refund_locked(pick.refile, c->grant);
-		bpf_spin_unlock(&tix_lock);
+			tix_undo(pick.refile, pick.grant);
 		scx_bpf_kick_cpu(cpu, 0);
 		return;
 	}

@@ -56,19 +56,21 @@ struct vtrr_group {
 	u32 head[VTRR_SLOTS], tail[VTRR_SLOTS];
 };
 
+/* What vtrr_peek() found. `finish` orders choices between several struct vtrr. */
+struct vtrr_choice {
+	u64 head;
+	u64 finish;
+	u32 eligible;
+	u32 group;	/* VTRR_NONE: nobody is linked */
+};
+
 struct vtrr {
 	u64 map;			/* groups that are not empty */
 	u32 nr;				/* clients linked */
 	u32 pad;
+	u64 left;			/* scratch of vtrr_peek(), here for the verifier's sake */
+	struct vtrr_choice choice;	/* its result */
 	struct vtrr_group g[VTRR_GROUPS];
-};
-
-/* What vtrr_peek() found. `finish` orders choices between several struct vtrr. */
-struct vtrr_choice {
-	u32 client;
-	bool eligible;
-	u64 head;
-	u64 finish;
 };
 
 TIX_INLINE u32 vtrr_shift(u32 group)
@@ -108,11 +110,11 @@ TIX_INLINE u64 vtrr_rotate(u64 map, u64 by)
  * File client `c` under `tag` in group `group`; `front` puts it before those of the
  * same slot. The client must not be linked.
  */
-TIX_INLINE void vtrr_link(struct vtrr TIX_MEM *v, struct vtrr_client TIX_MEM *clients,
+TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients,
 			  u32 c, u64 tag, u32 group, bool front)
 {
-	struct vtrr_group TIX_MEM *g;
-	struct vtrr_client TIX_MEM *me = &clients[c];
+	struct vtrr_group *g;
+	struct vtrr_client *me = &clients[c];
 	u64 no, span;
 	u32 s;
 
@@ -157,11 +159,11 @@ TIX_INLINE void vtrr_link(struct vtrr TIX_MEM *v, struct vtrr_client TIX_MEM *cl
 }
 
 /* Take client `c` out. The client must be linked. */
-TIX_INLINE void vtrr_unlink(struct vtrr TIX_MEM *v, struct vtrr_client TIX_MEM *clients, u32 c)
+TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
 {
-	struct vtrr_client TIX_MEM *me = &clients[c];
+	struct vtrr_client *me = &clients[c];
 	u32 group = me->group, s = me->slot & (VTRR_SLOTS - 1);
-	struct vtrr_group TIX_MEM *g;
+	struct vtrr_group *g;
 
 	if (group >= VTRR_GROUPS)
 		return;
@@ -186,40 +188,57 @@ TIX_INLINE void vtrr_unlink(struct vtrr TIX_MEM *v, struct vtrr_client TIX_MEM *
 }
 
 /*
- * The client to run next at virtual time `now`, or VTRR_NONE. Nothing is changed. If
- * the choice is not eligible, no client of this struct is, and `head` is the earliest
- * time at which one will be.
+ * Find whom to run next at virtual time `now`; the result is v->choice, and vtrr_first()
+ * is the client. If the choice is not eligible, no client of this struct is, and `head`
+ * is the earliest time at which one will be.
  */
-TIX_INLINE void vtrr_peek(struct vtrr TIX_MEM *v, u64 now, struct vtrr_choice *out)
+TIX_FN void vtrr_peek(struct vtrr *v, u64 now)
 {
-	u64 m = v->map, head, finish;
-	u32 group, best = VTRR_NONE;
+	struct vtrr_choice *best = &v->choice;
 
-	out->client = VTRR_NONE;
-	out->eligible = false;
-	out->head = ~0ull;
-	out->finish = ~0ull;
-	while (m && can_loop) {
-		bool eligible;
+	best->group = VTRR_NONE;
+	best->eligible = 0;
+	best->head = best->finish = ~0ull;
+	v->left = v->map;
+	while (v->left && can_loop) {
+		u32 group = tix_ctz64(v->left);
+		u64 head = v->g[group].lo << vtrr_shift(group);
+		u64 finish = head + vtrr_period(group);
+		u32 eligible = head <= now;
 
-		group = tix_ctz64(m);
-		m &= m - 1;
-		if (group >= VTRR_GROUPS)
-			break;
-		head = v->g[group].lo << vtrr_shift(group);
-		finish = head + vtrr_period(group);
-		eligible = head <= now;
-		if (out->eligible ? eligible && finish < out->finish
-				  : eligible || head < out->head ||
-				    (head == out->head && finish < out->finish)) {
-			out->eligible = eligible;
-			out->head = head;
-			out->finish = finish;
-			best = group;
+		v->left &= v->left - 1;
+		if (eligible < best->eligible)
+			continue;
+		if (eligible == best->eligible) {
+			/* eligible ones by finish; while there is none, by head */
+			if (eligible ? finish >= best->finish : head > best->head)
+				continue;
+			if (!eligible && head == best->head && finish >= best->finish)
+				continue;
 		}
+		best->eligible = eligible;
+		best->head = head;
+		best->finish = finish;
+		best->group = group;
 	}
-	if (best < VTRR_GROUPS)
-		out->client = v->g[best].head[v->g[best].lo & (VTRR_SLOTS - 1)];
+}
+
+/* Whether choice `a` goes before choice `b`. */
+TIX_INLINE bool vtrr_before(const struct vtrr_choice *a, const struct vtrr_choice *b)
+{
+	if (a->eligible != b->eligible)
+		return a->eligible;
+	return a->eligible ? a->finish < b->finish : a->head < b->head;
+}
+
+/* The client of the last vtrr_peek(), or VTRR_NONE. */
+TIX_INLINE u32 vtrr_first(const struct vtrr *v)
+{
+	u32 group = v->choice.group;
+
+	if (group >= VTRR_GROUPS)
+		return VTRR_NONE;
+	return v->g[group].head[v->g[group].lo & (VTRR_SLOTS - 1)];
 }
 
 #endif

@@ -113,7 +113,7 @@ impl Scheduler {
         // The layout is told by a pin's name: last, so that a torn load is not adopted.
         let layout = format!("{}-{LAYOUT}", pins::LAYOUT);
         skel.maps
-            .data_stats
+            .timers
             .pin(pin(&layout))
             .map_err(|e| err(&layout, e))?;
         Ok(())
@@ -225,14 +225,15 @@ impl Scheduler {
         let mut args = FundingArgs {
             node: holder.0,
             by_parent: by_parent.into(),
-            nr: edges.len() as u32,
+            nr: total as u32,
             err: 0,
+            // With by_parent the first one is filled in by the kernel side.
             edge: [Edge {
                 issuer: 0,
-                amount: 0,
+                amount: 1,
             }; FUNDERS],
         };
-        args.edge[..edges.len()].copy_from_slice(edges);
+        args.edge[total - edges.len()..total].copy_from_slice(edges);
         call(&self.funding, &mut args, "cannot set funding")?;
         check(args.err, "cannot set funding")
     }
