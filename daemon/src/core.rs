@@ -56,7 +56,10 @@ pub struct Handle {
 
 impl Handle {
     /// Runs `f` on the writer's state, between operations.
-    pub async fn call<T: Send + 'static>(&self, f: impl FnOnce(&mut Core) -> T + Send + 'static) -> Result<T, Failure> {
+    pub async fn call<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Core) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
         let (tx, rx) = oneshot::channel();
         let job: Job = Box::new(move |core| {
             // The asker may have gone meanwhile.
@@ -72,7 +75,9 @@ impl Handle {
 }
 
 pub fn now_usec() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX))
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX))
 }
 
 impl Core {
@@ -90,7 +95,19 @@ impl Core {
         });
         let ledger = Ledger::new(next.max().unwrap_or(1));
         cpu.start(&store.nodes()?);
-        let usage = store.usage()?.into_iter().map(|(c, total)| (c, Usage { total, ..Usage::default() })).collect();
+        let usage = store
+            .usage()?
+            .into_iter()
+            .map(|(c, total)| {
+                (
+                    c,
+                    Usage {
+                        total,
+                        ..Usage::default()
+                    },
+                )
+            })
+            .collect();
         let mut core = Core {
             ledger,
             root,
@@ -121,8 +138,14 @@ impl Core {
         let orphans: Vec<Op> = core
             .ledger
             .iter()
-            .filter(|(_, c)| c.transient.as_deref().is_some_and(|p| core.ledger.find(p).is_none()))
-            .map(|(_, c)| Op::Destroy { name: c.name.clone() })
+            .filter(|(_, c)| {
+                c.transient
+                    .as_deref()
+                    .is_some_and(|p| core.ledger.find(p).is_none())
+            })
+            .map(|(_, c)| Op::Destroy {
+                name: c.name.clone(),
+            })
             .collect();
         if !orphans.is_empty() {
             core.submit(&orphans, 0)?;
@@ -131,12 +154,21 @@ impl Core {
             core.save_nodes();
         }
         core.write_weights();
-        tracing::info!("{} currencies, {} operations replayed", core.ledger.len(), entries.len());
+        tracing::info!(
+            "{} currencies, {} operations replayed",
+            core.ledger.len(),
+            entries.len()
+        );
         Ok(core)
     }
 
     /// Serves until every handle is gone or `stop` says so.
-    pub async fn run(mut self, mut jobs: mpsc::Receiver<Job>, mut changes: mpsc::UnboundedReceiver<Change>, stop: impl Future<Output = ()>) -> Core {
+    pub async fn run(
+        mut self,
+        mut jobs: mpsc::Receiver<Job>,
+        mut changes: mpsc::UnboundedReceiver<Change>,
+        stop: impl Future<Output = ()>,
+    ) -> Core {
         let mut tick = tokio::time::interval(std::time::Duration::from_secs(1));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         tokio::pin!(stop);
@@ -158,7 +190,13 @@ impl Core {
 
     pub fn handle(&self) -> (Handle, mpsc::Receiver<Job>) {
         let (jobs, rx) = mpsc::channel(256);
-        (Handle { jobs, events: self.events.clone() }, rx)
+        (
+            Handle {
+                jobs,
+                events: self.events.clone(),
+            },
+            rx,
+        )
     }
 
     /// Check, journal, apply, push, publish. With several operations: each is checked when its turn comes; what went before stays.
@@ -201,7 +239,11 @@ impl Core {
     fn save_usage(&mut self) {
         // What is there still is read afresh by the next tixd; only what is gone must be remembered.
         let gone = |cid: Cid, u: &Usage| {
-            let here: u64 = self.counted(cid).iter().filter_map(|(id, _)| u.seen.get(id)).sum();
+            let here: u64 = self
+                .counted(cid)
+                .iter()
+                .filter_map(|(id, _)| u.seen.get(id))
+                .sum();
             u.total.saturating_sub(here)
         };
         let usage: Vec<(u64, u64)> = self.usage.iter().map(|(c, u)| (*c, gone(*c, u))).collect();
@@ -220,13 +262,28 @@ impl Core {
         let mut out = blank(K::Created, String::new());
         out.uid = uid;
         match e {
-            Event::Created { name, .. } => (out.currency, out.message) = (Some(name.clone()), format!("{name} created")),
-            Event::Destroyed { name, .. } => {
-                (out.kind, out.currency, out.message) = (K::Destroyed, Some(name.clone()), format!("{name} destroyed"));
+            Event::Created { name, .. } => {
+                (out.currency, out.message) = (Some(name.clone()), format!("{name} created"))
             }
-            Event::Funded { holder, issuer, amount, .. } => {
+            Event::Destroyed { name, .. } => {
+                (out.kind, out.currency, out.message) = (
+                    K::Destroyed,
+                    Some(name.clone()),
+                    format!("{name} destroyed"),
+                );
+            }
+            Event::Funded {
+                holder,
+                issuer,
+                amount,
+                ..
+            } => {
                 let (h, i) = (self.name(*holder), self.name(*issuer));
-                out.message = format!("{} holds {amount} cpu tickets of {}", h.clone().unwrap_or_default(), i.clone().unwrap_or_default());
+                out.message = format!(
+                    "{} holds {amount} cpu tickets of {}",
+                    h.clone().unwrap_or_default(),
+                    i.clone().unwrap_or_default()
+                );
                 (out.kind, out.currency, out.issuer, out.amount) = (K::Funded, h, i, Some(*amount));
                 out.resource = Some(api::Resource::Cpu);
             }
@@ -235,13 +292,23 @@ impl Core {
                 out.kind = if bound { K::Bound } else { K::Unbound };
                 out.currency = self.name(*name);
                 out.cgroup = Some(path.clone());
-                let verb = if bound { "bound to" } else { "no longer bound to" };
+                let verb = if bound {
+                    "bound to"
+                } else {
+                    "no longer bound to"
+                };
                 out.message = format!("{} {verb} {path}", out.currency.clone().unwrap_or_default());
             }
-            Event::CgroupCreated { path, .. } | Event::CgroupRemoved { path, .. } | Event::CgroupChanged { path, .. } => {
+            Event::CgroupCreated { path, .. }
+            | Event::CgroupRemoved { path, .. }
+            | Event::CgroupChanged { path, .. } => {
                 (out.kind, out.message) = match e {
-                    Event::CgroupCreated { .. } => (K::CgroupCreated, format!("cgroup {path} appeared")),
-                    Event::CgroupRemoved { .. } => (K::CgroupRemoved, format!("cgroup {path} went")),
+                    Event::CgroupCreated { .. } => {
+                        (K::CgroupCreated, format!("cgroup {path} appeared"))
+                    }
+                    Event::CgroupRemoved { .. } => {
+                        (K::CgroupRemoved, format!("cgroup {path} went"))
+                    }
                     _ => (K::CgroupChanged, format!("cgroup {path} changed")),
                 };
                 (out.currency, out.cgroup) = (Some(path.clone()), Some(path.clone()));
@@ -256,14 +323,26 @@ impl Core {
 
     fn tree_changed(&mut self, change: Change) {
         match change {
-            Change::Here { path, id, weight, owner, inner_threads } => {
+            Change::Here {
+                path,
+                id,
+                weight,
+                owner,
+                inner_threads,
+            } => {
                 // What tixd wrote itself is no funding.
                 let weight = match self.written.get(&path) {
-                    Some(w) if *w == weight => self.ledger.find(&path).and_then(|c| self.ledger.get(c)?.mirror.as_ref().map(|m| m.weight)).unwrap_or(weight),
+                    Some(w) if *w == weight => self
+                        .ledger
+                        .find(&path)
+                        .and_then(|c| self.ledger.get(c)?.mirror.as_ref().map(|m| m.weight))
+                        .unwrap_or(weight),
                     _ => weight,
                 };
                 let owner = user_of_slice(&path).unwrap_or(owner);
-                let events = self.ledger.cgroup_created(&path, id, weight, owner, inner_threads);
+                let events = self
+                    .ledger
+                    .cgroup_created(&path, id, weight, owner, inner_threads);
                 self.carry_out(&events, None);
             }
             Change::Gone { path } => {
@@ -293,10 +372,16 @@ impl Core {
             cpu::Poll::Loaded => {
                 self.cpu.push_all(&self.ledger);
                 self.save_nodes();
-                let _ = self.events.send(blank(api::EventKind::Scheduler, "scheduler loaded again".to_owned()));
+                let _ = self.events.send(blank(
+                    api::EventKind::Scheduler,
+                    "scheduler loaded again".to_owned(),
+                ));
             }
             cpu::Poll::Lost(why) => {
-                let _ = self.events.send(blank(api::EventKind::Scheduler, format!("scheduler left: {why}")));
+                let _ = self.events.send(blank(
+                    api::EventKind::Scheduler,
+                    format!("scheduler left: {why}"),
+                ));
                 self.write_weights();
             }
         }
@@ -312,12 +397,21 @@ impl Core {
             .ledger
             .below(cid, Resource::Cpu)
             .into_iter()
-            .filter_map(|c| self.ledger.get(c)?.mirror.as_ref().map(|m| (m.path.clone(), m.id)))
+            .filter_map(|c| {
+                self.ledger
+                    .get(c)?
+                    .mirror
+                    .as_ref()
+                    .map(|m| (m.path.clone(), m.id))
+            })
             .collect();
         paths.sort();
         let mut out: Vec<(u64, String)> = Vec::new();
         for (path, id) in paths {
-            let inside = out.iter().any(|(_, p)| path.strip_prefix(p.as_str()).is_some_and(|rest| rest.starts_with('/')));
+            let inside = out.iter().any(|(_, p)| {
+                path.strip_prefix(p.as_str())
+                    .is_some_and(|rest| rest.starts_with('/'))
+            });
             if !inside {
                 out.push((id, path));
             }
@@ -326,7 +420,12 @@ impl Core {
     }
 
     fn count_usage(&mut self) {
-        let named: Vec<Cid> = self.ledger.iter().filter(|(_, c)| !c.is_mirror()).map(|(c, _)| c).collect();
+        let named: Vec<Cid> = self
+            .ledger
+            .iter()
+            .filter(|(_, c)| !c.is_mirror())
+            .map(|(c, _)| c)
+            .collect();
         for cid in named {
             let read: Vec<(u64, u64)> = self
                 .counted(cid)
@@ -350,7 +449,11 @@ impl Core {
     /// CPU time of `cid` so far, microseconds.
     pub fn used_usec(&mut self, cid: Cid) -> u64 {
         let now = match self.ledger.get(cid).and_then(|c| c.mirror.as_ref()) {
-            Some(m) => self.root.cgroup(&m.path).and_then(|c| c.used_usec()).unwrap_or(0),
+            Some(m) => self
+                .root
+                .cgroup(&m.path)
+                .and_then(|c| c.used_usec())
+                .unwrap_or(0),
             None => self.usage.get(&cid).map_or(0, |u| u.total),
         };
         let largest = self.largest.entry(cid).or_insert(0);
@@ -366,32 +469,66 @@ impl Core {
     /// Which currencies have runnable threads of their own.
     pub fn running(&self) -> std::collections::HashSet<Cid> {
         if self.cpu.in_charge() {
-            let active: std::collections::HashSet<u64> = self.cpu.states().iter().filter(|n| n.self_active).map(|n| if n.node == tix_bpf::BASE { 0 } else { n.cgid }).collect();
+            let active: std::collections::HashSet<u64> = self
+                .cpu
+                .states()
+                .iter()
+                .filter(|n| n.self_active)
+                .map(|n| if n.node == tix_bpf::BASE { 0 } else { n.cgid })
+                .collect();
             return self
                 .ledger
                 .iter()
-                .filter(|(cid, c)| c.mirror.as_ref().is_some_and(|m| if *cid == BASE { active.contains(&0) } else { m.id != 0 && active.contains(&m.id) }))
+                .filter(|(cid, c)| {
+                    c.mirror.as_ref().is_some_and(|m| {
+                        if *cid == BASE {
+                            active.contains(&0)
+                        } else {
+                            m.id != 0 && active.contains(&m.id)
+                        }
+                    })
+                })
                 .map(|(cid, _)| cid)
                 .collect();
         }
         // Without the scheduler nobody tells who is runnable: whoever has processes counts.
         let populated = |path: &str| {
-            self.root.cgroup(path).and_then(|c| c.read("cgroup.events")).is_ok_and(|t| t.lines().any(|l| l == "populated 1"))
+            self.root
+                .cgroup(path)
+                .and_then(|c| c.read("cgroup.events"))
+                .is_ok_and(|t| t.lines().any(|l| l == "populated 1"))
         };
         self.ledger
             .iter()
-            .filter(|(cid, c)| *cid != BASE && c.mirrored_children().next().is_none() && c.mirror.as_ref().is_some_and(|m| populated(&m.path)))
+            .filter(|(cid, c)| {
+                *cid != BASE
+                    && c.mirrored_children().next().is_none()
+                    && c.mirror.as_ref().is_some_and(|m| populated(&m.path))
+            })
             .map(|(cid, _)| cid)
             .collect()
     }
 
     /// Without sched_ext: the nearest that `cpu.weight` can do.
     fn write_weights(&mut self) {
-        let wanted = if self.cpu.hopeless() { weight::weights(&self.ledger) } else { BTreeMap::new() };
-        let stale: Vec<String> = self.written.keys().filter(|p| !wanted.contains_key(*p)).cloned().collect();
+        let wanted = if self.cpu.hopeless() {
+            weight::weights(&self.ledger)
+        } else {
+            BTreeMap::new()
+        };
+        let stale: Vec<String> = self
+            .written
+            .keys()
+            .filter(|p| !wanted.contains_key(*p))
+            .cloned()
+            .collect();
         for path in stale {
             self.written.remove(&path);
-            if let Some(own) = self.ledger.find(&path).and_then(|c| self.ledger.get(c)?.mirror.as_ref().map(|m| m.weight)) {
+            if let Some(own) = self
+                .ledger
+                .find(&path)
+                .and_then(|c| self.ledger.get(c)?.mirror.as_ref().map(|m| m.weight))
+            {
                 self.write_weight(&path, own);
             }
         }
@@ -404,7 +541,10 @@ impl Core {
     }
 
     fn write_weight(&mut self, path: &str, weight: u64) {
-        if let Err(e) = self.root.cgroup(path).and_then(|c| c.write("cpu.weight", &weight.to_string()))
+        if let Err(e) = self
+            .root
+            .cgroup(path)
+            .and_then(|c| c.write("cpu.weight", &weight.to_string()))
             && !e.is_gone()
         {
             tracing::warn!("{e}");
@@ -413,10 +553,23 @@ impl Core {
 }
 
 fn blank(kind: api::EventKind, message: String) -> api::Event {
-    api::Event { time_usec: now_usec(), kind, currency: None, issuer: None, resource: None, amount: None, cgroup: None, uid: None, message }
+    api::Event {
+        time_usec: now_usec(),
+        kind,
+        currency: None,
+        issuer: None,
+        resource: None,
+        amount: None,
+        cgroup: None,
+        uid: None,
+        message,
+    }
 }
 
 /// `/user.slice/user-1000.slice` belongs to uid 1000, though its directory is root's.
 pub fn user_of_slice(path: &str) -> Option<u32> {
-    path.strip_prefix("/user.slice/user-")?.strip_suffix(".slice")?.parse().ok()
+    path.strip_prefix("/user.slice/user-")?
+        .strip_suffix(".slice")?
+        .parse()
+        .ok()
 }

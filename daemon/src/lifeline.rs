@@ -10,7 +10,13 @@ use crate::core::{Core, Failure, Handle};
 use crate::ledger::{Op, Resource};
 
 pub const NAME: &str = "lifeline";
-const UNITS: [&str; 5] = ["init.scope", "ssh.service", "sshd.service", "systemd-logind.service", "dbus.service"];
+const UNITS: [&str; 5] = [
+    "init.scope",
+    "ssh.service",
+    "sshd.service",
+    "systemd-logind.service",
+    "dbus.service",
+];
 
 /// 5 % of all: a nineteenth of the rest, at least 5.
 fn due(rest: u64) -> u64 {
@@ -26,13 +32,22 @@ pub async fn arrange(handle: &Handle) -> Result<(), Failure> {
     for unit in UNITS {
         if let Ok(Some(path)) = systemd::cgroup_of(unit).await {
             let known = path.clone();
-            if !handle.call(move |core| core.ledger.find(&known).is_some()).await? && let Err(e) = systemd::enable_cpu(unit).await {
+            if !handle
+                .call(move |core| core.ledger.find(&known).is_some())
+                .await?
+                && let Err(e) = systemd::enable_cpu(unit).await
+            {
                 tracing::warn!("{e}");
             }
             paths.push(path);
         }
     }
-    if let Some(own) = std::fs::read_to_string("/proc/self/cgroup").ok().and_then(|t| t.lines().find_map(|l| l.strip_prefix("0::").map(str::to_owned)))
+    if let Some(own) = std::fs::read_to_string("/proc/self/cgroup")
+        .ok()
+        .and_then(|t| {
+            t.lines()
+                .find_map(|l| l.strip_prefix("0::").map(str::to_owned))
+        })
         && own.starts_with("/system.slice/")
     {
         paths.push(own);
@@ -43,10 +58,24 @@ pub async fn arrange(handle: &Handle) -> Result<(), Failure> {
 fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
     if core.ledger.find(NAME).is_none() {
         let cid = core.ledger.next_cid();
-        core.submit(&[Op::Create { cid, name: NAME.into(), owner: 0 }], 0)?;
+        core.submit(
+            &[Op::Create {
+                cid,
+                name: NAME.into(),
+                owner: 0,
+            }],
+            0,
+        )?;
     }
-    let Some(cid) = core.ledger.find(NAME) else { return Ok(()) };
-    let has = core.ledger.get(cid).map_or(0, |c| c.grants(Resource::Cpu).iter().map(|g| g.amount).sum::<u64>());
+    let Some(cid) = core.ledger.find(NAME) else {
+        return Ok(());
+    };
+    let has = core.ledger.get(cid).map_or(0, |c| {
+        c.grants(Resource::Cpu)
+            .iter()
+            .map(|g| g.amount)
+            .sum::<u64>()
+    });
     let wanted = due(core.ledger.base_tickets(Resource::Cpu).saturating_sub(has));
     let fund = |amount: u64| Op::Fund {
         holder: NAME.into(),
@@ -59,11 +88,31 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
         core.submit(&[fund(wanted - has)], 0)?;
     } else if has > 5 && wanted < has - has / 4 {
         let amount = i64::try_from(has - wanted).ok();
-        core.submit(&[Op::Unfund { holder: NAME.into(), issuer: "base".into(), resource: Resource::Cpu, amount }], 0)?;
+        core.submit(
+            &[Op::Unfund {
+                holder: NAME.into(),
+                issuer: "base".into(),
+                resource: Resource::Cpu,
+                amount,
+            }],
+            0,
+        )?;
     }
     for path in paths {
-        let free = core.ledger.find(path).and_then(|c| core.ledger.get(c)).is_some_and(|c| c.bound_to.is_none());
-        if free && let Err(e) = core.submit(&[Op::Bind { name: NAME.into(), path: path.clone() }], 0) {
+        let free = core
+            .ledger
+            .find(path)
+            .and_then(|c| core.ledger.get(c))
+            .is_some_and(|c| c.bound_to.is_none());
+        if free
+            && let Err(e) = core.submit(
+                &[Op::Bind {
+                    name: NAME.into(),
+                    path: path.clone(),
+                }],
+                0,
+            )
+        {
             tracing::warn!("lifeline for {path}: {e}");
         }
     }
@@ -76,7 +125,10 @@ mod tests {
     fn five_per_cent_of_all() {
         for rest in [0, 100, 1900, 1_000_000] {
             let own = super::due(rest);
-            assert!(own >= 5 && (rest < 200 || (own * 20).abs_diff(rest + own) <= 20), "{rest}: {own}");
+            assert!(
+                own >= 5 && (rest < 200 || (own * 20).abs_diff(rest + own) <= 20),
+                "{rest}: {own}"
+            );
         }
     }
 }

@@ -30,6 +30,9 @@ struct Args {
     /// Give the machine back to the kernel's own scheduler, and end. A tixd that is running is to be stopped first
     #[arg(long)]
     stop_scheduler: bool,
+    /// Serve the ledger, but change nothing in the kernel: no scheduler, no weights, no controllers
+    #[arg(long)]
+    observe: bool,
     /// Stay in the foreground (it always does)
     #[arg(long)]
     foreground: bool,
@@ -40,44 +43,80 @@ fn main() -> anyhow::Result<()> {
     log();
     if args.stop_scheduler {
         let stopped = cpu::stop(&args.pin).context("cannot stop the scheduler")?;
-        println!("{}", if stopped { "the kernel's own scheduler is in force again" } else { "tix's scheduler was not in force" });
+        println!(
+            "{}",
+            if stopped {
+                "the kernel's own scheduler is in force again"
+            } else {
+                "tix's scheduler was not in force"
+            }
+        );
         return Ok(());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
     tokio::task::LocalSet::new().block_on(&runtime, serve(args))
 }
 
 /// To the journal under systemd, to stderr otherwise; `RUST_LOG` chooses what.
 fn log() {
     use tracing_subscriber::prelude::*;
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info,zlink_core=error".into());
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| "info,zlink_core=error".into());
     let registry = tracing_subscriber::registry().with(filter);
     match tracing_journald::layer() {
-        Ok(journal) if std::env::var_os("JOURNAL_STREAM").is_some() => registry.with(journal).init(),
-        _ => registry.with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr)).init(),
+        Ok(journal) if std::env::var_os("JOURNAL_STREAM").is_some() => {
+            registry.with(journal).init()
+        }
+        _ => registry
+            .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr))
+            .init(),
     }
 }
 
 async fn serve(args: Args) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let listener = api::listen(&args.socket).with_context(|| format!("cannot listen on {}", args.socket.display()))?;
+    let listener = api::listen(&args.socket)
+        .with_context(|| format!("cannot listen on {}", args.socket.display()))?;
     let root = cgroups::Root::open(&args.cgroup_root).context("cannot open the cgroup tree")?;
-    if !cgroups::systemd::is_running() {
+    if !args.observe && !cgroups::systemd::is_running() {
         enable_cpu(&root);
     }
     let store = store::Store::open(&args.state).context("cannot open the ledger")?;
     let (tx, mut changes) = tokio::sync::mpsc::unbounded_channel();
-    let follower = Follower::new(&args.cgroup_root, move |change| tx.send(change).is_ok()).context("cannot follow the cgroup tree")?;
-    std::thread::Builder::new().name("cgroups".into()).spawn(move || follower.run()).context("cannot follow the cgroup tree")?;
+    let follower = Follower::new(&args.cgroup_root, move |change| tx.send(change).is_ok())
+        .context("cannot follow the cgroup tree")?;
+    std::thread::Builder::new()
+        .name("cgroups".into())
+        .spawn(move || follower.run())
+        .context("cannot follow the cgroup tree")?;
 
-    let core = Core::start(root, store, cpu::Cpu::new(args.pin.clone()), &mut changes).await.context("cannot start from the ledger")?;
+    let cpu = if args.observe {
+        cpu::Cpu::observer()
+    } else {
+        cpu::Cpu::new(args.pin.clone())
+    };
+    let core = Core::start(root, store, cpu, &mut changes)
+        .await
+        .context("cannot start from the ledger")?;
     let (handle, jobs) = core.handle();
     tokio::task::spawn_local(api::serve(listener, handle.clone()));
-    tokio::task::spawn_local(keep_lifeline(handle.clone()));
+    if !args.observe {
+        tokio::task::spawn_local(keep_lifeline(handle.clone()));
+    }
     tokio::task::spawn_local(watchdog(handle));
-    let status = if core.cpu.in_charge() { "scheduler in force" } else { "scheduler not in force: cpu.weight only" };
-    notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status(status)]);
+    let status = if core.cpu.in_charge() {
+        "scheduler in force"
+    } else {
+        "scheduler not in force: cpu.weight only"
+    };
+    notify(&[
+        sd_notify::NotifyState::Ready,
+        sd_notify::NotifyState::Status(status),
+    ]);
     tracing::info!("serving on {}: {status}", args.socket.display());
 
     let stop = async move {
@@ -95,7 +134,13 @@ async fn serve(args: Args) -> anyhow::Result<()> {
 }
 
 fn enable_cpu(root: &cgroups::Root) {
-    let done = root.cgroup("/").and_then(|top| if top.gives_cpu()? { Ok(()) } else { top.write("cgroup.subtree_control", "+cpu") });
+    let done = root.cgroup("/").and_then(|top| {
+        if top.gives_cpu()? {
+            Ok(())
+        } else {
+            top.write("cgroup.subtree_control", "+cpu")
+        }
+    });
     if let Err(e) = done {
         tracing::error!("cannot enable the cpu controller: {e}");
     }

@@ -29,13 +29,27 @@ CREATE TABLE usage (cid INTEGER PRIMARY KEY, usec INTEGER NOT NULL) STRICT;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{path}: {source}")]
-    Sqlite { path: PathBuf, source: rusqlite::Error },
+    Sqlite {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
     #[error("{path}: {source}")]
-    Io { path: PathBuf, source: std::io::Error },
-    #[error("{path}: written by a later version of tixd (schema {found}, this one knows {SCHEMA}): install that version, or move the file away")]
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error(
+        "{path}: written by a later version of tixd (schema {found}, this one knows {SCHEMA}): install that version, or move the file away"
+    )]
     Schema { path: PathBuf, found: i64 },
-    #[error("{path}: operation {seq} is damaged: {reason}; move the file away to start anew, and keep it")]
-    Damaged { path: PathBuf, seq: i64, reason: String },
+    #[error(
+        "{path}: operation {seq} is damaged: {reason}; move the file away to start anew, and keep it"
+    )]
+    Damaged {
+        path: PathBuf,
+        seq: i64,
+        reason: String,
+    },
 }
 
 /// An operation as it was acknowledged.
@@ -54,13 +68,21 @@ pub struct Store {
 impl Store {
     /// Opens or creates `DIR/ledger.sqlite`.
     pub fn open(dir: &Path) -> Result<Store, Error> {
-        std::fs::create_dir_all(dir).map_err(|source| Error::Io { path: dir.to_owned(), source })?;
+        std::fs::create_dir_all(dir).map_err(|source| Error::Io {
+            path: dir.to_owned(),
+            source,
+        })?;
         let path = dir.join("ledger.sqlite");
-        let at = |source| Error::Sqlite { path: path.clone(), source };
+        let at = |source| Error::Sqlite {
+            path: path.clone(),
+            source,
+        };
         let mut db = Connection::open(&path).map_err(at)?;
         db.pragma_update(None, "journal_mode", "WAL").map_err(at)?;
         db.pragma_update(None, "synchronous", "FULL").map_err(at)?;
-        let found: i64 = db.pragma_query_value(None, "user_version", |r| r.get(0)).map_err(at)?;
+        let found: i64 = db
+            .pragma_query_value(None, "user_version", |r| r.get(0))
+            .map_err(at)?;
         match found {
             SCHEMA => {}
             0 => {
@@ -75,20 +97,35 @@ impl Store {
     }
 
     fn at(&self) -> impl Fn(rusqlite::Error) -> Error + '_ {
-        |source| Error::Sqlite { path: self.path.clone(), source }
+        |source| Error::Sqlite {
+            path: self.path.clone(),
+            source,
+        }
     }
 
     /// Everything acknowledged so far, oldest first.
     pub fn entries(&self) -> Result<Vec<Entry>, Error> {
-        let mut query = self.db.prepare("SELECT seq, uid, op FROM event ORDER BY seq").map_err(self.at())?;
+        let mut query = self
+            .db
+            .prepare("SELECT seq, uid, op FROM event ORDER BY seq")
+            .map_err(self.at())?;
         let rows = query
-            .query_map([], |r| Ok((r.get::<_, i64>(0)?, r.get::<_, u32>(1)?, r.get::<_, String>(2)?)))
+            .query_map([], |r| {
+                Ok((
+                    r.get::<_, i64>(0)?,
+                    r.get::<_, u32>(1)?,
+                    r.get::<_, String>(2)?,
+                ))
+            })
             .map_err(self.at())?;
         let mut out = Vec::new();
         for row in rows {
             let (seq, uid, text) = row.map_err(self.at())?;
-            let op = serde_json::from_str(&text)
-                .map_err(|e| Error::Damaged { path: self.path.clone(), seq, reason: e.to_string() })?;
+            let op = serde_json::from_str(&text).map_err(|e| Error::Damaged {
+                path: self.path.clone(),
+                seq,
+                reason: e.to_string(),
+            })?;
             out.push(Entry { seq, uid, op });
         }
         Ok(out)
@@ -97,14 +134,24 @@ impl Store {
     /// Makes `ops` durable, all or none.
     pub fn append(&mut self, ops: &[Op], uid: u32) -> Result<(), Error> {
         let path = self.path.clone();
-        let at = |source| Error::Sqlite { path: path.clone(), source };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros());
+        let at = |source| Error::Sqlite {
+            path: path.clone(),
+            source,
+        };
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_micros());
         let tx = self.db.transaction().map_err(at)?;
         for op in ops {
-            let text = serde_json::to_string(op)
-                .map_err(|e| Error::Damaged { path: path.clone(), seq: 0, reason: e.to_string() })?;
+            let text = serde_json::to_string(op).map_err(|e| Error::Damaged {
+                path: path.clone(),
+                seq: 0,
+                reason: e.to_string(),
+            })?;
             tx.prepare_cached("INSERT INTO event (time_usec, uid, op) VALUES (?, ?, ?)")
-                .and_then(|mut s| s.execute(params![i64::try_from(now).unwrap_or(i64::MAX), uid, text]))
+                .and_then(|mut s| {
+                    s.execute(params![i64::try_from(now).unwrap_or(i64::MAX), uid, text])
+                })
                 .map_err(at)?;
         }
         tx.commit().map_err(at)
@@ -113,18 +160,32 @@ impl Store {
     /// The pairs of `table` (`node` or `usage`).
     fn pairs(&self, query: &str) -> Result<Vec<(u64, u64)>, Error> {
         let mut query = self.db.prepare(query).map_err(self.at())?;
-        let rows = query.query_map([], |r| Ok((r.get::<_, i64>(0)?, r.get::<_, i64>(1)?))).map_err(self.at())?;
-        rows.map(|r| r.map(|(a, b)| (a.unsigned_abs(), b.unsigned_abs())).map_err(self.at())).collect()
+        let rows = query
+            .query_map([], |r| Ok((r.get::<_, i64>(0)?, r.get::<_, i64>(1)?)))
+            .map_err(self.at())?;
+        rows.map(|r| {
+            r.map(|(a, b)| (a.unsigned_abs(), b.unsigned_abs()))
+                .map_err(self.at())
+        })
+        .collect()
     }
 
     fn set_pairs(&mut self, clear: &str, insert: &str, pairs: &[(u64, u64)]) -> Result<(), Error> {
         let path = self.path.clone();
-        let at = |source| Error::Sqlite { path: path.clone(), source };
+        let at = |source| Error::Sqlite {
+            path: path.clone(),
+            source,
+        };
         let tx = self.db.transaction().map_err(at)?;
         tx.execute(clear, []).map_err(at)?;
         for (a, b) in pairs {
-            let row = params![i64::try_from(*a).unwrap_or(i64::MAX), i64::try_from(*b).unwrap_or(i64::MAX)];
-            tx.prepare_cached(insert).and_then(|mut s| s.execute(row)).map_err(at)?;
+            let row = params![
+                i64::try_from(*a).unwrap_or(i64::MAX),
+                i64::try_from(*b).unwrap_or(i64::MAX)
+            ];
+            tx.prepare_cached(insert)
+                .and_then(|mut s| s.execute(row))
+                .map_err(at)?;
         }
         tx.commit().map_err(at)
     }
@@ -144,7 +205,11 @@ impl Store {
     }
 
     pub fn set_usage(&mut self, usage: &[(u64, u64)]) -> Result<(), Error> {
-        self.set_pairs("DELETE FROM usage", "INSERT INTO usage VALUES (?, ?)", usage)
+        self.set_pairs(
+            "DELETE FROM usage",
+            "INSERT INTO usage VALUES (?, ?)",
+            usage,
+        )
     }
 }
 
@@ -155,10 +220,24 @@ mod tests {
     #[test]
     fn what_was_appended_is_there_after_reopening_and_cannot_be_changed() {
         let dir = tempfile::tempdir().unwrap();
-        let op = Op::Create { cid: 1, name: "alice".into(), owner: 1000 };
-        Store::open(dir.path()).unwrap().append(std::slice::from_ref(&op), 1000).unwrap();
+        let op = Op::Create {
+            cid: 1,
+            name: "alice".into(),
+            owner: 1000,
+        };
+        Store::open(dir.path())
+            .unwrap()
+            .append(std::slice::from_ref(&op), 1000)
+            .unwrap();
         let store = Store::open(dir.path()).unwrap();
-        assert_eq!(store.entries().unwrap(), [Entry { seq: 1, uid: 1000, op }]);
+        assert_eq!(
+            store.entries().unwrap(),
+            [Entry {
+                seq: 1,
+                uid: 1000,
+                op
+            }]
+        );
         assert!(store.db.execute("DELETE FROM event", []).is_err());
         assert!(store.db.execute("UPDATE event SET uid = 0", []).is_err());
     }
@@ -166,15 +245,31 @@ mod tests {
     #[test]
     fn a_later_schema_is_not_touched() {
         let dir = tempfile::tempdir().unwrap();
-        Store::open(dir.path()).unwrap().db.pragma_update(None, "user_version", 99).unwrap();
-        assert!(matches!(Store::open(dir.path()), Err(Error::Schema { found: 99, .. })));
+        Store::open(dir.path())
+            .unwrap()
+            .db
+            .pragma_update(None, "user_version", 99)
+            .unwrap();
+        assert!(matches!(
+            Store::open(dir.path()),
+            Err(Error::Schema { found: 99, .. })
+        ));
     }
 
     #[test]
     fn a_damaged_operation_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
-        store.db.execute("INSERT INTO event (time_usec, uid, op) VALUES (0, 0, '{')", []).unwrap();
-        assert!(matches!(store.entries(), Err(Error::Damaged { seq: 1, .. })));
+        store
+            .db
+            .execute(
+                "INSERT INTO event (time_usec, uid, op) VALUES (0, 0, '{')",
+                [],
+            )
+            .unwrap();
+        assert!(matches!(
+            store.entries(),
+            Err(Error::Damaged { seq: 1, .. })
+        ));
     }
 }

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use zlink::introspect::{CustomType, Type};
 
 /// What tickets are tickets for. Only `cpu` can be funded as yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, CustomType)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, CustomType,
+)]
 #[serde(rename_all = "lowercase")]
 #[zlink(rename_all = "lowercase")]
 pub enum Resource {
@@ -16,7 +18,9 @@ pub enum Resource {
 }
 
 /// A soft ticket is a weight among its issuer's active tickets; a hard one a guaranteed fraction of its issuer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, CustomType)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, CustomType,
+)]
 #[serde(rename_all = "lowercase")]
 #[zlink(rename_all = "lowercase")]
 pub enum Kind {

@@ -38,7 +38,13 @@ impl Socket for Guarded {
 
     fn split(self) -> (Reader, Writer) {
         let (read, write) = self.0.split();
-        (Reader { inner: read, pending: 0 }, Writer(write))
+        (
+            Reader {
+                inner: read,
+                pending: 0,
+            },
+            Writer(write),
+        )
     }
 }
 
@@ -63,10 +69,18 @@ impl ReadHalf for Reader {
 }
 
 impl WriteHalf for Writer {
-    async fn write(&mut self, buf: &[u8], fds: &[impl AsFd], credentials: Option<&PassedCredentials>) -> zlink::Result<()> {
+    async fn write(
+        &mut self,
+        buf: &[u8],
+        fds: &[impl AsFd],
+        credentials: Option<&PassedCredentials>,
+    ) -> zlink::Result<()> {
         match tokio::time::timeout(PATIENCE, self.0.write(buf, fds, credentials)).await {
             Ok(done) => done,
-            Err(_) => Err(refused(std::io::ErrorKind::TimedOut, "the peer does not read")),
+            Err(_) => Err(refused(
+                std::io::ErrorKind::TimedOut,
+                "the peer does not read",
+            )),
         }
     }
 }

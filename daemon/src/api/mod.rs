@@ -35,7 +35,10 @@ pub fn listen(path: &Path) -> std::io::Result<UnixListener> {
         Ok(_) => {
             return Err(std::io::Error::new(
                 std::io::ErrorKind::AddrInUse,
-                format!("{}: another tixd is serving there; stop it first", path.display()),
+                format!(
+                    "{}: another tixd is serving there; stop it first",
+                    path.display()
+                ),
             ));
         }
         Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
@@ -74,7 +77,11 @@ fn admit(stream: UnixStream, handle: &Handle, counts: &Counts) {
         }
         *mine += 1;
     }
-    let session = Session { handle: handle.clone(), uid, pid: peer.pid().unwrap_or(0) };
+    let session = Session {
+        handle: handle.clone(),
+        uid,
+        pid: peer.pid().unwrap_or(0),
+    };
     let counts = Rc::clone(counts);
     tokio::task::spawn_local(async move {
         match Guarded::new(stream) {

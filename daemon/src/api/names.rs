@@ -12,11 +12,17 @@ use tix_api::Error;
 const SOON: Duration = Duration::from_secs(2);
 
 pub fn looks_like_unit(name: &str) -> bool {
-    [".service", ".slice", ".scope", ".socket", ".mount"].iter().any(|s| name.ends_with(s)) && !name.contains('/')
+    [".service", ".slice", ".scope", ".socket", ".mount"]
+        .iter()
+        .any(|s| name.ends_with(s))
+        && !name.contains('/')
 }
 
 fn tidy(path: &str) -> String {
-    let path = path.strip_prefix("/sys/fs/cgroup").filter(|p| p.is_empty() || p.starts_with('/')).unwrap_or(path);
+    let path = path
+        .strip_prefix("/sys/fs/cgroup")
+        .filter(|p| p.is_empty() || p.starts_with('/'))
+        .unwrap_or(path);
     let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
     format!("/{}", parts.join("/"))
 }
@@ -25,7 +31,10 @@ fn tidy(path: &str) -> String {
 pub fn known(core: &Core, name: &str) -> Option<Ref> {
     if name.starts_with('/') {
         let path = tidy(name);
-        return core.ledger.find(&path).map(|c| if c == 0 { "base".to_owned() } else { path });
+        return core
+            .ledger
+            .find(&path)
+            .map(|c| if c == 0 { "base".to_owned() } else { path });
     }
     if core.ledger.find(name).is_some() {
         return Some(name.to_owned());
@@ -51,7 +60,10 @@ pub fn internal(e: Failure) -> Error {
             let (message, hint) = text(&e);
             Error::NotDurable { message, hint }
         }
-        Failure::Ending => Error::Internal { message: "tixd is ending".into(), hint: "try again".into() },
+        Failure::Ending => Error::Internal {
+            message: "tixd is ending".into(),
+            hint: "try again".into(),
+        },
     }
 }
 
@@ -63,7 +75,12 @@ pub async fn currency(handle: &Handle, name: &str) -> Result<Ref, Error> {
         let wanted = name.to_owned();
         let (found, exists) = handle
             .call(move |core| {
-                let exists = wanted.starts_with('/') && core.root.cgroup(&tidy(&wanted)).and_then(|c| c.weight()).is_ok_and(|w| w.is_some());
+                let exists = wanted.starts_with('/')
+                    && core
+                        .root
+                        .cgroup(&tidy(&wanted))
+                        .and_then(|c| c.weight())
+                        .is_ok_and(|w| w.is_some());
                 (known(core, &wanted), exists)
             })
             .await
@@ -72,7 +89,11 @@ pub async fn currency(handle: &Handle, name: &str) -> Result<Ref, Error> {
             return Ok(found);
         }
         // Only what is there in the tree will come into the ledger.
-        if !exists || tokio::time::timeout_at(deadline, events.recv()).await.is_err() {
+        if !exists
+            || tokio::time::timeout_at(deadline, events.recv())
+                .await
+                .is_err()
+        {
             return Err(unknown(name));
         }
     }
@@ -90,7 +111,9 @@ fn unknown(name: &str) -> Error {
 /// The cgroup `target` (a path or a unit) for binding: with the cpu controller enabled for it if it was not, as far as `uid` may.
 pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Error> {
     if !target.starts_with('/') && !looks_like_unit(target) {
-        return Err(super::view::refusal(&crate::ledger::Refusal::NoSuchCgroup(target.to_owned())));
+        return Err(super::view::refusal(&crate::ledger::Refusal::NoSuchCgroup(
+            target.to_owned(),
+        )));
     }
     if let Ok(found) = currency(handle, target).await {
         return Ok(found);
@@ -102,12 +125,21 @@ pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Erro
         match systemd::cgroup_of(target).await {
             Ok(Some(path)) => tidy(&path),
             Ok(None) => return Err(unknown(target)),
-            Err(e) => return Err(Error::Internal { message: e.to_string(), hint: "is D-Bus running?".into() }),
+            Err(e) => {
+                return Err(Error::Internal {
+                    message: e.to_string(),
+                    hint: "is D-Bus running?".into(),
+                });
+            }
         }
     } else {
         return Err(unknown(target));
     };
-    let unit = path.rsplit('/').next().filter(|u| looks_like_unit(u)).map(str::to_owned);
+    let unit = path
+        .rsplit('/')
+        .next()
+        .filter(|u| looks_like_unit(u))
+        .map(str::to_owned);
     let here = path.clone();
     let owner = handle
         .call(move |core| core.root.cgroup(&here).map(|c| c.owner))
@@ -116,17 +148,25 @@ pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Erro
         .map_err(|_| unknown(target))?;
     if uid != 0 && uid != owner {
         return Err(Error::NotPermitted {
-            message: format!("uid {uid} may not bind {path:?}: its directory belongs to uid {owner}"),
+            message: format!(
+                "uid {uid} may not bind {path:?}: its directory belongs to uid {owner}"
+            ),
             hint: "bind a cgroup of your own, or ask root".into(),
         });
     }
     match unit.filter(|_| systemd && uid == 0 && !path.contains("/user@")) {
         Some(unit) => systemd::enable_cpu(&unit)
             .await
-            .map_err(|e| Error::Internal { message: e.to_string(), hint: "is the unit running?".into() })?,
+            .map_err(|e| Error::Internal {
+                message: e.to_string(),
+                hint: "is the unit running?".into(),
+            })?,
         None => {
             let below = path.clone();
-            handle.call(move |core| enable_down_to(core, &below, uid)).await.map_err(internal)??;
+            handle
+                .call(move |core| enable_down_to(core, &below, uid))
+                .await
+                .map_err(internal)??;
         }
     }
     appeared(handle, &path).await
@@ -137,10 +177,17 @@ async fn appeared(handle: &Handle, path: &str) -> Result<Ref, Error> {
     let deadline = tokio::time::Instant::now() + SOON;
     loop {
         let wanted = path.to_owned();
-        if let Some(found) = handle.call(move |core| known(core, &wanted)).await.map_err(internal)? {
+        if let Some(found) = handle
+            .call(move |core| known(core, &wanted))
+            .await
+            .map_err(internal)?
+        {
             return Ok(found);
         }
-        if tokio::time::timeout_at(deadline, events.recv()).await.is_err() {
+        if tokio::time::timeout_at(deadline, events.recv())
+            .await
+            .is_err()
+        {
             return Err(unknown(path));
         }
     }
@@ -151,9 +198,11 @@ fn enable_down_to(core: &Core, path: &str, uid: u32) -> Result<(), Error> {
     let ends = std::iter::once(0).chain(path.match_indices('/').map(|(i, _)| i).skip(1));
     for end in ends {
         let parent = if end == 0 { "/" } else { &path[..end] };
-        let say = |e: &dyn std::fmt::Display| Error::NoSuchCgroup {
+        let say = |e: &dyn std::fmt::Display| {
+            Error::NoSuchCgroup {
             message: format!("cannot enable the cpu controller for {path:?}: {e}"),
             hint: "a cgroup that has processes of its own cannot have children with controllers: move them down first".into(),
+        }
         };
         let dir = core.root.cgroup(parent).map_err(|e| say(&e))?;
         if dir.gives_cpu().map_err(|e| say(&e))? {
@@ -161,11 +210,15 @@ fn enable_down_to(core: &Core, path: &str, uid: u32) -> Result<(), Error> {
         }
         if uid != 0 && dir.owner != uid {
             return Err(Error::NotPermitted {
-                message: format!("the cpu controller is off below {parent:?}, which belongs to uid {}", dir.owner),
+                message: format!(
+                    "the cpu controller is off below {parent:?}, which belongs to uid {}",
+                    dir.owner
+                ),
                 hint: "ask root to enable it (cgroup.subtree_control, or Delegate=cpu)".into(),
             });
         }
-        dir.write("cgroup.subtree_control", "+cpu").map_err(|e| say(&e))?;
+        dir.write("cgroup.subtree_control", "+cpu")
+            .map_err(|e| say(&e))?;
     }
     Ok(())
 }
@@ -178,7 +231,17 @@ pub fn user_currency(core: &Core, uid: u32, pid: i32) -> Option<Ref> {
     }
     let own = std::fs::read_to_string(format!("/proc/{pid}/cgroup"))
         .ok()
-        .and_then(|t| t.lines().find_map(|l| l.strip_prefix("0::").map(str::to_owned)))
-        .filter(|p| p != "/" && core.ledger.find(p).and_then(|c| core.ledger.get(c)).is_some_and(|c| c.owner == uid));
+        .and_then(|t| {
+            t.lines()
+                .find_map(|l| l.strip_prefix("0::").map(str::to_owned))
+        })
+        .filter(|p| {
+            p != "/"
+                && core
+                    .ledger
+                    .find(p)
+                    .and_then(|c| core.ledger.get(c))
+                    .is_some_and(|c| c.owner == uid)
+        });
     own.or_else(|| (uid == 0).then(|| "base".to_owned()))
 }

@@ -43,21 +43,40 @@ fn kind(k: ledger::Kind) -> api::Kind {
 }
 
 fn cgroup_of(core: &Core, cid: Cid, c: &Currency) -> Option<String> {
-    c.mirror.as_ref().map(|m| m.path.clone()).or_else(|| core.ledger.bindings_of(cid).next().map(str::to_owned))
+    c.mirror
+        .as_ref()
+        .map(|m| m.path.clone())
+        .or_else(|| core.ledger.bindings_of(cid).next().map(str::to_owned))
 }
 
 fn label(core: &Core, cid: Cid) -> String {
-    core.ledger.get(cid).map(|c| c.name.clone()).unwrap_or_default()
+    core.ledger
+        .get(cid)
+        .map(|c| c.name.clone())
+        .unwrap_or_default()
 }
 
 /// The tickets in force, one per issuer.
 fn funding(core: &Core, c: &Currency) -> Vec<api::Funding> {
     let mut out: Vec<api::Funding> = Vec::new();
-    for t in core.ledger.tickets(c, Resource::Cpu).into_iter().filter(|t| !t.kept) {
+    for t in core
+        .ledger
+        .tickets(c, Resource::Cpu)
+        .into_iter()
+        .filter(|t| !t.kept)
+    {
         let from = label(core, t.issuer);
-        match out.iter_mut().find(|f| f.from == from && f.kind == kind(t.kind)) {
+        match out
+            .iter_mut()
+            .find(|f| f.from == from && f.kind == kind(t.kind))
+        {
             Some(f) => f.amount += t.amount,
-            None => out.push(api::Funding { from, resource: api::Resource::Cpu, kind: kind(t.kind), amount: t.amount }),
+            None => out.push(api::Funding {
+                from,
+                resource: api::Resource::Cpu,
+                kind: kind(t.kind),
+                amount: t.amount,
+            }),
         }
     }
     out
@@ -71,7 +90,11 @@ pub fn values(core: &Core) -> Values {
 fn share(core: &mut Core, cid: Cid, v: &Values) -> api::Share {
     api::Share {
         entitlement: fraction(v.entitlement.get(&cid).copied().unwrap_or(0), v.total),
-        share: if v.active.contains(&cid) { fraction(v.value.get(&cid).copied().unwrap_or(0), v.total) } else { 0.0 },
+        share: if v.active.contains(&cid) {
+            fraction(v.value.get(&cid).copied().unwrap_or(0), v.total)
+        } else {
+            0.0
+        },
         used_usec: core.used_usec(cid),
     }
 }
@@ -98,12 +121,24 @@ fn all(core: &Core) -> Vec<Cid> {
 pub fn tree(core: &mut Core) -> api::TreeReply {
     core.refresh_usage();
     let v = values(core);
-    api::TreeReply { currencies: all(core).into_iter().filter_map(|c| currency(core, c, &v)).collect() }
+    api::TreeReply {
+        currencies: all(core)
+            .into_iter()
+            .filter_map(|c| currency(core, c, &v))
+            .collect(),
+    }
 }
 
 pub fn list(core: &Core) -> api::ListReply {
-    let name = |(cid, c): (Cid, &Currency)| api::CurrencyName { cid, name: c.name.clone(), cgroup: cgroup_of(core, cid, c), owner: c.owner };
-    api::ListReply { currencies: core.ledger.iter().map(name).collect() }
+    let name = |(cid, c): (Cid, &Currency)| api::CurrencyName {
+        cid,
+        name: c.name.clone(),
+        cgroup: cgroup_of(core, cid, c),
+        owner: c.owner,
+    };
+    api::ListReply {
+        currencies: core.ledger.iter().map(name).collect(),
+    }
 }
 
 pub fn status(core: &Core, uid: u32, pid: i32) -> api::StatusReply {
@@ -116,9 +151,18 @@ pub fn status(core: &Core, uid: u32, pid: i32) -> api::StatusReply {
     };
     let stats = core.cpu.stats().unwrap_or_default();
     let mut problems: Vec<api::Problem> = Vec::new();
-    let mut problem = |message: String, hint: &str| problems.push(api::Problem { message, hint: hint.to_owned() });
+    let mut problem = |message: String, hint: &str| {
+        problems.push(api::Problem {
+            message,
+            hint: hint.to_owned(),
+        })
+    };
     if !in_force {
-        let why = core.cpu.reason.clone().unwrap_or_else(|| "the scheduler is not in force".to_owned());
+        let why = core
+            .cpu
+            .reason
+            .clone()
+            .unwrap_or_else(|| "the scheduler is not in force".to_owned());
         let hint = if core.cpu.given_up {
             "shares are enforced with cpu.weight only; `tixctl doctor` says what this machine lacks"
         } else {
@@ -128,12 +172,18 @@ pub fn status(core: &Core, uid: u32, pid: i32) -> api::StatusReply {
     }
     if stats.shared > 0 {
         problem(
-            format!("{} cgroups share their parent's principal: there is no room for more", stats.shared),
+            format!(
+                "{} cgroups share their parent's principal: there is no room for more",
+                stats.shared
+            ),
             "remove cgroups that nobody uses",
         );
     }
     for t in core.cpu.trouble() {
-        problem(t.to_owned(), "tixd tries again with the next change; restart it if this stays");
+        problem(
+            t.to_owned(),
+            "tixd tries again with the next change; restart it if this stays",
+        );
     }
     for t in &core.trouble {
         problem(t.clone(), "see tixd's log");
@@ -182,18 +232,35 @@ pub fn explain(core: &mut Core, cid: Cid) -> Option<api::ExplainReply> {
         if c == BASE {
             let mut steps = steps;
             steps.reverse();
-            paths.push(api::FundingPath { steps, entitlement: sure, share: now });
+            paths.push(api::FundingPath {
+                steps,
+                entitlement: sure,
+                share: now,
+            });
             if paths.len() == PATHS {
                 truncated = !todo.is_empty();
                 break;
             }
             continue;
         }
-        let Some(x) = core.ledger.get(c) else { continue };
-        for t in core.ledger.tickets(x, Resource::Cpu).into_iter().filter(|t| !t.kept) {
+        let Some(x) = core.ledger.get(c) else {
+            continue;
+        };
+        for t in core
+            .ledger
+            .tickets(x, Resource::Cpu)
+            .into_iter()
+            .filter(|t| !t.kept)
+        {
             let (issued_active, issued) = v.issued.get(&t.issuer).copied().unwrap_or((0, 0));
             let active = v.active.contains(&c);
-            let part = |n: u64| if n == 0 { 0.0 } else { t.amount as f64 / n as f64 };
+            let part = |n: u64| {
+                if n == 0 {
+                    0.0
+                } else {
+                    t.amount as f64 / n as f64
+                }
+            };
             let mut steps = steps.clone();
             steps.push(api::Step {
                 issuer: label(core, t.issuer),
@@ -204,13 +271,23 @@ pub fn explain(core: &mut Core, cid: Cid) -> Option<api::ExplainReply> {
                 issued,
                 active,
             });
-            let share = if active { now * part(issued_active) } else { 0.0 };
+            let share = if active {
+                now * part(issued_active)
+            } else {
+                0.0
+            };
             todo.push((t.issuer, steps, sure * part(issued), share));
         }
     }
     paths.sort_by(|a, b| b.entitlement.total_cmp(&a.entitlement));
     let base_tickets = v.total;
-    Some(api::ExplainReply { currency, resource: api::Resource::Cpu, base_tickets, paths, truncated })
+    Some(api::ExplainReply {
+        currency,
+        resource: api::Resource::Cpu,
+        base_tickets,
+        paths,
+        truncated,
+    })
 }
 
 pub fn sample(core: &mut Core, processes: bool, uid: u32) -> api::Sample {
@@ -234,8 +311,10 @@ pub fn sample(core: &mut Core, processes: bool, uid: u32) -> api::Sample {
     let mono = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     api::Sample {
         time_usec: now_usec(),
-        monotonic_usec: mono.tv_sec.unsigned_abs() * 1_000_000 + mono.tv_nsec.unsigned_abs() / 1_000,
-        cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
+        monotonic_usec: mono.tv_sec.unsigned_abs() * 1_000_000
+            + mono.tv_nsec.unsigned_abs() / 1_000,
+        cpus: std::thread::available_parallelism()
+            .map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
         currencies,
         processes: processes.then(|| self::processes(uid)),
     }
@@ -243,7 +322,9 @@ pub fn sample(core: &mut Core, processes: bool, uid: u32) -> api::Sample {
 
 /// Processes outside the root cgroup: all of them for root, their own for others.
 fn processes(uid: u32) -> Vec<api::ProcessSample> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return vec![] };
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return vec![];
+    };
     entries
         .flatten()
         .filter_map(|e| e.file_name().to_str().and_then(|n| n.parse::<u32>().ok()))
@@ -259,13 +340,22 @@ fn process(pid: u32, asker: u32) -> Option<api::ProcessSample> {
         return None;
     }
     let cgroup = std::fs::read_to_string(format!("{dir}/cgroup")).ok()?;
-    let cgroup = cgroup.lines().find_map(|l| l.strip_prefix("0::"))?.to_owned();
+    let cgroup = cgroup
+        .lines()
+        .find_map(|l| l.strip_prefix("0::"))?
+        .to_owned();
     if cgroup == "/" {
         return None;
     }
     let stat = std::fs::read_to_string(format!("{dir}/stat")).ok()?;
     let (comm, used_usec) = parse_stat(&stat)?;
-    Some(api::ProcessSample { pid, uid, comm, cgroup, used_usec })
+    Some(api::ProcessSample {
+        pid,
+        uid,
+        comm,
+        cgroup,
+        used_usec,
+    })
 }
 
 /// Name and CPU time, microseconds, of `/proc/PID/stat`. The name may hold anything, parentheses too.

@@ -11,10 +11,19 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{path}: {source}")]
-    Io { path: PathBuf, source: std::io::Error },
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("{path}:{line}: cannot make sense of {text:?}")]
-    Format { path: PathBuf, line: usize, text: String },
-    #[error("{path} is no cgroup v2 file system: boot with systemd.unified_cgroup_hierarchy=1, or mount -t cgroup2 none {path}")]
+    Format {
+        path: PathBuf,
+        line: usize,
+        text: String,
+    },
+    #[error(
+        "{path} is no cgroup v2 file system: boot with systemd.unified_cgroup_hierarchy=1, or mount -t cgroup2 none {path}"
+    )]
     NotCgroup2 { path: PathBuf },
     #[error("{path} is not a path in the cgroup tree")]
     BadPath { path: String },
@@ -49,9 +58,14 @@ impl Root {
     /// Opens the hierarchy at `path`, which must be cgroup v2.
     pub fn open(path: &Path) -> Result<Root, Error> {
         let root = Root::open_any(path)?;
-        let fs = rustix::fs::fstatfs(&root.fd).map_err(|e| Error::Io { path: path.to_owned(), source: e.into() })?;
+        let fs = rustix::fs::fstatfs(&root.fd).map_err(|e| Error::Io {
+            path: path.to_owned(),
+            source: e.into(),
+        })?;
         if fs.f_type as u64 != MAGIC {
-            return Err(Error::NotCgroup2 { path: path.to_owned() });
+            return Err(Error::NotCgroup2 {
+                path: path.to_owned(),
+            });
         }
         Ok(root)
     }
@@ -59,9 +73,14 @@ impl Root {
     /// The same for any directory: the readers can be tested on files in a temporary one.
     pub fn open_any(path: &Path) -> Result<Root, Error> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|e| Error::Io { path: path.to_owned(), source: e.into() })?;
-        Ok(Root { fd, path: path.to_owned() })
+        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| Error::Io {
+            path: path.to_owned(),
+            source: e.into(),
+        })?;
+        Ok(Root {
+            fd,
+            path: path.to_owned(),
+        })
     }
 
     pub fn path(&self) -> &Path {
@@ -70,18 +89,30 @@ impl Root {
 
     /// Opens the cgroup `path` (`/` and more, relative to the root).
     pub fn cgroup(&self, path: &str) -> Result<Cgroup, Error> {
-        let below = path.strip_prefix('/').ok_or_else(|| Error::BadPath { path: path.to_owned() })?;
+        let below = path.strip_prefix('/').ok_or_else(|| Error::BadPath {
+            path: path.to_owned(),
+        })?;
         if below.split('/').any(|part| part == "..") || below.contains('\0') {
-            return Err(Error::BadPath { path: path.to_owned() });
+            return Err(Error::BadPath {
+                path: path.to_owned(),
+            });
         }
         let full = self.path.join(below);
-        let at = |e: rustix::io::Errno| Error::Io { path: full.clone(), source: e.into() };
+        let at = |e: rustix::io::Errno| Error::Io {
+            path: full.clone(),
+            source: e.into(),
+        };
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let name = if below.is_empty() { "." } else { below };
         let fd = openat2(&self.fd, name, flags, Mode::empty(), resolve).map_err(at)?;
         let stat = fstat(&fd).map_err(at)?;
-        Ok(Cgroup { fd, path: full, id: stat.st_ino, owner: stat.st_uid })
+        Ok(Cgroup {
+            fd,
+            path: full,
+            id: stat.st_ino,
+            owner: stat.st_uid,
+        })
     }
 }
 
@@ -98,7 +129,10 @@ impl Cgroup {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&self.fd, file, flags, Mode::empty())
             .map(File::from)
-            .map_err(|e| Error::Io { path: self.path.join(file), source: e.into() })
+            .map_err(|e| Error::Io {
+                path: self.path.join(file),
+                source: e.into(),
+            })
     }
 
     /// The text of `file`.
@@ -106,7 +140,10 @@ impl Cgroup {
         let mut text = String::new();
         self.open(file, OFlags::RDONLY)?
             .read_to_string(&mut text)
-            .map_err(|source| Error::Io { path: self.path.join(file), source })?;
+            .map_err(|source| Error::Io {
+                path: self.path.join(file),
+                source,
+            })?;
         Ok(text)
     }
 
@@ -114,7 +151,10 @@ impl Cgroup {
     pub fn write(&self, file: &str, text: &str) -> Result<(), Error> {
         self.open(file, OFlags::WRONLY)?
             .write_all(text.as_bytes())
-            .map_err(|source| Error::Io { path: self.path.join(file), source })
+            .map_err(|source| Error::Io {
+                path: self.path.join(file),
+                source,
+            })
     }
 
     /// `cpu.weight`, 1 … 10,000 (0 with `cpu.idle`); `None` without the cpu controller.
@@ -126,13 +166,20 @@ impl Cgroup {
         };
         match text.trim().parse() {
             Ok(w) => Ok(Some(w)),
-            Err(_) => Err(Error::Format { path: self.path.join("cpu.weight"), line: 1, text: text.trim().to_owned() }),
+            Err(_) => Err(Error::Format {
+                path: self.path.join("cpu.weight"),
+                line: 1,
+                text: text.trim().to_owned(),
+            }),
         }
     }
 
     /// Do the children have the cpu controller?
     pub fn gives_cpu(&self) -> Result<bool, Error> {
-        Ok(self.read("cgroup.subtree_control")?.split_whitespace().any(|c| c == "cpu"))
+        Ok(self
+            .read("cgroup.subtree_control")?
+            .split_whitespace()
+            .any(|c| c == "cpu"))
     }
 
     /// Can it have threads of its own beside its children?
@@ -143,12 +190,20 @@ impl Cgroup {
     /// CPU time used, microseconds, with everything below, also what is gone.
     pub fn used_usec(&self) -> Result<u64, Error> {
         let text = self.read("cpu.stat")?;
-        parse_usage(&text).map_err(|(line, text)| Error::Format { path: self.path.join("cpu.stat"), line, text })
+        parse_usage(&text).map_err(|(line, text)| Error::Format {
+            path: self.path.join("cpu.stat"),
+            line,
+            text,
+        })
     }
 
     /// The processes directly in it.
     pub fn processes(&self) -> Result<Vec<u32>, Error> {
-        Ok(self.read("cgroup.procs")?.lines().filter_map(|l| l.parse().ok()).collect())
+        Ok(self
+            .read("cgroup.procs")?
+            .lines()
+            .filter_map(|l| l.parse().ok())
+            .collect())
     }
 }
 
@@ -176,7 +231,10 @@ mod tests {
         let cgroup = root.cgroup("/a").unwrap();
         assert_eq!(cgroup.used_usec().unwrap(), 1234);
         let error = cgroup.weight().unwrap_err().to_string();
-        assert!(error.contains("a/cpu.weight:1") && error.contains("many"), "{error}");
+        assert!(
+            error.contains("a/cpu.weight:1") && error.contains("many"),
+            "{error}"
+        );
         assert!(root.cgroup("/b").err().unwrap().is_gone());
         assert_eq!(root.cgroup("/").unwrap().weight().unwrap(), None);
     }
@@ -189,6 +247,9 @@ mod tests {
         assert!(root.cgroup("/link").is_err());
         assert!(root.cgroup("/../etc").is_err());
         assert!(root.cgroup("etc").is_err());
-        assert!(matches!(Root::open(dir.path()), Err(Error::NotCgroup2 { .. })));
+        assert!(matches!(
+            Root::open(dir.path()),
+            Err(Error::NotCgroup2 { .. })
+        ));
     }
 }

@@ -16,8 +16,16 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// It is there (possibly known already), with these values.
-    Here { path: String, id: u64, weight: u64, owner: u32, inner_threads: bool },
-    Gone { path: String },
+    Here {
+        path: String,
+        id: u64,
+        weight: u64,
+        owner: u32,
+        inner_threads: bool,
+    },
+    Gone {
+        path: String,
+    },
     /// Everything that was there at the start has been told.
     Complete,
     /// Something could not be read; following goes on.
@@ -47,9 +55,18 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
     /// `tell` is called with every change; it returns false to end the thread.
     pub fn new(root: &Path, tell: F) -> Result<Self, Error> {
         let root = Root::open(root)?;
-        let inotify = inotify::init(CreateFlags::CLOEXEC)
-            .map_err(|e| Error::Io { path: "inotify".into(), source: e.into() })?;
-        Ok(Follower { root, inotify, known: BTreeMap::new(), watches: HashMap::new(), blind: false, tell })
+        let inotify = inotify::init(CreateFlags::CLOEXEC).map_err(|e| Error::Io {
+            path: "inotify".into(),
+            source: e.into(),
+        })?;
+        Ok(Follower {
+            root,
+            inotify,
+            known: BTreeMap::new(),
+            watches: HashMap::new(),
+            blind: false,
+            tell,
+        })
     }
 
     /// Tells the whole tree, then every change, until `tell` says no.
@@ -59,8 +76,14 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         }
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         loop {
-            let mut poll = [rustix::event::PollFd::new(&self.inotify, rustix::event::PollFlags::IN)];
-            let wait = rustix::event::Timespec { tv_sec: BLIND_PAUSE.as_secs() as i64, tv_nsec: 0 };
+            let mut poll = [rustix::event::PollFd::new(
+                &self.inotify,
+                rustix::event::PollFlags::IN,
+            )];
+            let wait = rustix::event::Timespec {
+                tv_sec: BLIND_PAUSE.as_secs() as i64,
+                tv_nsec: 0,
+            };
             let timeout = if self.blind { Some(&wait) } else { None };
             match rustix::event::poll(&mut poll, timeout) {
                 Ok(0) => {
@@ -71,12 +94,18 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                 }
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => {
-                    (self.tell)(Change::Trouble(format!("inotify: {e}; the cgroup tree is no longer followed")));
+                    (self.tell)(Change::Trouble(format!(
+                        "inotify: {e}; the cgroup tree is no longer followed"
+                    )));
                     return;
                 }
             }
             let (dirs, lost) = self.drain(&mut buffer);
-            let done = if lost { self.rescan() } else { dirs.iter().try_for_each(|d| self.look_again(d)) };
+            let done = if lost {
+                self.rescan()
+            } else {
+                dirs.iter().try_for_each(|d| self.look_again(d))
+            };
             if done.is_err() {
                 return;
             }
@@ -91,14 +120,29 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             match reader.next() {
                 Ok(event) => {
                     lost |= event.events().contains(ReadFlags::QUEUE_OVERFLOW);
-                    let Some(dir) = self.watches.get(&event.wd()) else { continue };
+                    let Some(dir) = self.watches.get(&event.wd()) else {
+                        continue;
+                    };
                     let name = event.file_name().and_then(|n| n.to_str().ok());
-                    let child = |n: &str| if dir == "/" { format!("/{n}") } else { format!("{dir}/{n}") };
+                    let child = |n: &str| {
+                        if dir == "/" {
+                            format!("/{n}")
+                        } else {
+                            format!("{dir}/{n}")
+                        }
+                    };
                     match name {
                         Some(n) if event.events().contains(ReadFlags::ISDIR) => {
                             dirs.insert(child(n));
                         }
-                        Some("cpu.weight" | "cpu.weight.nice" | "cpu.idle" | "cgroup.type" | "cgroup.subtree_control") | None => {
+                        Some(
+                            "cpu.weight"
+                            | "cpu.weight.nice"
+                            | "cpu.idle"
+                            | "cgroup.type"
+                            | "cgroup.subtree_control",
+                        )
+                        | None => {
                             dirs.insert(dir.clone());
                         }
                         Some(_) => {}
@@ -131,8 +175,15 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
     }
 
     fn look_again(&mut self, path: &str) -> Result<(), ()> {
-        let parent_known = path == "/" || path.rfind('/').is_some_and(|i| i == 0 || self.known.contains_key(&path[..i]));
-        if parent_known { self.list(path) } else { Ok(()) }
+        let parent_known = path == "/"
+            || path
+                .rfind('/')
+                .is_some_and(|i| i == 0 || self.known.contains_key(&path[..i]));
+        if parent_known {
+            self.list(path)
+        } else {
+            Ok(())
+        }
     }
 
     /// Looks at `path` and all below it.
@@ -158,17 +209,38 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         let news = self.known.get(path).is_none_or(|k| k.told != told);
         if !self.known.contains_key(path) {
             let wd = self.watch(path)?;
-            self.known.insert(path.to_owned(), Known { wd, id: cgroup.id, told });
+            self.known.insert(
+                path.to_owned(),
+                Known {
+                    wd,
+                    id: cgroup.id,
+                    told,
+                },
+            );
         }
         if let Some(k) = self.known.get_mut(path) {
             k.told = told;
         }
         if news {
             let (weight, owner, inner_threads) = told;
-            self.say(Change::Here { path: path.to_owned(), id: cgroup.id, weight, owner, inner_threads })?;
+            self.say(Change::Here {
+                path: path.to_owned(),
+                id: cgroup.id,
+                weight,
+                owner,
+                inner_threads,
+            })?;
         }
-        let below: BTreeSet<String> = if cgroup.gives_cpu().unwrap_or(false) { self.children(path) } else { BTreeSet::new() };
-        let prefix = if path == "/" { "/".to_owned() } else { format!("{path}/") };
+        let below: BTreeSet<String> = if cgroup.gives_cpu().unwrap_or(false) {
+            self.children(path)
+        } else {
+            BTreeSet::new()
+        };
+        let prefix = if path == "/" {
+            "/".to_owned()
+        } else {
+            format!("{path}/")
+        };
         let stale: Vec<String> = self
             .known
             .range(prefix.clone()..)
@@ -188,16 +260,26 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
 
     fn children(&self, path: &str) -> BTreeSet<String> {
         let dir = self.root.path().join(path.trim_start_matches('/'));
-        let Ok(entries) = std::fs::read_dir(dir) else { return BTreeSet::new() };
+        let Ok(entries) = std::fs::read_dir(dir) else {
+            return BTreeSet::new();
+        };
         entries
             .flatten()
             .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
-            .filter_map(|e| e.file_name().to_str().map(|n| format!("{}/{n}", path.trim_end_matches('/'))))
+            .filter_map(|e| {
+                e.file_name()
+                    .to_str()
+                    .map(|n| format!("{}/{n}", path.trim_end_matches('/')))
+            })
             .collect()
     }
 
     fn watch(&mut self, path: &str) -> Result<Option<i32>, ()> {
-        let flags = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MODIFY | WatchFlags::ATTRIB | WatchFlags::ONLYDIR;
+        let flags = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MODIFY
+            | WatchFlags::ATTRIB
+            | WatchFlags::ONLYDIR;
         let full = self.root.path().join(path.trim_start_matches('/'));
         match inotify::add_watch(&self.inotify, &full, flags | WatchFlags::DONT_FOLLOW) {
             Ok(wd) => {
@@ -221,8 +303,12 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
     /// `path` and all below it are gone.
     fn forget(&mut self, path: &str) -> Result<(), ()> {
         let prefix = format!("{path}/");
-        let mut gone: Vec<String> =
-            self.known.range(prefix.clone()..).map(|(p, _)| p.clone()).take_while(|p| p.starts_with(&prefix)).collect();
+        let mut gone: Vec<String> = self
+            .known
+            .range(prefix.clone()..)
+            .map(|(p, _)| p.clone())
+            .take_while(|p| p.starts_with(&prefix))
+            .collect();
         gone.insert(0, path.to_owned());
         for p in gone.into_iter().rev() {
             if let Some(k) = self.known.remove(&p) {

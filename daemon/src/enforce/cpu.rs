@@ -11,7 +11,11 @@ use std::time::{Duration, Instant};
 use tix_bpf::{Edge, Force, NodeId, NodeState, Scheduler, Stats};
 
 /// Pauses before the scheduler is loaded again after it was ejected; then it is given up.
-const PAUSES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)];
+const PAUSES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(30),
+];
 /// In force for this long, it has recovered.
 const RECOVERED: Duration = Duration::from_secs(60);
 
@@ -29,6 +33,8 @@ pub struct Cpu {
     retry_at: Option<Instant>,
     since: Option<Instant>,
     pub given_up: bool,
+    /// Change nothing in the kernel.
+    observe: bool,
     pub reason: Option<String>,
     pub reloads: u64,
     /// What could not be pushed, by currency.
@@ -47,11 +53,26 @@ pub enum Poll {
 
 impl Cpu {
     pub fn new(pin_dir: PathBuf) -> Cpu {
-        Cpu { pin_dir, ..Cpu::default() }
+        Cpu {
+            pin_dir,
+            ..Cpu::default()
+        }
+    }
+
+    /// One that neither loads a scheduler nor has weights written.
+    pub fn observer() -> Cpu {
+        Cpu {
+            observe: true,
+            reason: Some("tixd runs with --observe: nothing is enforced".to_owned()),
+            ..Cpu::default()
+        }
     }
 
     /// Adopts what is in force, or loads. `known` says which node each named currency had.
     pub fn start(&mut self, known: &[(u64, u64)]) {
+        if self.observe {
+            return;
+        }
         match Scheduler::adopt(&self.pin_dir) {
             Ok(Some(s)) => {
                 match s.nodes() {
@@ -71,7 +92,11 @@ impl Cpu {
     }
 
     fn take_over(&mut self, s: &Scheduler, states: &[NodeState], known: &[(u64, u64)]) {
-        let named: BTreeSet<u32> = states.iter().filter(|n| n.named).map(|n| n.node.0).collect();
+        let named: BTreeSet<u32> = states
+            .iter()
+            .filter(|n| n.named)
+            .map(|n| n.node.0)
+            .collect();
         for (cid, node) in known {
             if let Ok(node) = u32::try_from(*node)
                 && named.contains(&node)
@@ -119,7 +144,10 @@ impl Cpu {
             None => {
                 self.retry_at = None;
                 self.given_up = true;
-                tracing::error!("the scheduler did not stay in force after {} attempts: given up; restart tixd to try again", PAUSES.len());
+                tracing::error!(
+                    "the scheduler did not stay in force after {} attempts: given up; restart tixd to try again",
+                    PAUSES.len()
+                );
             }
         }
     }
@@ -176,12 +204,18 @@ impl Cpu {
 
     /// The kernel side's tables.
     pub fn states(&self) -> Vec<NodeState> {
-        self.scheduler.as_ref().and_then(|s| s.nodes().ok()).unwrap_or_default()
+        self.scheduler
+            .as_ref()
+            .and_then(|s| s.nodes().ok())
+            .unwrap_or_default()
     }
 
     /// For the store: which node each named currency has.
     pub fn nodes(&self) -> Vec<(u64, u64)> {
-        self.nodes.iter().map(|(c, n)| (*c, u64::from(n.0))).collect()
+        self.nodes
+            .iter()
+            .map(|(c, n)| (*c, u64::from(n.0)))
+            .collect()
     }
 
     /// What could not be pushed.
@@ -194,7 +228,12 @@ impl Cpu {
         if let Some(s) = &self.scheduler {
             self.pushed.clear();
             self.trouble.clear();
-            let by_node: HashMap<u32, NodeState> = s.nodes().unwrap_or_default().into_iter().map(|n| (n.node.0, n)).collect();
+            let by_node: HashMap<u32, NodeState> = s
+                .nodes()
+                .unwrap_or_default()
+                .into_iter()
+                .map(|n| (n.node.0, n))
+                .collect();
             for (cid, c) in ledger.iter() {
                 let node = match &c.mirror {
                     Some(m) => s.node_of_cgroup(m.id).ok().flatten(),
@@ -202,7 +241,12 @@ impl Cpu {
                 };
                 if let Some(state) = node.and_then(|n| by_node.get(&n.0)) {
                     let skip = usize::from(state.by_parent);
-                    let edges = state.edges.iter().skip(skip).map(|e| (e.issuer, e.amount)).collect();
+                    let edges = state
+                        .edges
+                        .iter()
+                        .skip(skip)
+                        .map(|e| (e.issuer, e.amount))
+                        .collect();
                     self.pushed.insert(cid, (state.by_parent, edges));
                 }
             }
@@ -213,9 +257,14 @@ impl Cpu {
 
     /// The currencies `touched`. True if a node came or went.
     pub fn push(&mut self, ledger: &Ledger, touched: &[Cid]) -> bool {
-        let Some(s) = &self.scheduler else { return false };
+        let Some(s) = &self.scheduler else {
+            return false;
+        };
         let mut changed = false;
-        for cid in touched.iter().filter(|c| ledger.get(**c).is_some_and(|x| !x.is_mirror())) {
+        for cid in touched
+            .iter()
+            .filter(|c| ledger.get(**c).is_some_and(|x| !x.is_mirror()))
+        {
             if !self.nodes.contains_key(cid) {
                 match s.create_node() {
                     Ok(node) => {
@@ -224,7 +273,8 @@ impl Cpu {
                         changed = true;
                     }
                     Err(e) => {
-                        self.trouble.insert(*cid, format!("{}: {e}", name(ledger, *cid)));
+                        self.trouble
+                            .insert(*cid, format!("{}: {e}", name(ledger, *cid)));
                     }
                 }
             }
@@ -232,23 +282,39 @@ impl Cpu {
         for &cid in touched.iter().filter(|c| **c != BASE) {
             if let Some((holder, funding)) = self.desired(s, ledger, cid) {
                 let plain = funding == (true, vec![]);
-                if self.pushed.get(&cid) == Some(&funding) || (plain && !self.pushed.contains_key(&cid)) {
+                if self.pushed.get(&cid) == Some(&funding)
+                    || (plain && !self.pushed.contains_key(&cid))
+                {
                     self.trouble.remove(&cid);
                     continue;
                 }
-                let edges: Vec<Edge> = funding.1.iter().map(|(i, a)| Edge::new(NodeId(*i), *a)).collect();
+                let edges: Vec<Edge> = funding
+                    .1
+                    .iter()
+                    .map(|(i, a)| Edge::new(NodeId(*i), *a))
+                    .collect();
                 match s.set_funding(holder, funding.0, &edges) {
                     Ok(()) => {
                         self.trouble.remove(&cid);
-                        if plain { self.pushed.remove(&cid) } else { self.pushed.insert(cid, funding) };
+                        if plain {
+                            self.pushed.remove(&cid)
+                        } else {
+                            self.pushed.insert(cid, funding)
+                        };
                     }
                     Err(e) => {
-                        self.trouble.insert(cid, format!("{}: {e}", name(ledger, cid)));
+                        self.trouble
+                            .insert(cid, format!("{}: {e}", name(ledger, cid)));
                     }
                 }
             }
         }
-        let gone: Vec<Cid> = self.nodes.keys().copied().filter(|c| ledger.get(*c).is_none()).collect();
+        let gone: Vec<Cid> = self
+            .nodes
+            .keys()
+            .copied()
+            .filter(|c| ledger.get(*c).is_none())
+            .collect();
         for cid in gone {
             if let Some(node) = self.nodes.remove(&cid) {
                 changed = true;
@@ -293,7 +359,10 @@ impl Cpu {
             return None;
         }
         let holder = self.node(s, ledger, cid)?;
-        let edges = edges.into_iter().map(|(i, a)| (i, u32::try_from(a).unwrap_or(u32::MAX))).collect();
+        let edges = edges
+            .into_iter()
+            .map(|(i, a)| (i, u32::try_from(a).unwrap_or(u32::MAX)))
+            .collect();
         Some((holder, (by_parent, edges)))
     }
 }

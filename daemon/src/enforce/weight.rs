@@ -14,18 +14,31 @@ pub fn weights(ledger: &Ledger) -> BTreeMap<String, u64> {
     let mut out = BTreeMap::new();
     for (_, parent) in ledger.iter() {
         let children: Vec<Cid> = parent.mirrored_children().collect();
-        if !children.iter().any(|c| special.get(c).copied().unwrap_or(false)) {
+        if !children
+            .iter()
+            .any(|c| special.get(c).copied().unwrap_or(false))
+        {
             continue;
         }
-        let weight = |c: &Cid| ledger.get(*c).and_then(|x| x.mirror.as_ref()).map_or(100, |m| m.weight);
+        let weight = |c: &Cid| {
+            ledger
+                .get(*c)
+                .and_then(|x| x.mirror.as_ref())
+                .map_or(100, |m| m.weight)
+        };
         let total = |c: &Cid| below.get(c).copied().unwrap_or(0);
         // A plain sibling sets the scale; without one, the largest gets 1,000 times what the smallest number can say.
-        let plain = children.iter().find(|c| !special.get(c).copied().unwrap_or(false) && total(c) > 0);
+        let plain = children
+            .iter()
+            .find(|c| !special.get(c).copied().unwrap_or(false) && total(c) > 0);
         let (num, den) = match plain {
             Some(c) => (u128::from(weight(c)), total(c) >> 32),
             None => (1_000, children.iter().map(total).max().unwrap_or(0) >> 32),
         };
-        for c in children.iter().filter(|c| special.get(*c).copied().unwrap_or(false)) {
+        for c in children
+            .iter()
+            .filter(|c| special.get(*c).copied().unwrap_or(false))
+        {
             let w = (((total(c) >> 32) * num) / den.max(1)).clamp(1, 10_000);
             if let (Some(x), Ok(w)) = (ledger.get(*c), u64::try_from(w)) {
                 out.insert(x.name.clone(), w);
@@ -36,8 +49,16 @@ pub fn weights(ledger: &Ledger) -> BTreeMap<String, u64> {
 }
 
 /// Entitlement of the principals in the cgroup subtree of `c`, and whether anything in it is funded by others than its parent.
-fn sum(ledger: &Ledger, c: Cid, e: &HashMap<Cid, u128>, below: &mut HashMap<Cid, u128>, special: &mut HashMap<Cid, bool>) -> (u128, bool) {
-    let Some(x) = ledger.get(c) else { return (0, false) };
+fn sum(
+    ledger: &Ledger,
+    c: Cid,
+    e: &HashMap<Cid, u128>,
+    below: &mut HashMap<Cid, u128>,
+    special: &mut HashMap<Cid, bool>,
+) -> (u128, bool) {
+    let Some(x) = ledger.get(c) else {
+        return (0, false);
+    };
     let own = x.bound_to.is_some() || !x.grants(Resource::Cpu).is_empty();
     let (mut total, mut any) = (0, own);
     let children: Vec<Cid> = x.mirrored_children().collect();
@@ -67,9 +88,21 @@ mod tests {
         }
         assert!(weights(&l).is_empty());
         for op in [
-            Op::Create { cid: l.next_cid(), name: "n".into(), owner: 0 },
-            Op::Fund { holder: "n".into(), issuer: "base".into(), resource: Resource::Cpu, amount: 300 },
-            Op::Bind { name: "n".into(), path: "/a".into() },
+            Op::Create {
+                cid: l.next_cid(),
+                name: "n".into(),
+                owner: 0,
+            },
+            Op::Fund {
+                holder: "n".into(),
+                issuer: "base".into(),
+                resource: Resource::Cpu,
+                amount: 300,
+            },
+            Op::Bind {
+                name: "n".into(),
+                path: "/a".into(),
+            },
         ] {
             l.apply(&op, 0).unwrap();
         }

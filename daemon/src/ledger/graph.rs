@@ -3,7 +3,10 @@
 //!
 //! For shape, a bound cgroup has both its edges: the binding's and the kept one of its parent, so that unbinding can never close a cycle.
 
-use super::{BASE, Cid, Currency, Kind, Ledger, MAX_ANCESTOR_EDGES, MAX_DEPTH, MAX_FUNDERS, Refusal, Resource, Ticket};
+use super::{
+    BASE, Cid, Currency, Kind, Ledger, MAX_ANCESTOR_EDGES, MAX_DEPTH, MAX_FUNDERS, Refusal,
+    Resource, Ticket,
+};
 use std::collections::{BTreeSet, HashMap};
 
 impl Ledger {
@@ -14,28 +17,49 @@ impl Ledger {
             && let Some(m) = c.mirror.as_ref().filter(|m| m.path != "/")
         {
             if let Some(name) = c.bound_to {
-                out.push(Ticket { issuer: name, kind: Kind::Soft, amount: m.weight, kept: false });
+                out.push(Ticket {
+                    issuer: name,
+                    kind: Kind::Soft,
+                    amount: m.weight,
+                    kept: false,
+                });
             }
-            out.push(Ticket { issuer: m.parent, kind: Kind::Soft, amount: m.weight, kept: c.bound_to.is_some() });
+            out.push(Ticket {
+                issuer: m.parent,
+                kind: Kind::Soft,
+                amount: m.weight,
+                kept: c.bound_to.is_some(),
+            });
         }
-        out.extend(c.grants(r).iter().map(|g| Ticket { issuer: g.issuer, kind: g.kind, amount: g.amount, kept: false }));
+        out.extend(c.grants(r).iter().map(|g| Ticket {
+            issuer: g.issuer,
+            kind: g.kind,
+            amount: g.amount,
+            kept: false,
+        }));
         out
     }
 
     /// Who funds `cid`, each once.
     pub(crate) fn funders(&self, cid: Cid, r: Resource) -> BTreeSet<Cid> {
-        self.get(cid).map(|c| self.tickets(c, r).iter().map(|t| t.issuer).collect()).unwrap_or_default()
+        self.get(cid)
+            .map(|c| self.tickets(c, r).iter().map(|t| t.issuer).collect())
+            .unwrap_or_default()
     }
 
     /// Whom `cid` funds.
     pub fn funded(&self, cid: Cid, r: Resource) -> impl Iterator<Item = Cid> {
-        self.get(cid).into_iter().flat_map(move |c| c.holders[r.index()].keys().copied())
+        self.get(cid)
+            .into_iter()
+            .flat_map(move |c| c.holders[r.index()].keys().copied())
     }
 
     /// Has `cid` a hidden leaf for threads of its own, beside the tickets it issues?
     pub fn has_self(&self, cid: Cid) -> bool {
         self.get(cid).is_some_and(|c| {
-            c.mirror.as_ref().is_some_and(|m| m.inner_threads || c.children.is_empty())
+            c.mirror
+                .as_ref()
+                .is_some_and(|m| m.inner_threads || c.children.is_empty())
                 && c.holders[Resource::Cpu.index()].keys().next().is_some()
         })
     }
@@ -57,14 +81,20 @@ impl Ledger {
     pub(crate) fn check_edge(&self, issuer: Cid, holder: Cid, r: Resource) -> Result<(), Refusal> {
         let label = |c: Cid| self.get(c).map(|c| c.name.clone()).unwrap_or_default();
         if issuer == holder || holder == BASE || self.reaches(holder, issuer, r) {
-            return Err(Refusal::WouldCycle { issuer: label(issuer), holder: label(holder) });
+            return Err(Refusal::WouldCycle {
+                issuer: label(issuer),
+                holder: label(holder),
+            });
         }
         let mut funders = self.funders(holder, r);
         if !funders.insert(issuer) {
             return Ok(());
         }
         if funders.len() > MAX_FUNDERS {
-            return Err(Refusal::LimitReached(format!("{:?} has {MAX_FUNDERS} funders already", label(holder))));
+            return Err(Refusal::LimitReached(format!(
+                "{:?} has {MAX_FUNDERS} funders already",
+                label(holder)
+            )));
         }
         let (above_edges, above_depth) = self.ancestry(issuer, r);
         let mut depth: HashMap<Cid, usize> = HashMap::new();
@@ -72,11 +102,18 @@ impl Ledger {
             let d = if c == holder {
                 above_depth + 1
             } else {
-                self.funders(c, r).iter().filter_map(|f| depth.get(f)).max().map_or(0, |d| d + 1)
+                self.funders(c, r)
+                    .iter()
+                    .filter_map(|f| depth.get(f))
+                    .max()
+                    .map_or(0, |d| d + 1)
             };
             depth.insert(c, d);
             if d > MAX_DEPTH {
-                return Err(Refusal::LimitReached(format!("{:?} would be {d} tickets below base, {MAX_DEPTH} are allowed", label(c))));
+                return Err(Refusal::LimitReached(format!(
+                    "{:?} would be {d} tickets below base, {MAX_DEPTH} are allowed",
+                    label(c)
+                )));
             }
             let mut edges: BTreeSet<(Cid, Cid)> = self.ancestry(c, r).0;
             edges.extend(above_edges.iter().copied());
@@ -94,7 +131,12 @@ impl Ledger {
 
     /// All edges above `cid`, and the length of the longest path from the top.
     fn ancestry(&self, cid: Cid, r: Resource) -> (BTreeSet<(Cid, Cid)>, usize) {
-        let (mut edges, mut todo, mut depth, mut seen) = (BTreeSet::new(), vec![cid], HashMap::new(), BTreeSet::from([cid]));
+        let (mut edges, mut todo, mut depth, mut seen) = (
+            BTreeSet::new(),
+            vec![cid],
+            HashMap::new(),
+            BTreeSet::from([cid]),
+        );
         while let Some(c) = todo.pop() {
             for f in self.funders(c, r) {
                 edges.insert((f, c));
@@ -111,7 +153,12 @@ impl Ledger {
         if let Some(d) = memo.get(&cid) {
             return *d;
         }
-        let d = self.funders(cid, r).into_iter().map(|f| self.depth(f, r, memo) + 1).max().unwrap_or(0);
+        let d = self
+            .funders(cid, r)
+            .into_iter()
+            .map(|f| self.depth(f, r, memo) + 1)
+            .max()
+            .unwrap_or(0);
         memo.insert(cid, d);
         d
     }

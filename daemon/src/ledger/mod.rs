@@ -50,7 +50,12 @@ pub enum Resource {
 
 impl Resource {
     pub const COUNT: usize = 4;
-    pub const ALL: [Resource; Resource::COUNT] = [Resource::Cpu, Resource::Disk, Resource::Memory, Resource::Net];
+    pub const ALL: [Resource; Resource::COUNT] = [
+        Resource::Cpu,
+        Resource::Disk,
+        Resource::Memory,
+        Resource::Net,
+    ];
 
     pub fn index(self) -> usize {
         self as usize
@@ -163,24 +168,56 @@ pub(crate) struct Waiting {
 /// What a change did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    Created { cid: Cid, name: String },
-    Destroyed { cid: Cid, name: String },
+    Created {
+        cid: Cid,
+        name: String,
+    },
+    Destroyed {
+        cid: Cid,
+        name: String,
+    },
     /// The grant's new amount; 0: gone.
-    Funded { holder: Cid, issuer: Cid, resource: Resource, amount: u64 },
-    Bound { name: Cid, cgroup: Cid, path: String },
-    Unbound { name: Cid, cgroup: Option<Cid>, path: String },
-    CgroupCreated { cid: Cid, path: String },
-    CgroupRemoved { cid: Cid, path: String },
-    CgroupChanged { cid: Cid, path: String },
+    Funded {
+        holder: Cid,
+        issuer: Cid,
+        resource: Resource,
+        amount: u64,
+    },
+    Bound {
+        name: Cid,
+        cgroup: Cid,
+        path: String,
+    },
+    Unbound {
+        name: Cid,
+        cgroup: Option<Cid>,
+        path: String,
+    },
+    CgroupCreated {
+        cid: Cid,
+        path: String,
+    },
+    CgroupRemoved {
+        cid: Cid,
+        path: String,
+    },
+    CgroupChanged {
+        cid: Cid,
+        path: String,
+    },
     /// Something that waited could not be put into force any more.
-    Dropped { what: String },
+    Dropped {
+        what: String,
+    },
 }
 
 impl Event {
     /// The currencies whose backing this changed, for the enforcer.
     pub fn touched(&self) -> Vec<Cid> {
         match self {
-            Event::Created { cid, .. } | Event::CgroupCreated { cid, .. } | Event::CgroupChanged { cid, .. } => vec![*cid],
+            Event::Created { cid, .. }
+            | Event::CgroupCreated { cid, .. }
+            | Event::CgroupChanged { cid, .. } => vec![*cid],
             Event::Funded { holder, .. } => vec![*holder],
             Event::Bound { cgroup, .. } => vec![*cgroup],
             Event::Unbound { cgroup, .. } => cgroup.iter().copied().collect(),
@@ -202,7 +239,13 @@ impl Ledger {
     /// A ledger with base alone. Currencies are numbered from `next` (at least 1).
     pub fn new(next: Cid) -> Ledger {
         let mut base = Currency::new("base", 0);
-        base.mirror = Some(Mirror { path: "/".to_owned(), id: 0, parent: BASE, weight: 0, inner_threads: true });
+        base.mirror = Some(Mirror {
+            path: "/".to_owned(),
+            id: 0,
+            parent: BASE,
+            weight: 0,
+            inner_threads: true,
+        });
         Ledger {
             currencies: BTreeMap::from([(BASE, base)]),
             by_name: HashMap::from([("base".to_owned(), BASE), ("/".to_owned(), BASE)]),
@@ -240,24 +283,48 @@ impl Ledger {
 
     /// The paths that `name` is bound to, there or waited for.
     pub fn bindings_of(&self, name: Cid) -> impl Iterator<Item = &str> {
-        self.bindings.iter().filter(move |(_, b)| b.name == name).map(|(p, _)| p.as_str())
+        self.bindings
+            .iter()
+            .filter(move |(_, b)| b.name == name)
+            .map(|(p, _)| p.as_str())
     }
 
     /// The durable part of the graph in a canonical form, to compare ledgers.
     pub fn durable(&self) -> Vec<String> {
-        let label = |c: Cid| self.currencies.get(&c).map(|x| x.name.clone()).unwrap_or_default();
+        let label = |c: Cid| {
+            self.currencies
+                .get(&c)
+                .map(|x| x.name.clone())
+                .unwrap_or_default()
+        };
         let mut out = Vec::new();
         for (cid, c) in &self.currencies {
             if !c.is_mirror() {
-                out.push(format!("currency {cid} {} {} {:?}", c.name, c.owner, c.transient));
+                out.push(format!(
+                    "currency {cid} {} {} {:?}",
+                    c.name, c.owner, c.transient
+                ));
             }
             for r in Resource::ALL {
                 let mut g: Vec<_> = c.grants(r).iter().collect();
                 g.sort_by_key(|g| (g.issuer, g.kind));
-                out.extend(g.iter().map(|g| format!("grant {} {} {r:?} {:?} {} {}", label(g.issuer), c.name, g.kind, g.amount, g.by_root)));
+                out.extend(g.iter().map(|g| {
+                    format!(
+                        "grant {} {} {r:?} {:?} {} {}",
+                        label(g.issuer),
+                        c.name,
+                        g.kind,
+                        g.amount,
+                        g.by_root
+                    )
+                }));
             }
         }
-        out.extend(self.bindings.iter().map(|(p, b)| format!("bind {} {p} {}", label(b.name), b.by_root)));
+        out.extend(
+            self.bindings
+                .iter()
+                .map(|(p, b)| format!("bind {} {p} {}", label(b.name), b.by_root)),
+        );
         out.extend(self.waiting.iter().map(|w| format!("waiting {w:?}")));
         out.sort();
         out
@@ -287,10 +354,19 @@ impl Ledger {
     }
 
     /// The cgroup `path` is there now. Its parent must be known; a path that is known already is changed instead.
-    pub fn cgroup_created(&mut self, path: &str, id: u64, weight: u64, owner: u32, inner_threads: bool) -> Vec<Event> {
+    pub fn cgroup_created(
+        &mut self,
+        path: &str,
+        id: u64,
+        weight: u64,
+        owner: u32,
+        inner_threads: bool,
+    ) -> Vec<Event> {
         if let Some(cid) = self.find(path) {
             return match self.get(cid).and_then(|c| c.mirror.as_ref()).map(|m| m.id) {
-                Some(known) if known == id || cid == BASE => self.cgroup_changed(path, weight, owner, inner_threads),
+                Some(known) if known == id || cid == BASE => {
+                    self.cgroup_changed(path, weight, owner, inner_threads)
+                }
                 _ => {
                     let mut events = self.cgroup_removed(path);
                     events.extend(self.cgroup_created(path, id, weight, owner, inner_threads));
@@ -303,25 +379,48 @@ impl Ledger {
             Some(i) => &path[..i],
             None => return vec![],
         };
-        let Some(parent) = self.find(parent_path) else { return vec![] };
+        let Some(parent) = self.find(parent_path) else {
+            return vec![];
+        };
         let cid = self.next;
         let mut c = Currency::new(path, owner);
-        c.mirror = Some(Mirror { path: path.to_owned(), id, parent, weight: weight.clamp(1, 10_000), inner_threads });
+        c.mirror = Some(Mirror {
+            path: path.to_owned(),
+            id,
+            parent,
+            weight: weight.clamp(1, 10_000),
+            inner_threads,
+        });
         self.insert(cid, c);
         self.link(parent, cid, Resource::Cpu);
         if let Some(p) = self.currencies.get_mut(&parent) {
             p.children.insert(cid);
         }
-        let mut events = vec![Event::CgroupCreated { cid, path: path.to_owned() }];
+        let mut events = vec![Event::CgroupCreated {
+            cid,
+            path: path.to_owned(),
+        }];
         events.extend(self.wake_waiting(path, cid));
         events
     }
 
     /// Weight, owner or kind of a known cgroup.
-    pub fn cgroup_changed(&mut self, path: &str, weight: u64, owner: u32, inner_threads: bool) -> Vec<Event> {
-        let Some(cid) = self.find(path).filter(|c| *c != BASE) else { return vec![] };
-        let Some(c) = self.currencies.get_mut(&cid) else { return vec![] };
-        let Some(m) = c.mirror.as_mut() else { return vec![] };
+    pub fn cgroup_changed(
+        &mut self,
+        path: &str,
+        weight: u64,
+        owner: u32,
+        inner_threads: bool,
+    ) -> Vec<Event> {
+        let Some(cid) = self.find(path).filter(|c| *c != BASE) else {
+            return vec![];
+        };
+        let Some(c) = self.currencies.get_mut(&cid) else {
+            return vec![];
+        };
+        let Some(m) = c.mirror.as_mut() else {
+            return vec![];
+        };
         let weight = weight.clamp(1, 10_000);
         let owner_changed = c.owner != owner;
         if m.weight == weight && !owner_changed && m.inner_threads == inner_threads {
@@ -330,10 +429,16 @@ impl Ledger {
         m.weight = weight;
         m.inner_threads = inner_threads;
         c.owner = owner;
-        let mut events = vec![Event::CgroupChanged { cid, path: path.to_owned() }];
+        let mut events = vec![Event::CgroupChanged {
+            cid,
+            path: path.to_owned(),
+        }];
         if owner_changed {
             // What its old owner bound there is not the new owner's doing.
-            let stale = self.bindings.get(path).is_some_and(|b| !self.may_stay_bound(b, owner));
+            let stale = self
+                .bindings
+                .get(path)
+                .is_some_and(|b| !self.may_stay_bound(b, owner));
             if stale && let Some(b) = self.bindings.remove(path) {
                 events.push(self.detach(cid, b.name, path));
             }
@@ -343,10 +448,19 @@ impl Ledger {
 
     /// The cgroup `path` is gone, and all below it.
     pub fn cgroup_removed(&mut self, path: &str) -> Vec<Event> {
-        let Some(cid) = self.find(path).filter(|c| *c != BASE && path.starts_with('/')) else { return vec![] };
+        let Some(cid) = self
+            .find(path)
+            .filter(|c| *c != BASE && path.starts_with('/'))
+        else {
+            return vec![];
+        };
         let mut events = Vec::new();
         let below: Vec<String> = self.currencies.get(&cid).map_or_else(Vec::new, |c| {
-            c.children.iter().filter_map(|k| self.currencies.get(k)).map(|k| k.name.clone()).collect()
+            c.children
+                .iter()
+                .filter_map(|k| self.currencies.get(k))
+                .map(|k| k.name.clone())
+                .collect()
         });
         for child in below {
             events.extend(self.cgroup_removed(&child));
@@ -355,7 +469,11 @@ impl Ledger {
         if let Some(name) = bound {
             events.push(self.detach(cid, name, path));
         }
-        let parent = self.currencies.get(&cid).and_then(|c| c.mirror.as_ref()).map(|m| m.parent);
+        let parent = self
+            .currencies
+            .get(&cid)
+            .and_then(|c| c.mirror.as_ref())
+            .map(|m| m.parent);
         self.put_aside(cid);
         self.remove_currency(cid);
         if let Some(parent) = parent {
@@ -364,7 +482,10 @@ impl Ledger {
                 p.children.remove(&cid);
             }
         }
-        events.push(Event::CgroupRemoved { cid, path: path.to_owned() });
+        events.push(Event::CgroupRemoved {
+            cid,
+            path: path.to_owned(),
+        });
         events
     }
 
@@ -373,20 +494,31 @@ impl Ledger {
         let mut ops: Vec<Op> = self
             .iter()
             .filter(|(_, c)| c.transient.as_deref() == Some(path))
-            .map(|(_, c)| Op::Destroy { name: c.name.clone() })
+            .map(|(_, c)| Op::Destroy {
+                name: c.name.clone(),
+            })
             .collect();
-        ops.push(Op::Wilt { path: path.to_owned() });
+        ops.push(Op::Wilt {
+            path: path.to_owned(),
+        });
         ops
     }
 
     /// Whether anything durable hangs on `path`, so that its going must be journaled.
     pub fn matters(&self, path: &str) -> bool {
         self.bindings.get(path).is_some_and(|b| !b.by_root)
-            || self.iter().any(|(_, c)| c.transient.as_deref() == Some(path))
+            || self
+                .iter()
+                .any(|(_, c)| c.transient.as_deref() == Some(path))
             || self.find(path).is_some_and(|cid| {
                 Resource::ALL.iter().any(|r| {
-                    self.currencies.get(&cid).is_some_and(|c| c.grants(*r).iter().any(|g| !g.by_root))
-                        || self.currencies.values().any(|h| h.grants(*r).iter().any(|g| g.issuer == cid && !g.by_root))
+                    self.currencies
+                        .get(&cid)
+                        .is_some_and(|c| c.grants(*r).iter().any(|g| !g.by_root))
+                        || self
+                            .currencies
+                            .values()
+                            .any(|h| h.grants(*r).iter().any(|g| g.issuer == cid && !g.by_root))
                 })
             })
     }
@@ -400,7 +532,11 @@ impl Ledger {
             c.bound_to = Some(name);
         }
         self.link(name, cgroup, Resource::Cpu);
-        Event::Bound { name, cgroup, path: path.to_owned() }
+        Event::Bound {
+            name,
+            cgroup,
+            path: path.to_owned(),
+        }
     }
 
     fn detach(&mut self, cgroup: Cid, name: Cid, path: &str) -> Event {
@@ -408,6 +544,10 @@ impl Ledger {
             c.bound_to = None;
         }
         self.unlink(name, cgroup, Resource::Cpu);
-        Event::Unbound { name, cgroup: Some(cgroup), path: path.to_owned() }
+        Event::Unbound {
+            name,
+            cgroup: Some(cgroup),
+            path: path.to_owned(),
+        }
     }
 }

@@ -23,7 +23,12 @@ pub enum Refusal {
     #[error("{holder:?} holds no such tickets of {issuer:?}")]
     NotFunded { holder: String, issuer: String },
     #[error("{holder:?} holds only {has} of {issuer:?}'s tickets, not {asked}")]
-    TooFew { holder: String, issuer: String, has: u64, asked: u64 },
+    TooFew {
+        holder: String,
+        issuer: String,
+        has: u64,
+        asked: u64,
+    },
     #[error("{name:?} is not bound to {target:?}")]
     NotBound { name: String, target: String },
     #[error("the cgroup {path:?} is bound to {to:?}")]
@@ -38,20 +43,34 @@ impl Refusal {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Refusal::NoSuchCurrency(_) => "`tixctl tree` lists what there is; a name, a cgroup path beginning with /, a systemd unit, or base",
+            Refusal::NoSuchCurrency(_) => {
+                "`tixctl tree` lists what there is; a name, a cgroup path beginning with /, a systemd unit, or base"
+            }
             Refusal::NoSuchCgroup(_) => {
                 "give its path below the cgroup root, or a unit that is running; its parent's cgroup.subtree_control must have cpu"
             }
             Refusal::AlreadyExists(_) => "choose another name, or destroy that one first",
             Refusal::BadName(_) => "a letter a-z, then up to 62 of a-z 0-9 _ -; and not base",
-            Refusal::BadAmount(_) => "1 to 2147483648, also as the sum of all that one issuer gives one holder",
-            Refusal::NotPermitted { .. } => "ask root, or the owner of the currency; `tixctl tree --json` names owners",
-            Refusal::WouldCycle { .. } => "take the tickets from a currency that is not funded by the holder",
-            Refusal::LimitReached(_) => "fund fewer or shallower; `tixctl explain NAME` shows the paths",
-            Refusal::NotFunded { .. } | Refusal::TooFew { .. } => "`tixctl explain NAME` shows what it holds",
+            Refusal::BadAmount(_) => {
+                "1 to 2147483648, also as the sum of all that one issuer gives one holder"
+            }
+            Refusal::NotPermitted { .. } => {
+                "ask root, or the owner of the currency; `tixctl tree --json` names owners"
+            }
+            Refusal::WouldCycle { .. } => {
+                "take the tickets from a currency that is not funded by the holder"
+            }
+            Refusal::LimitReached(_) => {
+                "fund fewer or shallower; `tixctl explain NAME` shows the paths"
+            }
+            Refusal::NotFunded { .. } | Refusal::TooFew { .. } => {
+                "`tixctl explain NAME` shows what it holds"
+            }
             Refusal::NotBound { .. } => "`tixctl tree` shows bindings",
             Refusal::AlreadyBound { .. } => "unbind it first",
-            Refusal::NotNamed(_) => "create a named currency; a cgroup's own currency goes with its cgroup",
+            Refusal::NotNamed(_) => {
+                "create a named currency; a cgroup's own currency goes with its cgroup"
+            }
             Refusal::UnsupportedResource(_) => "fund cpu",
         }
     }

@@ -45,7 +45,11 @@ impl Ledger {
     }
 
     fn issued_all(&self, cid: Cid, r: Resource) -> u64 {
-        let own = if r == Resource::Cpu && self.has_self(cid) { SELF_TICKETS } else { 0 };
+        let own = if r == Resource::Cpu && self.has_self(cid) {
+            SELF_TICKETS
+        } else {
+            0
+        };
         own + self.issued_by(cid, r).map(|(_, t)| t.amount).sum::<u64>()
     }
 
@@ -53,18 +57,28 @@ impl Ledger {
     pub fn issued_by(&self, cid: Cid, r: Resource) -> impl Iterator<Item = (Cid, Ticket)> {
         self.funded(cid, r).flat_map(move |h| {
             let tickets = self.get(h).map(|c| self.tickets(c, r)).unwrap_or_default();
-            tickets.into_iter().filter(move |t| t.issuer == cid).map(move |t| (h, t))
+            tickets
+                .into_iter()
+                .filter(move |t| t.issuer == cid)
+                .map(move |t| (h, t))
         })
     }
 
     /// Values of all currencies while exactly those principals are active whose own threads are runnable, as `running` says.
     pub fn values(&self, r: Resource, running: &dyn Fn(Cid) -> bool) -> Values {
         let order = self.order(r);
-        let mut v = Values { total: self.base_tickets(r), ..Values::default() };
+        let mut v = Values {
+            total: self.base_tickets(r),
+            ..Values::default()
+        };
         for &c in order.iter().rev() {
             let own = running(c);
             let mut active = own;
-            let mut issued_active = if own && self.has_self(c) { SELF_TICKETS } else { 0 };
+            let mut issued_active = if own && self.has_self(c) {
+                SELF_TICKETS
+            } else {
+                0
+            };
             for (h, t) in self.issued_by(c, r) {
                 if !t.kept && v.active.contains(&h) {
                     active = true;
@@ -77,7 +91,9 @@ impl Ledger {
             }
         }
         for &c in &order {
-            let Some(currency) = self.get(c) else { continue };
+            let Some(currency) = self.get(c) else {
+                continue;
+            };
             let (mut value, mut entitlement) = (0u128, 0u128);
             if c == BASE {
                 entitlement = u128::from(v.total) << 64;
@@ -87,15 +103,28 @@ impl Ledger {
                 if t.kept {
                     continue;
                 }
-                let (issued_active, issued_all) = v.issued.get(&t.issuer).copied().unwrap_or((0, 0));
+                let (issued_active, issued_all) =
+                    v.issued.get(&t.issuer).copied().unwrap_or((0, 0));
                 if v.active.contains(&c) {
-                    value += portion(v.value.get(&t.issuer).copied().unwrap_or(0), t.amount, issued_active);
+                    value += portion(
+                        v.value.get(&t.issuer).copied().unwrap_or(0),
+                        t.amount,
+                        issued_active,
+                    );
                 }
-                entitlement += portion(v.entitlement.get(&t.issuer).copied().unwrap_or(0), t.amount, issued_all);
+                entitlement += portion(
+                    v.entitlement.get(&t.issuer).copied().unwrap_or(0),
+                    t.amount,
+                    issued_all,
+                );
             }
             if running(c) {
                 let (issued_active, _) = v.issued.get(&c).copied().unwrap_or((0, 0));
-                let own = if self.has_self(c) { portion(value, SELF_TICKETS, issued_active) } else { value };
+                let own = if self.has_self(c) {
+                    portion(value, SELF_TICKETS, issued_active)
+                } else {
+                    value
+                };
                 v.own_value.insert(c, own);
             }
             v.value.insert(c, value);
