@@ -19,6 +19,8 @@ pub const GATES: usize = 2;
 pub struct Slot {
     /// 1 when it stands at its gate.
     ready: AtomicU32,
+    /// When it was started.
+    born: AtomicU64,
     /// When it last looked at the clock, in ns; 0 before it ran at all.
     pub seen: AtomicU64,
     /// The longest time between two looks: the longest it waited for a CPU.
@@ -168,6 +170,7 @@ impl Crew {
             .with_context(|| format!("the crew has room for {index} members only"))?;
         // SAFETY: no memory is passed.
         let parent = unsafe { libc::getpid() };
+        slot.born.store(sys::now(), Ordering::Relaxed);
         let pid = sys::fork(cgroup)?;
         if pid == 0 {
             // SAFETY: the child asks to end with its parent, which may be gone already.
@@ -184,7 +187,8 @@ impl Crew {
             }
             // The wait for the first run counts too.
             let opened = head.opened[gate].load(Ordering::Relaxed);
-            slot.seen.store(opened, Ordering::Relaxed);
+            let born = slot.born.load(Ordering::Relaxed);
+            slot.seen.store(opened.max(born), Ordering::Relaxed);
             work(&Me { slot });
             // SAFETY: leaves without running the parent's destructors.
             unsafe { libc::_exit(0) };
@@ -246,7 +250,8 @@ impl Crew {
         let slot = self.slot(index);
         let seen = slot.seen.load(Ordering::Relaxed);
         let seen = if seen == 0 {
-            self.board.head().opened[0].load(Ordering::Relaxed)
+            let opened = self.board.head().opened[0].load(Ordering::Relaxed);
+            opened.max(slot.born.load(Ordering::Relaxed))
         } else {
             seen
         };
