@@ -1,2 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
-fn main() {}
+//! tixctl: look at and change who gets how much of a machine.
+//!
+//! One file per verb. A verb's `Args` and their doc comments are its grammar and its help; what it shows comes from tixd (or, for
+//! `status` and `doctor`, from the kernel) and is only rendered here.
+
+mod bind;
+mod cli;
+mod client;
+mod completions;
+mod create;
+mod destroy;
+mod doctor;
+mod explain;
+mod failure;
+mod fund;
+mod host;
+mod kernel;
+mod man;
+mod out;
+mod run;
+mod status;
+mod top;
+mod tree;
+mod unbind;
+mod unfund;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::main() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

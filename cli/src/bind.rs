@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `tixctl bind`
+
+use crate::client::Client;
+use crate::failure::Failure;
+use tix_api::Tix;
+
+/// Let a currency fund a cgroup or unit
+///
+/// It does so instead of the tickets that the cgroup has from its parent by its cpu.weight; `tixctl unbind` gives it those back.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The currency
+    name: String,
+    /// The cgroup's path below the cgroup root (/user.slice/…), or the systemd unit
+    #[arg(value_name = "CGROUP-OR-UNIT")]
+    target: String,
+}
+
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let mut client = Client::connect().await?;
+    client
+        .call(|tixd| tixd.bind(&args.name, &args.target))
+        .await?;
+    Ok(())
+}

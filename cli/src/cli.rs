@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command line as a whole.
+
+use crate::failure::Failure;
+use clap::{Parser, Subcommand};
+use std::future::Future;
+
+/// Look at and change who gets how much of this machine
+///
+/// tix shares the CPU by tickets. A currency issues tickets and is backed by tickets; its share is the fraction that its tickets are
+/// of all the active tickets of those who issued them. Every cgroup with the cpu controller is a currency, funded by its parent with
+/// as many tickets as its cpu.weight.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tixctl",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = false,
+    after_help = "A CURRENCY is named by its name, by its cgroup's path below the cgroup root (/user.slice/…), or by a systemd unit \
+                  (user-1000.slice); `base` is the root of them all.\n\n\
+                  Exit status: 0 done, 1 refused, 2 wrong usage, 3 tixd not reachable.\n\
+                  Environment: TIX_SOCKET, tixd's socket (/run/tix/tixd.sock); NO_COLOR."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Status(crate::status::Args),
+    Tree(crate::tree::Args),
+    Top(crate::top::Args),
+    Explain(crate::explain::Args),
+    Run(crate::run::Args),
+    Create(crate::create::Args),
+    Destroy(crate::destroy::Args),
+    Fund(crate::fund::Args),
+    Unfund(crate::unfund::Args),
+    Bind(crate::bind::Args),
+    Unbind(crate::unbind::Args),
+    Doctor(crate::doctor::Args),
+    Completions(crate::completions::Args),
+    #[command(hide = true)]
+    Man(crate::man::Args),
+    #[command(hide = true)]
+    RemoveWhenEmpty(crate::run::janitor::Args),
+}
+
+/// Parses the command line and does what it says. Wrong usage and help end the process in here, with 2 and 0.
+pub fn main() -> Result<(), Failure> {
+    match Cli::parse().command {
+        Command::Status(args) => wait(crate::status::main(args)),
+        Command::Tree(args) => wait(crate::tree::main(args)),
+        Command::Top(args) => wait(crate::top::main(args)),
+        Command::Explain(args) => wait(crate::explain::main(args)),
+        Command::Run(args) => crate::run::main(args),
+        Command::Create(args) => wait(crate::create::main(args)),
+        Command::Destroy(args) => wait(crate::destroy::main(args)),
+        Command::Fund(args) => wait(crate::fund::main(args)),
+        Command::Unfund(args) => wait(crate::unfund::main(args)),
+        Command::Bind(args) => wait(crate::bind::main(args)),
+        Command::Unbind(args) => wait(crate::unbind::main(args)),
+        Command::Doctor(args) => crate::doctor::main(args),
+        Command::Completions(args) => crate::completions::main(args),
+        Command::Man(args) => crate::man::main(args),
+        Command::RemoveWhenEmpty(args) => crate::run::janitor::main(args),
+    }
+}
+
+/// Runs a conversation with tixd on this thread.
+pub fn wait<T>(conversation: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|err| Failure::refused(format!("cannot start: {err}"), ""))?
+        .block_on(conversation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_grammar_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    /// Every command's help, in one place: a change of the grammar shows here.
+    #[test]
+    fn reference() {
+        let mut all = Cli::command().term_width(100);
+        all.build();
+        let mut text = all.render_long_help().to_string();
+        for command in all.get_subcommands_mut() {
+            if command.get_name() == "help" {
+                continue;
+            }
+            let help = command.render_long_help();
+            text += &format!("\n──── {} ────\n\n{help}", command.get_name());
+        }
+        let text: Vec<&str> = text.lines().map(str::trim_end).collect();
+        insta::assert_snapshot!("reference", text.join("\n"));
+    }
+}

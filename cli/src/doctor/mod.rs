@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `tixctl doctor`: what this host lacks, and what to do about it. Asks the host, and tixd only whether it is there.
+
+mod btf;
+mod checks;
+
+use crate::failure::Failure;
+use crate::out;
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use std::path::Path;
+
+/// Say what this host lacks for tix, and what to do about it
+///
+/// Exits with 1 if something is missing without which tix cannot hold shares here.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// tix works, but not everywhere, not for everybody, or not as well.
+    Warning,
+    /// Shares cannot be held by tix's scheduler.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at: a stable word.
+    pub check: &'static str,
+    pub level: Level,
+    /// What was found.
+    pub message: String,
+    /// What to do; empty if nothing.
+    pub hint: String,
+}
+
+/// `tixctl doctor --json`.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The worst of the findings.
+    pub level: Level,
+    pub findings: Vec<Finding>,
+}
+
+pub fn main(args: Args) -> Result<(), Failure> {
+    let findings = checks::all(&checks::Host::this(Path::new("/")));
+    let level = findings
+        .iter()
+        .map(|finding| finding.level)
+        .max()
+        .unwrap_or(Level::Ok);
+    let report = Report { level, findings };
+    match args.json {
+        true => out::json(&report)?,
+        false => out::print(&render(&report))?,
+    }
+    match report.level {
+        Level::Missing => Err(Failure::Said),
+        Level::Ok | Level::Warning => Ok(()),
+    }
+}
+
+const OK: Style = AnsiColor::Green.on_default();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const MISSING: Style = AnsiColor::Red.on_default().bold();
+
+fn render(report: &Report) -> String {
+    let mut text = Vec::new();
+    for finding in &report.findings {
+        let (style, word) = match finding.level {
+            Level::Ok => (OK, "ok"),
+            Level::Warning => (WARNING, "warning"),
+            Level::Missing => (MISSING, "missing"),
+        };
+        text.push(format!(
+            "{style}{word:7}{style:#}  {:12} {}",
+            finding.check, finding.message
+        ));
+        if !finding.hint.is_empty() {
+            text.push(format!("                      → {}", finding.hint));
+        }
+    }
+    text.push(match report.level {
+        Level::Ok => "\nNothing is missing.".into(),
+        Level::Warning => "\nNothing is missing that tix needs to hold shares.".into(),
+        Level::Missing => format!(
+            "\n{MISSING}tix's scheduler cannot hold shares here as things are.{MISSING:#} Without it tixd keeps to cpu.weight and the \
+             kernel's own scheduler where it can."
+        ),
+    });
+    text.join("\n")
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `tixctl status`: is the scheduler in force? The kernel says, not tixd.
+
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::kernel::{self, SchedExt};
+use crate::out;
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use std::path::Path;
+use tix_api::{Enforcer, StatusReply, Tix};
+
+/// Say whether tix's scheduler is in force, and whether all is well
+///
+/// Exits with 0 only when tix's scheduler is in force. The kernel is asked for that, so it works without tixd, too: then tixd's part
+/// is missing. When it is not in force: 1, or 3 when tixd cannot be reached either.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `tixctl status --json`.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    /// tix's scheduler is in force, as the kernel says: the exit status.
+    pub in_force: bool,
+    pub kernel: SchedExt,
+    /// tixd's own report; null when it cannot be reached, or refused.
+    pub tixd: Option<StatusReply>,
+    /// Why `tixd` is null.
+    pub tixd_error: Option<String>,
+    /// This tixctl's version.
+    pub version: &'static str,
+}
+
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let answer = ask().await;
+    // After tixd: its answer may be the news that the scheduler has just left.
+    let kernel = kernel::sched_ext(Path::new("/"));
+    let in_force = kernel.in_force;
+    let status = Status {
+        in_force,
+        kernel,
+        tixd_error: match &answer {
+            Ok(_) => None,
+            Err(Failure::Unreachable { message, .. } | Failure::Refused { message, .. }) => {
+                Some(message.clone())
+            }
+            Err(other) => Some(format!("{other:?}")),
+        },
+        tixd: answer.as_ref().ok().cloned(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    match args.json {
+        true => out::json(&status)?,
+        false => out::print(&render(&status))?,
+    }
+    match answer {
+        _ if in_force => Ok(()),
+        Err(unreachable @ Failure::Unreachable { .. }) => Err(unreachable),
+        _ => Err(Failure::Said),
+    }
+}
+
+async fn ask() -> Result<StatusReply, Failure> {
+    let mut client = Client::connect().await?;
+    client.call(|tixd| tixd.status()).await
+}
+
+const GOOD: Style = AnsiColor::Green.on_default().bold();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const WARN: Style = AnsiColor::Yellow.on_default();
+
+fn render(status: &Status) -> String {
+    let mut text = Vec::new();
+    let style = if status.in_force { GOOD } else { BAD };
+    text.push(format!(
+        "scheduler   {style}{}{style:#}",
+        status.kernel.sentence()
+    ));
+    let Some(tixd) = &status.tixd else {
+        let why = status.tixd_error.as_deref().unwrap_or_default();
+        text.push(format!("tixd        {WARN}{why}{WARN:#}"));
+        if status.in_force {
+            text.push(
+                "            shares go on being held as they are; changing them needs tixd".into(),
+            );
+        }
+        return text.join("\n");
+    };
+    let scheduler = &tixd.scheduler;
+    text.push(format!(
+        "enforcement {}",
+        match scheduler.enforcer {
+            Enforcer::SchedExt => "every share, by tix's scheduler",
+            Enforcer::CpuWeight => "by cpu.weight and the kernel's own scheduler",
+            Enforcer::None => "none",
+        }
+    ));
+    if let Some(reason) = &scheduler.reason {
+        text.push(format!("reason      {reason}"));
+    }
+    text.push(format!(
+        "tixd        version {}, up for {}",
+        tixd.version,
+        out::duration(tixd.uptime_usec)
+    ));
+    text.push(format!(
+        "currencies  {}, of them {} cgroups; base has issued {} for cpu",
+        tixd.currencies,
+        tixd.cgroups,
+        out::tickets(tixd.base_tickets)
+    ));
+    if scheduler.enforcer == Enforcer::SchedExt {
+        text.push(format!(
+            "in kernel   {} of {} nodes; {} cgroups share their parent's principal; {} forced runs; {} reloads",
+            scheduler.nodes, scheduler.nodes_max, scheduler.shared_cgroups, scheduler.forced_runs, scheduler.reloads
+        ));
+    }
+    text.push(match &tixd.user_currency {
+        Some(name) => format!("you         fund from {name} by default"),
+        None => {
+            "you         have no currency of your own to fund from: name one with --from".into()
+        }
+    });
+    for problem in &tixd.problems {
+        text.push(format!("{WARN}problem{WARN:#}     {}", problem.message));
+        if !problem.hint.is_empty() {
+            text.push(format!("            → {}", problem.hint));
+        }
+    }
+    text.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tix_api::{Problem, SchedulerStatus};
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    fn sample() -> Status {
+        Status {
+            in_force: true,
+            kernel: SchedExt {
+                in_force: true,
+                state: "enabled".into(),
+                ops: Some("tix".into()),
+            },
+            tixd: Some(StatusReply {
+                version: "0.1.0".into(),
+                uptime_usec: 61_000_000,
+                scheduler: SchedulerStatus {
+                    enforcer: Enforcer::SchedExt,
+                    in_force: true,
+                    state: "enabled".into(),
+                    ops: Some("tix".into()),
+                    reason: None,
+                    reloads: 0,
+                    shared_cgroups: 0,
+                    nodes: 42,
+                    nodes_max: 131_072,
+                    forced_runs: 7,
+                },
+                currencies: 44,
+                cgroups: 42,
+                base_tickets: 400,
+                user_currency: None,
+                problems: vec![Problem {
+                    message: "/system.slice/a has no cpu controller".into(),
+                    hint: "set CPUAccounting=yes".into(),
+                }],
+            }),
+            tixd_error: None,
+            version: "0.1.0",
+        }
+    }
+
+    #[test]
+    fn text() {
+        insta::assert_snapshot!("status_text", plain(&render(&sample())));
+    }
+
+    #[test]
+    fn without_tixd() {
+        let mut status = sample();
+        status.tixd = None;
+        status.tixd_error =
+            Some("tixd cannot be reached at /run/tix/tixd.sock: there is no such socket".into());
+        insta::assert_snapshot!("status_without_tixd", plain(&render(&status)));
+    }
+
+    #[test]
+    fn json() {
+        insta::assert_snapshot!(
+            "status_json",
+            serde_json::to_string_pretty(&sample()).unwrap()
+        );
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `tixctl top`: who uses how much, live.
+
+mod live;
+mod view;
+
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::out;
+use futures_util::{Stream, StreamExt};
+use serde::Serialize;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tix_api::{Event, Sample, Tix, WatchReply};
+
+/// Show live who uses how much of the CPU, and how much each is entitled to
+///
+/// On a terminal it shows until `q` is pressed; elsewhere it prints one table. The keys: q quit, a all currencies or only those that
+/// want the CPU or had some, p processes, s sort by the next column, Space hold.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Print one table, of one interval, and end
+    #[arg(long)]
+    once: bool,
+    /// Print JSON, one line for each sample and event; with --once a single sample
+    #[arg(long)]
+    json: bool,
+    /// Show processes, too
+    #[arg(long)]
+    processes: bool,
+    /// Show also currencies that want no CPU
+    #[arg(long)]
+    all: bool,
+    /// Seconds between samples: 0.2 to 60
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    interval: Duration,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.2..=60.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("seconds are a number from 0.2 to 60".into()),
+    }
+}
+
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let interval = args.interval.as_millis() as i64;
+    let (mut connection, socket) = Client::connect().await?.into_parts();
+    let replies = connection
+        .watch(Some(args.processes || live(&args)), Some(interval))
+        .await
+        .map_err(|err| Client::lost(&socket, &err))?;
+    let mut news = News {
+        replies: Box::pin(replies),
+        socket: socket.clone(),
+    };
+    if args.json {
+        return lines(&mut news, args.once).await;
+    }
+    let options = view::Options {
+        all: args.all,
+        processes: args.processes,
+        ..Default::default()
+    };
+    match live(&args) {
+        true => live::run(&mut news, options).await,
+        false => once(&mut news, &options).await,
+    }
+}
+
+fn live(args: &Args) -> bool {
+    !args.once && !args.json && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
+}
+
+/// What tixd streams.
+enum Piece {
+    Sample(Box<Sample>),
+    Event(Box<Event>),
+}
+
+/// One line of `tixctl top --json`: either of the two.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Line<'a> {
+    Sample(&'a Sample),
+    Event(&'a Event),
+}
+
+struct News<S> {
+    replies: std::pin::Pin<Box<S>>,
+    socket: PathBuf,
+}
+
+impl<S: Stream<Item = zlink::Result<Result<WatchReply, tix_api::Error>>>> News<S> {
+    async fn next(&mut self) -> Result<Piece, Failure> {
+        let socket: &Path = &self.socket;
+        loop {
+            match self.replies.next().await {
+                None => return Err(Failure::unreachable(socket, "it closed the connection")),
+                Some(Err(err)) => return Err(Client::lost(socket, &err)),
+                Some(Ok(Err(refusal))) => return Err(refusal.into()),
+                Some(Ok(Ok(WatchReply {
+                    sample: Some(sample),
+                    ..
+                }))) => return Ok(Piece::Sample(Box::new(sample))),
+                Some(Ok(Ok(WatchReply {
+                    event: Some(event), ..
+                }))) => return Ok(Piece::Event(Box::new(event))),
+                Some(Ok(Ok(WatchReply { .. }))) => {}
+            }
+        }
+    }
+
+    async fn sample(&mut self) -> Result<Box<Sample>, Failure> {
+        loop {
+            if let Piece::Sample(sample) = self.next().await? {
+                return Ok(sample);
+            }
+        }
+    }
+}
+
+async fn lines<S>(news: &mut News<S>, once: bool) -> Result<(), Failure>
+where
+    S: Stream<Item = zlink::Result<Result<WatchReply, tix_api::Error>>>,
+{
+    if once {
+        return out::json_line(&Line::Sample(&*news.sample().await?));
+    }
+    loop {
+        match news.next().await? {
+            Piece::Sample(sample) => out::json_line(&Line::Sample(&sample))?,
+            Piece::Event(event) => out::json_line(&Line::Event(&event))?,
+        }
+    }
+}
+
+async fn once<S>(news: &mut News<S>, options: &view::Options) -> Result<(), Failure>
+where
+    S: Stream<Item = zlink::Result<Result<WatchReply, tix_api::Error>>>,
+{
+    let first = news.sample().await?;
+    let second = news.sample().await?;
+    out::print(&view::text(
+        &view::rows(&first, &second, options),
+        out::width(),
+    ))
+}

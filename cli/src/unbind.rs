@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `tixctl unbind`
+
+use crate::client::Client;
+use crate::failure::Failure;
+use tix_api::Tix;
+
+/// Let a cgroup be funded by its parent again
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The currency that is bound to it
+    name: String,
+    /// Of several cgroups or units that the currency is bound to, only this one
+    #[arg(value_name = "CGROUP-OR-UNIT")]
+    target: Option<String>,
+}
+
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let mut client = Client::connect().await?;
+    client
+        .call(|tixd| tixd.unbind(&args.name, args.target.as_deref()))
+        .await
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The program as one meets it: what it says and how it exits, with no tixd to talk to.
+//!
+//! Exit status 0 and 1 of what tixd does are tested with a real tixd, in a guest.
+
+use std::os::unix::net::UnixListener;
+use std::process::{Command, Output};
+
+fn tixctl(socket: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tixctl"))
+        .args(arguments)
+        .env("TIX_SOCKET", socket)
+        .env_remove("NO_COLOR")
+        .output()
+        .unwrap()
+}
+
+/// Every command that talks to tixd, complete.
+const ASKING: &[&[&str]] = &[
+    &["tree"],
+    &["tree", "--json"],
+    &["create", "alice"],
+    &["destroy", "alice"],
+    &["fund", "alice", "--from", "base", "cpu", "300"],
+    &["unfund", "alice", "--from", "base", "cpu"],
+    &["unfund", "alice", "--from", "base", "cpu", "5"],
+    &["bind", "alice", "/alice"],
+    &["unbind", "alice"],
+    &["unbind", "alice", "/alice"],
+    &["explain", "alice"],
+    &["top", "--once"],
+    &["top"],
+];
+
+#[test]
+fn examples() {
+    trycmd::TestCases::new().case("tests/cmd/*.trycmd");
+}
+
+#[test]
+fn without_tixd_every_command_that_needs_it_exits_with_3_and_says_how_to_start_it() {
+    for arguments in ASKING {
+        let output = tixctl("/nonexistent/tixd.sock", arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}: {said}");
+        assert!(
+            said.contains("/nonexistent/tixd.sock") && said.contains("systemctl start tixd"),
+            "{said}"
+        );
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_socket_that_nobody_listens_on_is_not_reachable() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("dead.sock");
+    drop(UnixListener::bind(&socket).unwrap());
+    let output = tixctl(socket.to_str().unwrap(), &["tree"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nobody listens"));
+}
+
+#[test]
+fn a_peer_that_hangs_up_or_talks_nonsense_is_not_reachable() {
+    for answer in [&b""[..], b"noise\0", b"{}{\0", &[0xff, 0]] {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("odd.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let peer = std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read(&mut [0; 4096]).unwrap();
+            stream.write_all(answer).unwrap();
+        });
+        let output = tixctl(socket.to_str().unwrap(), &["create", "alice"]);
+        peer.join().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{answer:?}: {said}");
+    }
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    let wrong: &[&[&str]] = &[
+        &[],
+        &["no-such-verb"],
+        &["create"],
+        &["create", "a", "b"],
+        &["fund", "alice", "cpu", "5"],
+        &["fund", "alice", "--from", "base", "cpu"],
+        &["fund", "alice", "--from", "base", "cpu", "-5"],
+        &["fund", "alice", "--from", "base", "cpu", "0"],
+        &["fund", "alice", "--from", "base", "cpu", "2147483649"],
+        &[
+            "fund",
+            "alice",
+            "--from",
+            "base",
+            "cpu",
+            "99999999999999999999999",
+        ],
+        &["fund", "alice", "--from", "base", "gpu", "5"],
+        &["unfund", "alice", "--from", "base", "cpu", "1.5"],
+        &["bind", "alice"],
+        &["run"],
+        &["run", "--"],
+        &["run", "--cpu", "0", "--", "true"],
+        &["run", "true"],
+        &["top", "--interval", "0"],
+        &["tree", "--yaml"],
+        &["completions", "no-such-shell"],
+    ];
+    for arguments in wrong {
+        let output = tixctl("/nonexistent/tixd.sock", arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(!output.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn help_and_version_exit_with_0() {
+    for arguments in [
+        &["--help"][..],
+        &["help", "fund"],
+        &["run", "--help"],
+        &["--version"],
+    ] {
+        assert_eq!(
+            tixctl("/nonexistent/tixd.sock", arguments).status.code(),
+            Some(0),
+            "{arguments:?}"
+        );
+    }
+}
+
+/// On a host whose kernel runs tix's scheduler it is 0, so this test asks the kernel, too.
+#[test]
+fn status_without_tixd_still_reports_the_kernel() {
+    let output = tixctl("/nonexistent/tixd.sock", &["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let read = |file: &str| {
+        std::fs::read_to_string(format!("/sys/kernel/sched_ext/{file}")).unwrap_or_default()
+    };
+    let in_force = read("state").trim() == "enabled" && read("root/ops").trim() == "tix";
+    assert_eq!(status["in_force"], in_force);
+    assert_eq!(status["tixd"], serde_json::Value::Null);
+    assert_eq!(output.status.code(), Some(if in_force { 0 } else { 3 }));
+}
+
+#[test]
+fn doctor_says_what_is_missing_and_exits_with_1_only_then() {
+    let output = tixctl("/nonexistent/tixd.sock", &["doctor", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let missing = report["level"] == "missing";
+    assert_eq!(output.status.code(), Some(i32::from(missing)));
+    for finding in report["findings"].as_array().unwrap() {
+        assert_eq!(finding["level"] == "ok", finding["hint"] == "", "{finding}");
+    }
+}
+
+#[test]
+fn run_of_a_command_that_does_not_exist_changes_nothing() {
+    let output = tixctl(
+        "/nonexistent/tixd.sock",
+        &["run", "--", "no-such-command-here"],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no-such-command-here"));
+}
+
+#[test]
+fn no_escape_sequences_in_a_pipe() {
+    let output = tixctl("/nonexistent/tixd.sock", &["doctor"]);
+    assert!(!output.stdout.contains(&0x1b) && !output.stderr.contains(&0x1b));
+}
+
+#[test]
+fn completions_and_manual_pages_come_from_the_grammar() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = tixctl("", &["completions", shell]);
+        assert!(
+            output.status.success() && String::from_utf8_lossy(&output.stdout).contains("unfund"),
+            "{shell}"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    assert!(
+        tixctl("", &["man", folder.path().to_str().unwrap()])
+            .status
+            .success()
+    );
+    let page = std::fs::read_to_string(folder.path().join("tixctl-fund.1")).unwrap();
+    assert!(page.contains("ISSUER"));
+}
+
+/// A reader that has gone (`tixctl … | head -1`) is no failure.
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tixctl"))
+        .args(["completions", "bash"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty());
+}
