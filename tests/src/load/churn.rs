@@ -90,7 +90,13 @@ impl Churn {
     pub fn run(&self, root: &Path) -> Result<Outcome> {
         let before = self.census()?;
         let (done, longest_wait) = self.history(root)?;
-        let after = self.census()?;
+        // A cgroup is forgotten some time after it was removed, when the kernel is done with it.
+        let until = sys::now() + 30_000_000_000;
+        let mut after = self.census()?;
+        while after != before && sys::now() < until {
+            sys::sleep(200_000_000);
+            after = self.census()?;
+        }
         Force::now().require(&self.scheduler)?;
         let plan = Plan {
             tree: Tree::flat(&[1, 2, 3, 4, 5]),
