@@ -40,7 +40,7 @@ pub fn all(host: &Host) -> Vec<Finding> {
     }
     findings.extend([bpf(host), bpffs(host)]);
     findings.extend(cgroups(host));
-    findings.extend([systemd(host), tixd(host), privileges(host)]);
+    findings.extend([systemd(host), privileges(host), tixd(host)]);
     findings
 }
 

@@ -22,7 +22,7 @@ fn sound() -> (TempDir, Host) {
     put(&host, "proc/sys/net/core/bpf_jit_enable", "1\n");
     put(&host, "sys/kernel/sched_ext/state", "enabled\n");
     put(&host, "sys/kernel/sched_ext/root/ops", "tix\n");
-    put(&host, "sys/kernel/btf/vmlinux", &btf::tests::btf("node"));
+    put(&host, "sys/kernel/btf/vmlinux", btf::tests::btf("node"));
     put(&host, "sys/fs/cgroup/cgroup.controllers", "cpu io memory\n");
     put(
         &host,
