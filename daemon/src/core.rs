@@ -5,7 +5,7 @@ use crate::cgroups::{Change, Root};
 use crate::enforce::{cpu, weight};
 use crate::ledger::{BASE, Cid, Event, Ledger, Op, Refusal, Resource};
 use crate::store::{self, Store};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tix_api as api;
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -466,29 +466,28 @@ impl Core {
         self.count_usage();
     }
 
-    /// Which currencies have runnable threads of their own.
-    pub fn running(&self) -> std::collections::HashSet<Cid> {
+    /// Which currencies have runnable threads of their own, this one excepted: who looks is awake, and would count in every snapshot.
+    pub fn running(&self) -> HashSet<Cid> {
         if self.cpu.in_charge() {
-            let active: std::collections::HashSet<u64> = self
-                .cpu
-                .states()
-                .iter()
-                .filter(|n| n.self_active)
-                .map(|n| if n.node == tix_bpf::BASE { 0 } else { n.cgid })
-                .collect();
-            return self
+            let me = self.own_currency();
+            let by_id: HashMap<u64, Cid> = self
                 .ledger
                 .iter()
-                .filter(|(cid, c)| {
-                    c.mirror.as_ref().is_some_and(|m| {
-                        if *cid == BASE {
-                            active.contains(&0)
-                        } else {
-                            m.id != 0 && active.contains(&m.id)
-                        }
-                    })
+                .filter_map(|(cid, c)| Some((c.mirror.as_ref()?.id, cid)))
+                .collect();
+            let states = self.cpu.states();
+            return states
+                .iter()
+                .filter(|n| n.self_active)
+                .filter_map(|n| {
+                    if n.node == tix_bpf::BASE {
+                        Some((n, BASE))
+                    } else {
+                        Some((n, *by_id.get(&n.cgid)?))
+                    }
                 })
-                .map(|(cid, _)| cid)
+                .filter(|(n, cid)| *cid != me || n.runnable > 1)
+                .map(|(_, cid)| cid)
                 .collect();
         }
         // Without the scheduler nobody tells who is runnable: whoever has processes counts.
@@ -507,6 +506,24 @@ impl Core {
             })
             .map(|(cid, _)| cid)
             .collect()
+    }
+
+    /// The currency of the principal that tixd itself is in.
+    fn own_currency(&self) -> Cid {
+        let text = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mut path = text
+            .lines()
+            .find_map(|l| l.strip_prefix("0::"))
+            .unwrap_or("/");
+        loop {
+            if let Some(cid) = self.ledger.find(path) {
+                return cid;
+            }
+            path = match path.rfind('/') {
+                Some(end) if end > 0 => &path[..end],
+                _ => return BASE,
+            };
+        }
     }
 
     /// Without sched_ext: the nearest that `cpu.weight` can do.

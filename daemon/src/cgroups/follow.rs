@@ -104,7 +104,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             let done = if lost {
                 self.rescan()
             } else {
-                dirs.iter().try_for_each(|d| self.look_again(d))
+                dirs.iter()
+                    .try_for_each(|(d, deep)| self.look_again(d, *deep))
             };
             if done.is_err() {
                 return;
@@ -112,9 +113,9 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         }
     }
 
-    /// Reads what is there; which directories to look at again, and whether notifications were lost.
-    fn drain(&mut self, buffer: &mut [MaybeUninit<u8>]) -> (BTreeSet<String>, bool) {
-        let (mut dirs, mut lost) = (BTreeSet::new(), false);
+    /// Reads what is there; which directories to look at again (true: what is below, too), and whether notifications were lost.
+    fn drain(&mut self, buffer: &mut [MaybeUninit<u8>]) -> (BTreeMap<String, bool>, bool) {
+        let (mut dirs, mut lost) = (BTreeMap::new(), false);
         let mut reader = inotify::Reader::new(&self.inotify, buffer);
         loop {
             match reader.next() {
@@ -133,17 +134,14 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                     };
                     match name {
                         Some(n) if event.events().contains(ReadFlags::ISDIR) => {
-                            dirs.insert(child(n));
+                            dirs.entry(child(n)).or_insert(false);
                         }
-                        Some(
-                            "cpu.weight"
-                            | "cpu.weight.nice"
-                            | "cpu.idle"
-                            | "cgroup.type"
-                            | "cgroup.subtree_control",
-                        )
+                        Some("cgroup.subtree_control") => {
+                            dirs.insert(dir.clone(), true);
+                        }
+                        Some("cpu.weight" | "cpu.weight.nice" | "cpu.idle" | "cgroup.type")
                         | None => {
-                            dirs.insert(dir.clone());
+                            dirs.entry(dir.clone()).or_insert(false);
                         }
                         Some(_) => {}
                     }
@@ -174,13 +172,13 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         self.list("/")
     }
 
-    fn look_again(&mut self, path: &str) -> Result<(), ()> {
+    fn look_again(&mut self, path: &str, deep: bool) -> Result<(), ()> {
         let parent_known = path == "/"
             || path
                 .rfind('/')
                 .is_some_and(|i| i == 0 || self.known.contains_key(&path[..i]));
         if parent_known {
-            self.list(path)
+            self.look(path, deep)
         } else {
             Ok(())
         }
@@ -188,6 +186,11 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
 
     /// Looks at `path` and all below it.
     fn list(&mut self, path: &str) -> Result<(), ()> {
+        self.look(path, true)
+    }
+
+    /// Looks at `path`, and at what is below if that is asked for or it is new.
+    fn look(&mut self, path: &str, deep: bool) -> Result<(), ()> {
         let cgroup = match self.root.cgroup(path) {
             Ok(cgroup) => cgroup,
             Err(_) => return self.forget(path),
@@ -207,6 +210,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         }
         let told = (weight.unwrap_or(100), cgroup.owner, cgroup.inner_threads());
         let news = self.known.get(path).is_none_or(|k| k.told != told);
+        let deep = deep || !self.known.contains_key(path);
         if !self.known.contains_key(path) {
             let wd = self.watch(path)?;
             self.known.insert(
@@ -230,6 +234,9 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                 owner,
                 inner_threads,
             })?;
+        }
+        if !deep {
+            return Ok(());
         }
         let below: BTreeSet<String> = if cgroup.gives_cpu().unwrap_or(false) {
             self.children(path)
