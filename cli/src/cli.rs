@@ -15,8 +15,7 @@ use std::future::Future;
     name = "tixctl",
     version,
     max_term_width = 100,
-    subcommand_required = true,
-    arg_required_else_help = false,
+    arg_required_else_help = true,
     after_help = "A CURRENCY is named by its name, by its cgroup's path below the cgroup root (/user.slice/…), or by a systemd unit \
                   (user-1000.slice); `base` is the root of them all.\n\n\
                   Exit status: 0 done, 1 refused, 2 wrong usage, 3 tixd not reachable.\n\

@@ -37,29 +37,76 @@ pub fn width() -> Option<u16> {
     (size.ws_col > 0).then_some(size.ws_col)
 }
 
-/// A table without lines; `columns` are titles, right-aligned when they start with `>`.
-pub fn table(columns: &[&str], width: Option<u16>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).enforce_styling();
-    match width {
-        Some(width) => table
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(width),
-        None => table.set_content_arrangement(ContentArrangement::Disabled),
+/// Names get at least this much of a narrow terminal before columns go.
+const NAME: usize = 24;
+const GAP: usize = 2;
+
+/// A table without lines. Titles that start with `>` are of right-aligned columns. In a terminal of that width long names (the first
+/// column) are cut, and then columns go from the end, so that a row stays a line.
+pub fn table(columns: &[&str], mut rows: Vec<Vec<String>>, width: Option<u16>) -> String {
+    let length = |text: &str| text.chars().count();
+    let widest = |rows: &[Vec<String>], index: usize| -> usize {
+        let cells = rows
+            .iter()
+            .filter_map(|row| row.get(index))
+            .map(|cell| length(cell));
+        cells
+            .chain([length(aligned(columns[index]).0)])
+            .max()
+            .unwrap_or(0)
     };
-    table.set_header(columns.iter().map(|title| {
+    let mut count = columns.len();
+    if let Some(width) = width.map(usize::from) {
+        let others = |count: usize| {
+            (1..count)
+                .map(|index| widest(&rows, index) + GAP)
+                .sum::<usize>()
+        };
+        while count > 1 && others(count) + widest(&rows, 0).min(NAME) > width {
+            count -= 1;
+        }
+        let room = width.saturating_sub(others(count)).max(1);
+        for name in rows.iter_mut().filter_map(|row| row.first_mut()) {
+            *name = cut(name, room);
+        }
+    }
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .enforce_styling();
+    table.set_header(columns[..count].iter().map(|title| {
         let (title, alignment) = aligned(title);
         Cell::new(title)
             .set_alignment(alignment)
             .fg(Color::DarkGrey)
     }));
-    for (index, title) in columns.iter().enumerate() {
+    for row in &rows {
+        table.add_row(&row[..count.min(row.len())]);
+    }
+    for (index, title) in columns[..count].iter().enumerate() {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(aligned(title).1);
-            column.set_padding((0, 2));
+            column.set_padding((0, if index + 1 == count { 0 } else { GAP as u16 }));
         }
     }
-    table
+    let lines: Vec<String> = table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect();
+    lines.join("\n")
+}
+
+/// The text, its middle left out if it is longer than `room`: names differ at both ends.
+fn cut(text: &str, room: usize) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    if characters.len() <= room {
+        return text.to_owned();
+    }
+    let end = (room - 1) / 2;
+    let start = room - 1 - end;
+    let (head, tail) = (&characters[..start], &characters[characters.len() - end..]);
+    head.iter().chain(['…'].iter()).chain(tail).collect()
 }
 
 fn aligned(title: &str) -> (&str, CellAlignment) {
@@ -67,15 +114,6 @@ fn aligned(title: &str) -> (&str, CellAlignment) {
         Some(title) => (title, CellAlignment::Right),
         None => (title, CellAlignment::Left),
     }
-}
-
-/// The table's text without blanks at line ends.
-pub fn rendered(table: &Table) -> String {
-    let lines: Vec<String> = table
-        .lines()
-        .map(|line| line.trim_end().to_owned())
-        .collect();
-    lines.join("\n")
 }
 
 /// A fraction of the machine in per cent.
@@ -112,6 +150,34 @@ pub fn tickets(amount: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn narrow_tables_cut_names_and_then_lose_columns() {
+        let rows = vec![vec![
+            "/a-rather-long-name/of-a.service".into(),
+            "100.00 %".into(),
+            "1 s".into(),
+        ]];
+        let lines = |width| {
+            anstream::adapter::strip_str(&table(&["NAME", ">SHARE", "USED"], rows.clone(), width))
+                .to_string()
+        };
+        assert!(lines(None).ends_with("/a-rather-long-name/of-a.service  100.00 %  1 s"));
+        assert!(
+            lines(Some(40)).ends_with("/a-rather-lo…f-a.service  100.00 %  1 s"),
+            "{}",
+            lines(Some(40))
+        );
+        assert!(lines(Some(35)).ends_with("100.00 %"), "{}", lines(Some(35)));
+        for width in 1..50 {
+            for line in lines(Some(width)).lines() {
+                assert!(
+                    line.chars().count() <= usize::from(width).max(4),
+                    "{width}: {line}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn numbers_have_units() {

@@ -29,17 +29,6 @@ pub async fn main(args: Args) -> Result<(), Failure> {
 
 /// The funding graph as an indented table. Whatever base does not reach comes last.
 fn render(tree: &TreeReply, width: Option<u16>) -> String {
-    let mut table = out::table(
-        &[
-            "CURRENCY",
-            ">TICKETS",
-            ">ENTITLED",
-            ">SHARE NOW",
-            ">CPU USED",
-            "BOUND TO",
-        ],
-        width,
-    );
     let mut walk = Walk {
         funded: funded_by(&tree.currencies),
         seen: BTreeSet::new(),
@@ -56,10 +45,15 @@ fn render(tree: &TreeReply, width: Option<u16>) -> String {
             walk.visit(currency, None, "", "");
         }
     }
-    for row in walk.rows {
-        table.add_row(row);
-    }
-    out::rendered(&table)
+    let columns = [
+        "CURRENCY",
+        ">TICKETS",
+        ">ENTITLED",
+        ">SHARE NOW",
+        ">CPU USED",
+        "BOUND TO",
+    ];
+    out::table(&columns, walk.rows, width)
 }
 
 /// A ticket from its issuer's side: the holder, and what it says.

@@ -179,11 +179,8 @@ pub fn cells(row: &Row) -> [String; 5] {
 
 /// The rows as a plain table.
 pub fn text(rows: &[Row], width: Option<u16>) -> String {
-    let mut table = out::table(&COLUMNS, width);
-    for row in rows {
-        table.add_row(cells(row));
-    }
-    out::rendered(&table)
+    let rows = rows.iter().map(|row| cells(row).to_vec()).collect();
+    out::table(&COLUMNS, rows, width)
 }
 
 #[cfg(test)]
