@@ -12,7 +12,7 @@
 #define TIX_SHARE_BPF_H
 
 struct pick {
-	u64 grant;	/* out: virtual time charged in advance. in: what `refile` was charged */
+	u64 grant;	/* out: virtual time charged in advance; in: that of `refile` */
 	u64 sum;	/* in: CPU time of the previous thread, if it is to be charged */
 	u32 weight;	/* in: its nice weight */
 	u32 cpu;
@@ -21,7 +21,7 @@ struct pick {
 	u32 refile;	/* in: a queue that was picked in vain, or VTRR_NONE */
 	u32 queue;	/* out: VTRR_NONE if nobody waits */
 	u32 waiting;	/* out: threads that wait in it */
-	u32 slice;	/* out: ns */
+	u32 slice;	/* likewise, ns of CPU */
 };
 
 /*
@@ -82,9 +82,9 @@ static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight)
 	if (used > 0xffffffff)
 		used = 0xffffffff;
 	n->tag += tix_mul_q32(used, n->inverse) - t->grant;
-	t->grant = 0;
+	now_v += used - t->grant_ns;
+	t->grant = t->grant_ns = 0;
 	n->used_ns += used;
-	now_v += used;
 	t->vtime += used * 100 / (weight ?: 1);
 	n->vtime += used / (n->nr_runnable ?: 1);
 }
@@ -132,11 +132,12 @@ static void unfile(u32 q)
 	bpf_spin_unlock(&tix_lock);
 }
 
-static __noinline void refund_locked(u32 q, u64 grant)
+static __noinline void refund_locked(u32 q, u64 grant, u32 slice)
 {
 	if (q >= TIX_QUEUES_MAX)
 		return;
 	NODES[QUEUES[q].node].tag -= grant;
+	now_v -= slice;
 	if (QUEUES[q].nr)
 		file_locked(q, true);
 }
@@ -151,6 +152,7 @@ static __noinline void grant_locked(struct pick *pick, u32 q)
 	pick->slice = n->slice;
 	pick->grant = n->period;
 	n->tag += n->period;
+	now_v += n->slice;
 }
 
 /* Nobody waits: the previous thread goes on. */
@@ -192,7 +194,7 @@ static __noinline void pick_locked(struct pick *pick)
 		if (!waiting && q != prev_queue)
 			continue;
 		n = &NODES[QUEUES[q].node];
-		if ((s64)(n->tag - CLIENTS[q].tag) > (s64)(n->period >> VTRR_SLOT_BITS)) {
+		if ((s64)(n->tag - CLIENTS[q].tag) > (s64)(n->period >> 1)) {
 			stats.stale++;
 			file_locked(q, false);
 			continue;
@@ -214,20 +216,24 @@ static __noinline void pick_locked(struct pick *pick)
  */
 __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 {
+	u64 grant;
+	u32 slice;
 	bool yielded;
 
 	USES_ARENA();
 	if (!pick)
 		return 0;
 	yielded = t && t->yielded;
+	grant = pick->grant;
+	slice = pick->slice;
 	bpf_spin_lock(&tix_lock);
 	if (t && pick->first)
 		charge_locked(t, pick->sum, pick->weight);
-	if (pick->refile != VTRR_NONE)
-		refund_locked(pick->refile, pick->grant);
 	if (pick->prev_queue != VTRR_NONE && !yielded)
 		file_locked(pick->prev_queue, false);
 	pick_locked(pick);
+	if (pick->refile != VTRR_NONE)
+		refund_locked(pick->refile, grant, slice);
 	if (pick->prev_queue != VTRR_NONE) {
 		if (pick->queue == VTRR_NONE)
 			keep_locked(pick);
@@ -239,11 +245,11 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 }
 
 /* A queue was picked in vain and nothing else is to be run: undo that. */
-__noinline int tix_undo(u32 q, u64 grant)
+__noinline int tix_undo(u32 q, u64 grant, u32 slice)
 {
 	USES_ARENA();
 	bpf_spin_lock(&tix_lock);
-	refund_locked(q, grant);
+	refund_locked(q, grant, slice);
 	bpf_spin_unlock(&tix_lock);
 	return 0;
 }

@@ -7,6 +7,7 @@ struct task_ctx {
 	u64 sum;	/* p->se.sum_exec_runtime up to which it has been charged */
 	u64 vtime;	/* inside its principal, ns at nice 0 */
 	u64 grant;	/* virtual time charged in advance for the run that it is on */
+	u64 grant_ns;	/* the slice that it stands for */
 	u32 node;
 	u32 queue;	/* where it waits, or VTRR_NONE */
 	u32 pinned;	/* its (principal, CPU) queue, a cache */
@@ -25,9 +26,10 @@ struct cpu_ctx {
 	u64 grant;	/* what the thread being moved to the local queue is charged in advance */
 	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
 	u64 timer_at;	/* when the timer fires next; 0: it is off */
+	u64 grant_ns;
 	u32 granting;	/* the queue that is being moved from, or VTRR_NONE */
 	u32 idle;
-	u64 pad[4];	/* a cache line of its own */
+	u64 pad[3];	/* a cache line of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];

@@ -29,7 +29,7 @@ const volatile u32 nr_cpu_ids = 1;
 const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 
 #define MIN_SLICE_NS 100000ull
-#define ROUND_NS 4000000000ull		/* half of the 10 s rule, less a margin */
+#define ROUND_NS 3000000000ull		/* three of them fit into the 10 s rule */
 #define TIMER_MIN_NS 50000ull
 #define LAG_PERIODS 4			/* credit a waiting principal may keep */
 #define PICK_TRIES 16
@@ -84,7 +84,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p), idle = -1;
 	struct tix_queue *queue;
 	struct tix_node *n;
-	u64 vtime, cap;
+	u64 vtime, cap, slice;
 	u32 q;
 
 	USES_ARENA();
@@ -127,15 +127,16 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	if (cap < MIN_SLICE_NS)
 		cap = MIN_SLICE_NS;
 	vtime = t->vtime;
-	if ((s64)(vtime - (n->vtime - slice_ns)) < 0)
-		vtime = n->vtime - slice_ns;
+	slice = n->slice ?: slice_ns;
+	if ((s64)(vtime - (n->vtime - slice)) < 0)
+		vtime = n->vtime - slice;	/* what a sleeper may catch up: one slice */
 	if ((s64)(vtime - (n->vtime + cap)) > 0)
 		vtime = n->vtime + cap;
 	t->vtime = vtime;
 	t->queue = q;
 
 	__sync_fetch_and_add(&queue->nr, 1);
-	scx_bpf_dsq_insert_vtime(p, DSQ(q), n->slice ?: slice_ns, vtime, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, DSQ(q), slice, vtime, enq_flags);
 	if (!CLIENTS[q].linked)
 		file(q, enq_flags & SCX_ENQ_WAKEUP);
 	if (idle >= 0)
@@ -158,6 +159,7 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 		c = cpu_ctx(bpf_get_smp_processor_id());
 		if (c->granting == q) {
 			t->grant = c->grant;
+			t->grant_ns = c->grant_ns;
 			c->granting = VTRR_NONE;
 		}
 		__sync_fetch_and_add(&QUEUES[q].nr, -1);
@@ -207,6 +209,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		if (prev && t && pick.queue == pick.prev_queue &&
 		    (!pick.waiting || prev_is_behind(t, pick.queue))) {
 			t->grant = pick.grant;
+			t->grant_ns = pick.slice;
 			t->yielded = false;
 			scx_bpf_task_set_slice(prev, pick.slice);
 			run_until(cpu, c, pick.slice);
@@ -214,6 +217,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			return;
 		}
 		c->grant = pick.grant;
+		c->grant_ns = pick.slice;
 		c->granting = pick.queue;
 		if (scx_bpf_dsq_move_to_local(DSQ(pick.queue), 0)) {
 			if (t)
@@ -230,7 +234,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		t->yielded = false;
 	if (pick.refile != VTRR_NONE) {
 		if (pick.queue != VTRR_NONE)
-			tix_undo(pick.refile, pick.grant);
+			tix_undo(pick.refile, pick.grant, pick.slice);
 		scx_bpf_kick_cpu(cpu, 0);
 		return;
 	}
