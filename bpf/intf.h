@@ -10,8 +10,8 @@
 
 #define TIX_LAYOUT 1u			/* raised whenever pinned state changes its meaning */
 #define TIX_NODES_MAX (131072u + 1024u)	/* cgroups and named currencies */
-#define TIX_PINNED_MAX 65536u		/* (principal, CPU) queues for threads that may not move */
-#define TIX_QUEUES_MAX (TIX_NODES_MAX + TIX_PINNED_MAX)
+#define TIX_HOMES_MAX 262144u		/* a principal's queues on CPUs */
+#define TIX_QUEUES_MAX (TIX_NODES_MAX + TIX_HOMES_MAX)
 #define TIX_CPUS_MAX 1024u
 
 /* The bits of struct tix_node.flags. */
@@ -71,7 +71,7 @@ struct tix_stats {
 	u64 queues;		/* (principal, CPU) queues made */
 	u64 picks;		/* decisions that found a client */
 	u64 keeps;		/* of those, the running thread went on */
-	u64 stale;		/* choices filed again because their tag had moved */
+	u64 stolen;		/* choices of another CPU's overdue work */
 	u64 missed;		/* choices whose thread had not arrived yet */
 	u64 forced;		/* runs owed to the 10 s rule, not to a share */
 	u64 unqueued;		/* pinned threads put straight on a CPU for want of a queue */

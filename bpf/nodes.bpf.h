@@ -124,12 +124,12 @@ static u32 node_alloc(u32 flags)
 		return i;
 	PROVIDE(FUNDS_OFF, struct fund_node, i);
 	PROVIDE(NODES_OFF, struct tix_node, i);
-	NODES[i].pinned = VTRR_NONE;
+	NODES[i].homes = VTRR_NONE;
 	FUNDS[i].seen = 1;
-	if (NODES[i].pinned != VTRR_NONE || FUNDS[i].seen != 1 || !queue_provide(i))
+	if (NODES[i].homes != VTRR_NONE || FUNDS[i].seen != 1 || !queue_provide(i))
 		return VTRR_NONE;
 	QUEUES[i].node = i;
-	QUEUES[i].cpu = -1;
+	QUEUES[i].vt = VT_ANY;
 	FUNDS[i].seen = 0;
 	NODES[i].flags = flags;
 	__sync_fetch_and_add(&stats.nodes, 1);
@@ -229,7 +229,7 @@ static void node_unmirror(struct cgroup *cgrp)
 	if (!i || i >= TIX_NODES_MAX)
 		return;
 	bpf_spin_lock(&tix_lock);
-	NODES[i].flags &= ~TIX_NODE_CGROUP;
+	NODES[i].flags = 0;
 	release_locked(i);
 	bpf_spin_unlock(&tix_lock);
 	reap();
@@ -287,18 +287,18 @@ static void spare_queues(void)
 }
 
 /*
- * The queue of `t`'s principal on `cpu`, or VTRR_NONE if there is none to be had. Found
- * without a look around as long as the thread stays on one CPU.
+ * The queue of `t`'s principal in struct vtrr `vt`, or VTRR_NONE if there is none to be
+ * had. Found without a look around as long as the thread stays on one CPU.
  */
-static __noinline u32 pinned_queue(struct task_ctx *t, s32 cpu)
+static __noinline u32 home_queue(struct task_ctx *t, u32 vt)
 {
 	u32 node = t->node, q;
 
-	if (t->pinned != VTRR_NONE && t->pinned_cpu == cpu)
-		return t->pinned;
+	if (t->home != VTRR_NONE && t->home_vt == vt)
+		return t->home;
 	bpf_spin_lock(&tix_lock);
-	for (q = NODES[node].pinned; q < TIX_QUEUES_MAX && can_loop; q = QUEUES[q].next)
-		if (QUEUES[q].cpu == cpu)
+	for (q = NODES[node].homes; q < TIX_QUEUES_MAX && can_loop; q = QUEUES[q].next)
+		if (QUEUES[q].vt == vt)
 			break;
 	if (q >= TIX_QUEUES_MAX) {
 		q = free_queues;
@@ -306,16 +306,16 @@ static __noinline u32 pinned_queue(struct task_ctx *t, s32 cpu)
 			free_queues = QUEUES[q].next;
 			nr_free_queues--;
 			QUEUES[q].node = node;
-			QUEUES[q].cpu = cpu;
-			QUEUES[q].next = NODES[node].pinned;
-			NODES[node].pinned = q;
+			QUEUES[q].vt = vt;
+			QUEUES[q].next = NODES[node].homes;
+			NODES[node].homes = q;
 		}
 	}
 	bpf_spin_unlock(&tix_lock);
 	if (q >= TIX_QUEUES_MAX)
 		return VTRR_NONE;
-	t->pinned = q;
-	t->pinned_cpu = cpu;
+	t->home = q;
+	t->home_vt = vt;
 	return q;
 }
 
@@ -328,7 +328,8 @@ static s32 choose_allowed(struct task_struct *p, s32 cpu)
 		return other;
 	if (other < 0 || other >= TIX_CPUS_MAX || cpu < 0 || cpu >= TIX_CPUS_MAX)
 		return cpu;
-	return VT(1 + other)->nr < VT(1 + cpu)->nr ? other : cpu;
+	return VT(VT_BOUND(other))->nr + VT(VT_HOME(other))->nr <
+		       VT(VT_BOUND(cpu))->nr + VT(VT_HOME(cpu))->nr ? other : cpu;
 }
 
 static s32 nodes_init(void)
@@ -336,7 +337,7 @@ static s32 nodes_init(void)
 	u64 i;
 
 	provide(GRAPH_OFF, ARENA_END);
-	for (i = 0; i <= nr_cpu_ids && can_loop; i++)
+	for (i = 0; i <= 2 * nr_cpu_ids && can_loop; i++)
 		provide(VT_OFF + VT_SIZE * i, VT_OFF + VT_SIZE * (i + 1));
 	i = node_alloc(TIX_NODE_CGROUP);
 	if (i)

@@ -22,54 +22,66 @@ struct pick {
 	u32 queue;	/* out: VTRR_NONE if nobody waits */
 	u32 waiting;	/* out: threads that wait in it */
 	u32 slice;	/* likewise, ns of CPU */
+	u32 vt;		/* the struct vtrr chosen from */
 };
 
 /*
- * Bring share, slice and group of `n` up to date; `n` is active.
+ * Bring share, slice and group of queue `q` up to date; its node is active, and `nr`
+ * threads of it count here.
  *
  * In a round of ROUND_NS a principal is due `budget` ns of CPU, and each of its threads a
  * part of that: the slice. A slice shorter than MIN_SLICE_NS would only buy switches, so
  * from there on the share it is charged by is raised instead (a forced run).
  */
-static __noinline void refresh_locked(u32 idx)
+static __noinline void refresh_locked(u32 q, u32 nr)
 {
-	struct tix_node *n = &NODES[idx];
-	struct fund_node *f = &FUNDS[idx];
-	u64 share, inverse, slice;
-	u32 nr;
+	struct tix_queue *queue = &QUEUES[q];
+	struct tix_node *n = &NODES[queue->node];
+	struct fund_node *f = &FUNDS[queue->node];
+	u64 share, inverse, slice, most;
+	u32 runnable;
 
-	fund_refresh(GRAPH, FUNDS, idx);
+	fund_refresh(GRAPH, FUNDS, queue->node);
 	if (f->ver != n->self_ver) {
 		n->self_ver = f->ver;
 		share = fund_self_value(f);
 		inverse = (1ull << 62) / ((share >> 18) ?: 1);
 		if (inverse > 1ull << 42)
 			inverse = 1ull << 42;	/* 2^-24 of the machine: the smallest weight */
-		n->share_inverse = inverse << 14;
+		n->inverse = inverse << 14;
 		n->budget = ((share >> 30) * (ROUND_NS >> 8) >> 24) * nr_online;
 	}
 
-	nr = n->nr_runnable ?: 1;
-	slice = slice_ns;
-	inverse = n->share_inverse;
-	if (n->budget < slice * nr) {
-		slice = n->budget / nr;
-		if (slice < MIN_SLICE_NS) {
-			u64 most = (((ROUND_NS * nr_online) << 18) / (nr * MIN_SLICE_NS)) << 14;
+	runnable = n->nr_runnable ?: 1;
+	if (queue->vt == VT_ANY || nr > runnable)
+		nr = runnable;
+	if (queue->seen_inverse == n->inverse && queue->seen_nr == nr &&
+	    queue->seen_runnable == runnable)
+		return;
+	queue->seen_inverse = n->inverse;
+	queue->seen_nr = nr;
+	queue->seen_runnable = runnable;
 
+	slice = slice_ns;
+	inverse = n->inverse;
+	if (nr != runnable)
+		inverse = inverse / nr * runnable;
+	if (n->budget < slice * runnable) {
+		slice = n->budget / runnable;
+		if (slice < MIN_SLICE_NS) {
 			slice = MIN_SLICE_NS;
+			most = (((ROUND_NS * nr_online) << 18) / (nr * MIN_SLICE_NS)) << 14;
 			if (inverse > most) {
 				inverse = most;
 				stats.forced++;
 			}
 		}
 	}
-	if (slice == n->slice && inverse == n->inverse)
-		return;
 	n->slice = slice;
-	n->inverse = inverse;
-	n->period = tix_mul_q32(slice, inverse);
-	n->group = vtrr_group_of(n->period);
+	queue->slice = slice;
+	queue->inverse = inverse;
+	queue->period = tix_mul_q32(slice, inverse);
+	queue->group = vtrr_group_of(queue->period);
 }
 
 /* What a thread has used since it was charged last, and its grant back. */
@@ -77,11 +89,13 @@ static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight)
 {
 	struct tix_node *n = &NODES[t->node];
 	u64 used = sum - t->sum;
+	u32 q = t->ran_from;
 
 	t->sum = sum;
 	if (used > 0xffffffff)
 		used = 0xffffffff;
-	n->tag += tix_mul_q32(used, n->inverse) - t->grant;
+	if (q < TIX_QUEUES_MAX && QUEUES[q].node == t->node)
+		QUEUES[q].tag += tix_mul_q32(used, QUEUES[q].inverse) - t->grant;
 	now_v += used - t->grant_ns;
 	t->grant = t->grant_ns = 0;
 	n->used_ns += used;
@@ -99,27 +113,61 @@ static void charge(struct task_struct *p, struct task_ctx *t)
 	bpf_spin_unlock(&tix_lock);
 }
 
-/* File queue `q` where its principal's tag says, unless it is filed. */
-static __noinline void file_locked(u32 q, bool front)
+/*
+ * File queue `q` where its tag says, unless it is filed. `coming` threads are about to
+ * join it and are not counted yet; `wake`: somebody woke up.
+ *
+ * A tag may be behind V by what a busy CPU owes and others may take over (STEAL_NS), and
+ * ahead by what runs at the same time; anything more is forgotten. One who comes back
+ * starts at V or where it was, whichever is later (Nieh eq. 8).
+ */
+static __noinline void file_locked(u32 q, u32 coming, bool wake)
 {
-	struct tix_node *n;
-	u64 least;
+	struct tix_queue *queue;
+	u64 bound;
+	u32 nr;
 
 	if (q >= TIX_QUEUES_MAX || CLIENTS[q].linked)
 		return;
-	n = &NODES[QUEUES[q].node];
-	refresh_locked(QUEUES[q].node);
-	least = now_v - LAG_PERIODS * n->period;
-	if ((s64)(n->tag - least) < 0)
-		n->tag = least;
-	vtrr_link(VT(1 + QUEUES[q].cpu), CLIENTS, q, n->tag, n->group, front);
+	queue = &QUEUES[q];
+	nr = queue->nr + coming;
+	refresh_locked(q, nr);
+	bound = wake && nr <= 1 ? now_v : now_v - LAG_PERIODS * queue->period - 2 * STEAL_NS * nr_online;
+	if ((s64)(queue->tag - bound) < 0)
+		queue->tag = bound;
+	bound = now_v + (LEAD_PERIODS + nr) * queue->period;
+	if ((s64)(queue->tag - bound) > 0)
+		queue->tag = bound;
+	vtrr_link(VT(queue->vt), CLIENTS, q, queue->tag, queue->group, wake);
 }
 
-static void file(u32 q, bool front)
+/*
+ * A thread that last ran from another queue takes its place in virtual time along when it
+ * is the first here: what it owes, and what it is owed unless others there wait for that
+ * (or it slept). Tags of all queues are of one virtual time.
+ */
+static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool wake)
+{
+	u32 from = t->ran_from;
+	u64 tag = now_v;
+
+	if (from == q || q >= TIX_QUEUES_MAX)
+		return;
+	t->ran_from = q;
+	if (others || CLIENTS[q].linked)
+		return;
+	if (from < TIX_QUEUES_MAX && QUEUES[from].node == t->node &&
+	    ((s64)(QUEUES[from].tag - tag) > 0 || (!wake && !QUEUES[from].nr)))
+		tag = QUEUES[from].tag;
+	QUEUES[q].tag = tag;
+}
+
+static void file(u32 q, bool wake, struct task_ctx *t)
 {
 	bpf_spin_lock(&tix_lock);
+	move_locked(t, q, QUEUES[q].nr - 1, wake);
 	if (QUEUES[q].nr)
-		file_locked(q, front);
+		file_locked(q, 0, wake);
 	bpf_spin_unlock(&tix_lock);
 }
 
@@ -128,7 +176,7 @@ static void unfile(u32 q)
 {
 	bpf_spin_lock(&tix_lock);
 	if (!QUEUES[q].nr && CLIENTS[q].linked)
-		vtrr_unlink(VT(1 + QUEUES[q].cpu), CLIENTS, q);
+		vtrr_unlink(VT(QUEUES[q].vt), CLIENTS, q);
 	bpf_spin_unlock(&tix_lock);
 }
 
@@ -136,76 +184,106 @@ static __noinline void refund_locked(u32 q, u64 grant, u32 slice)
 {
 	if (q >= TIX_QUEUES_MAX)
 		return;
-	NODES[QUEUES[q].node].tag -= grant;
+	QUEUES[q].tag -= grant;
 	now_v -= slice;
 	if (QUEUES[q].nr)
-		file_locked(q, true);
+		file_locked(q, 0, false);
 }
 
-/* Charge a slice in advance for a run from queue `q`. */
-static __noinline void grant_locked(struct pick *pick, u32 q)
+/* Charge a slice in advance for a run from queue `q`, of whose threads `nr` count. */
+static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr)
 {
-	struct tix_node *n = &NODES[QUEUES[q].node];
+	struct tix_queue *queue = &QUEUES[q];
 
-	refresh_locked(QUEUES[q].node);
+	refresh_locked(q, nr);
 	pick->queue = q;
-	pick->slice = n->slice;
-	pick->grant = n->period;
-	n->tag += n->period;
-	now_v += n->slice;
+	pick->slice = queue->slice;
+	pick->grant = queue->period;
+	queue->tag += queue->period;
+	now_v += queue->slice;
 }
 
 /* Nobody waits: the previous thread goes on. */
 static __noinline void keep_locked(struct pick *pick)
 {
 	pick->waiting = 0;
-	grant_locked(pick, pick->prev_queue);
+	grant_locked(pick, pick->prev_queue, 1);
+}
+
+/* Look into struct vtrr `at` and keep the better choice. */
+static __noinline void consider_locked(struct pick *pick, u32 at)
+{
+	if (!VT(at)->nr)
+		return;
+	vtrr_peek(VT(at), now_v);
+	if (pick->vt == VTRR_NONE || vtrr_before(&VT(at)->choice, &VT(pick->vt)->choice))
+		pick->vt = at;
 }
 
 /*
- * Choose between those that may run anywhere and those bound to this CPU. A choice whose
- * tag moved on since it was filed (it ran elsewhere, or from its other queue) is filed
- * again; each run causes at most one such refiling per structure, and a pick does at most
- * PICK_TRIES.
+ * Choose the struct vtrr to take from: this CPU's, those of threads without a home, or,
+ * in turn, one other CPU's if somebody there is overdue by STEAL_NS of everybody's time.
+ * A CPU that has nothing looks at all others before it goes idle.
+ *
+ * V jumps to the earliest tag only if nobody who was looked at is eligible.
  */
+static __noinline void choose_locked(struct pick *pick)
+{
+	u32 cpu = pick->cpu & (TIX_CPUS_MAX - 1), other, left;
+	bool jump = true;
+
+	pick->vt = VTRR_NONE;
+	consider_locked(pick, VT_ANY);
+	if (nr_cpu_ids > 1) {
+		consider_locked(pick, VT_HOME(cpu));
+		consider_locked(pick, VT_BOUND(cpu));
+		other = cpu_ctxs[cpu].probe;
+		cpu_ctxs[cpu].probe = other + 1 < nr_cpu_ids ? other + 1 : 0;
+		other &= TIX_CPUS_MAX - 1;
+		if (pick->vt != VTRR_NONE && other != cpu && VT(VT_HOME(other))->nr) {
+			vtrr_peek(VT(VT_HOME(other)), now_v);
+			jump = !VT(VT_HOME(other))->choice.eligible;
+			if ((s64)(now_v - VT(VT_HOME(other))->choice.head) >
+				    (s64)(STEAL_NS * nr_online) &&
+			    vtrr_before(&VT(VT_HOME(other))->choice, &VT(pick->vt)->choice)) {
+				pick->vt = VT_HOME(other);
+				stats.stolen++;
+			}
+		}
+		steal_left = nr_cpu_ids;
+		while (pick->vt == VTRR_NONE && steal_left && can_loop) {
+			left = --steal_left;
+			consider_locked(pick, VT_HOME(left & (TIX_CPUS_MAX - 1)));
+		}
+	}
+	if (pick->vt != VTRR_NONE && jump && !VT(pick->vt)->choice.eligible)
+		now_v = VT(pick->vt)->choice.head;
+}
+
+/* Find whom to run next, file its queue again if more threads wait there. */
 static __noinline void pick_locked(struct pick *pick)
 {
-	u32 vt = 1 + (pick->cpu & (TIX_CPUS_MAX - 1));
-	u32 prev_queue = pick->prev_queue;
-	struct vtrr *v;
-	struct tix_node *n;
-	u32 q, waiting;
+	u32 q, waiting, prev;
 
 	pick->queue = VTRR_NONE;
 	pick_tries = PICK_TRIES;
 	while (pick_tries-- && can_loop) {
-		v = VT(0);
-		vtrr_peek(v, now_v);
-		if (VT(vt)->nr) {
-			vtrr_peek(VT(vt), now_v);
-			if (!v->nr || vtrr_before(&VT(vt)->choice, &v->choice))
-				v = VT(vt);
-		}
-		q = vtrr_first(v);
+		choose_locked(pick);
+		if (pick->vt == VTRR_NONE)
+			return;
+		q = vtrr_first(VT(pick->vt));
 		if (q >= TIX_QUEUES_MAX)
 			return;
-		vtrr_unlink(v, CLIENTS, q);
+		vtrr_unlink(VT(pick->vt), CLIENTS, q);
+		prev = q == pick->prev_queue;
 		waiting = QUEUES[q].nr;
-		if (!waiting && q != prev_queue)
-			continue;
-		n = &NODES[QUEUES[q].node];
-		if ((s64)(n->tag - CLIENTS[q].tag) > (s64)(n->period >> 1)) {
-			stats.stale++;
-			file_locked(q, false);
-			continue;
-		}
-		if (!v->choice.eligible)
-			now_v = v->choice.head;
-		grant_locked(pick, q);
+		if (!waiting && !prev)
+			continue;	/* filed for a thread that another CPU has taken */
+		grant_locked(pick, q, waiting + prev);
 		pick->waiting = waiting;
 		stats.picks++;
-		if (waiting > (q != prev_queue))
-			file_locked(q, false);
+		if (waiting > !prev)
+			file_locked(q, prev, false);
 		return;
 	}
 }
@@ -229,8 +307,10 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 	bpf_spin_lock(&tix_lock);
 	if (t && pick->first)
 		charge_locked(t, pick->sum, pick->weight);
+	if (t && pick->prev_queue < TIX_QUEUES_MAX)
+		move_locked(t, pick->prev_queue, QUEUES[pick->prev_queue].nr, false);
 	if (pick->prev_queue != VTRR_NONE && !yielded)
-		file_locked(pick->prev_queue, false);
+		file_locked(pick->prev_queue, 1, false);
 	pick_locked(pick);
 	if (pick->refile != VTRR_NONE)
 		refund_locked(pick->refile, grant, slice);
@@ -238,7 +318,7 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 		if (pick->queue == VTRR_NONE)
 			keep_locked(pick);
 		else if (yielded)
-			file_locked(pick->prev_queue, false);
+			file_locked(pick->prev_queue, 1, false);
 	}
 	bpf_spin_unlock(&tix_lock);
 	return 0;
@@ -254,10 +334,7 @@ __noinline int tix_undo(u32 q, u64 grant, u32 slice)
 	return 0;
 }
 
-/*
- * A principal's own threads became runnable, or none is any longer. On its return it
- * starts at V or where it was, whichever is later (Nieh eq. 8).
- */
+/* A principal's own threads became runnable, or none is any longer. */
 static __noinline void activity(u32 idx)
 {
 	struct tix_node *n = &NODES[idx];
@@ -266,8 +343,6 @@ static __noinline void activity(u32 idx)
 	if (!n->self_active && n->nr_runnable) {
 		n->self_active = 1;
 		fund_self(GRAPH, FUNDS, idx, true);
-		if ((s64)(n->tag - now_v) < 0)
-			n->tag = now_v;
 	} else if (n->self_active && !n->nr_runnable) {
 		n->self_active = 0;
 		fund_self(GRAPH, FUNDS, idx, false);

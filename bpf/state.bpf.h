@@ -14,16 +14,13 @@
 struct {
 	__uint(type, BPF_MAP_TYPE_ARENA);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 65536);	/* pages: 256 MiB of addresses, memory on demand */
+	__uint(max_entries, 131072);	/* pages: 512 MiB of addresses, memory on demand */
 	__ulong(map_extra, ARENA_BASE);
 } arena SEC(".maps");
 
-/* A node's side of scheduling; FUNDS has its side of funding. All under tix_lock but nr_runnable. */
+/* A node's side of scheduling; FUNDS has its side of funding. Under tix_lock but nr_runnable. */
 struct tix_node {
-	u64 tag;		/* start tag s_i, ns of virtual time */
-	u64 inverse;		/* 1 / share in Q32.32, as charged */
-	u64 share_inverse;	/* the same before the 10 s rule */
-	u64 period;		/* slice * inverse: q_i, ns of virtual time */
+	u64 inverse;		/* 1 / share in Q32.32 */
 	u64 budget;		/* ns of CPU it is due in ROUND_NS */
 	u64 self_ver;		/* FUNDS[].ver that inverse and budget were computed from */
 	u64 vtime;		/* virtual time inside the principal, ns at nice 0 */
@@ -36,21 +33,30 @@ struct tix_node {
 	u32 nr_holders;		/* nodes that hold a ticket of its */
 	u32 nr_runnable;	/* atomic */
 	u32 self_active;
-	u32 pinned;		/* first of its (principal, CPU) queues, or VTRR_NONE */
+	u32 homes;		/* first of its queues on CPUs, or VTRR_NONE */
 	u32 next_free;
 	u32 slice;		/* ns, of the last choice */
-	u32 group;		/* of the last period */
-	u32 pad;
 };
 
-/* Threads of one node that wait for any CPU, or for one. */
+/*
+ * Threads of one node that wait in one place: a client of the round-robin. A principal
+ * with threads on several CPUs has a client on each, with the part of its share that its
+ * threads there are of all its runnable ones.
+ */
 struct tix_queue {
+	u64 tag;		/* start tag s_i, ns of virtual time */
+	u64 inverse;		/* 1 / share in Q32.32, as charged */
+	u64 period;		/* slice * inverse: q_i, ns of virtual time */
 	u32 node;
-	s32 cpu;		/* -1: any */
+	u32 vt;			/* which struct vtrr it is filed in */
 	u32 nr;			/* atomic: threads in the DSQ or promised to it */
 	u32 next;		/* of the same node, or of the free list */
+	u32 slice;		/* ns */
+	u32 group;
+	/* what inverse and slice were computed from */
+	u64 seen_inverse;
+	u32 seen_nr, seen_runnable;
 };
-
 
 #define PAGE 4096ull
 #define ROUND_UP(x) (((x) + PAGE - 1) / PAGE * PAGE)
@@ -60,9 +66,9 @@ struct tix_queue {
 #define CLIENTS_OFF (QUEUES_OFF + ROUND_UP(sizeof(struct tix_queue) * TIX_QUEUES_MAX))
 #define VT_OFF (CLIENTS_OFF + ROUND_UP(sizeof(struct vtrr_client) * TIX_QUEUES_MAX))
 #define VT_SIZE ROUND_UP(sizeof(struct vtrr))
-#define GRAPH_OFF (VT_OFF + VT_SIZE * (TIX_CPUS_MAX + 1))
+#define GRAPH_OFF (VT_OFF + VT_SIZE * (2 * TIX_CPUS_MAX + 1))
 #define ARENA_END (GRAPH_OFF + ROUND_UP(sizeof(struct fund_graph)))
-_Static_assert(ARENA_END <= 65536ull * PAGE, "the arena holds the tables");
+_Static_assert(ARENA_END <= 131072ull * PAGE, "the arena holds the tables");
 
 /*
  * A pointer into the arena that the verifier knows as one. Not left to the compiler:
@@ -80,7 +86,10 @@ static __always_inline void *arena_at(u64 offset)
 #define NODES ((struct tix_node *)arena_at(NODES_OFF))
 #define QUEUES ((struct tix_queue *)arena_at(QUEUES_OFF))
 #define CLIENTS ((struct vtrr_client *)arena_at(CLIENTS_OFF))
-/* 0: threads that may run anywhere; 1 + cpu: those that may not. */
+/* Those at home nowhere in particular; at home on a CPU; bound to a CPU. */
+#define VT_ANY 0u
+#define VT_HOME(cpu) (1u + 2u * (u32)(cpu))
+#define VT_BOUND(cpu) (2u + 2u * (u32)(cpu))
 #define VT(i) ((struct vtrr *)arena_at(VT_OFF + VT_SIZE * (u64)(i)))
 #define GRAPH ((struct fund_graph *)arena_at(GRAPH_OFF))
 

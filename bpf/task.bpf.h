@@ -10,8 +10,9 @@ struct task_ctx {
 	u64 grant_ns;	/* the slice that it stands for */
 	u32 node;
 	u32 queue;	/* where it waits, or VTRR_NONE */
-	u32 pinned;	/* its (principal, CPU) queue, a cache */
-	s32 pinned_cpu;
+	u32 ran_from;	/* the queue that its run is charged to */
+	u32 home;	/* its queue in home_vt, a cache */
+	u32 home_vt;
 	bool yielded;
 };
 
@@ -29,7 +30,8 @@ struct cpu_ctx {
 	u64 grant_ns;
 	u32 granting;	/* the queue that is being moved from, or VTRR_NONE */
 	u32 idle;
-	u64 pad[3];	/* a cache line of its own */
+	u32 probe;	/* the CPU to look at next for overdue work */
+	u32 pad[5];	/* a cache line of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
@@ -37,7 +39,7 @@ static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
 /* The lock of vtrr.h and funding.h; see state.bpf.h. */
 private(TIX) struct bpf_spin_lock tix_lock;
 static u64 now_v;	/* V: virtual time, ns of CPU given out, under tix_lock */
-static u32 pick_tries;	/* scratch, in memory for the verifier's sake (see funding.h) */
+static u32 pick_tries, steal_left;	/* scratch, in memory for the verifier's sake (see funding.h) */
 struct tix_stats stats SEC(".data.stats");
 struct tix_exit last_exit SEC(".data.exit");
 u32 nr_online = 1;

@@ -21,7 +21,7 @@ struct {
 
 static bool anybody_waits(u32 cpu)
 {
-	return VT(0)->nr || VT(1 + cpu)->nr;
+	return VT(VT_ANY)->nr || VT(VT_HOME(cpu))->nr || VT(VT_BOUND(cpu))->nr;
 }
 
 static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)

@@ -3,10 +3,11 @@
  * tix: the sched_ext operations, glue between the kernel and vtrr.h and funding.h.
  *
  * A principal is a cgroup with runnable threads. Its threads wait in a DSQ ordered by
- * virtual time inside the principal (weighted by nice); principals wait in a struct
- * vtrr. Threads that may run on one CPU only wait in a queue per (principal, CPU), which
- * is filed in that CPU's own struct vtrr under the principal's tag: charged alike, and
- * never in the way of another CPU's pick.
+ * virtual time inside the principal (weighted by nice), one per CPU that they are at home
+ * on; those queues are the clients of the CPU's struct vtrr. A CPU runs its own threads,
+ * which keeps them where their caches are, and takes over what is overdue elsewhere.
+ * Threads bound to a CPU wait in queues and a struct vtrr apart, charged alike and never
+ * in the way of another CPU's pick.
  *
  * The kernel side stands alone: cgroups are mirrored into the funding graph here, funded
  * by their parent with cpu.weight tickets. The daemon adds what differs (control.bpf.h).
@@ -31,7 +32,9 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define MIN_SLICE_NS 100000ull
 #define ROUND_NS 3000000000ull		/* three of them fit into the 10 s rule */
 #define TIMER_MIN_NS 50000ull
-#define LAG_PERIODS 4			/* credit a waiting principal may keep */
+#define LAG_PERIODS 4			/* how far a tag may be behind V */
+#define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
+#define STEAL_NS 16000000ull		/* overdue by this, another CPU takes it over */
 #define PICK_TRIES 16
 #define SPARE_QUEUES 64
 
@@ -68,6 +71,19 @@ static bool is_pinned(const struct task_struct *p)
 	return p->nr_cpus_allowed < nr_online || migration_disabled(p);
 }
 
+/* Where a thread that goes on being runnable on `cpu` will wait. */
+static u32 queue_of(const struct task_struct *p, struct task_ctx *t, s32 cpu)
+{
+	u32 q;
+
+	if (nr_cpu_ids == 1)
+		return t->node;
+	if (is_pinned(p))
+		return home_queue(t, VT_BOUND(cpu));
+	q = home_queue(t, VT_HOME(cpu));
+	return q == VTRR_NONE ? t->node : q;
+}
+
 s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool idle = false;
@@ -97,7 +113,6 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	if (p->se.sum_exec_runtime != t->sum)
 		charge(p, t);
 
-	q = t->node;
 	if (is_pinned(p)) {
 		if (p->nr_cpus_allowed > 1 && !migration_disabled(p)) {
 			idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
@@ -111,7 +126,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 			return;
 		}
-		q = pinned_queue(t, cpu);
+		q = home_queue(t, VT_BOUND(cpu));
 		if (q == VTRR_NONE) {
 			__sync_fetch_and_add(&stats.unqueued, 1);
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, MIN_SLICE_NS, enq_flags);
@@ -119,6 +134,11 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		}
 	} else if (nr_cpu_ids > 1) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		q = home_queue(t, VT_HOME(cpu));
+		if (q == VTRR_NONE)
+			q = t->node;
+	} else {
+		q = t->node;
 	}
 
 	n = &NODES[t->node];
@@ -138,7 +158,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	__sync_fetch_and_add(&queue->nr, 1);
 	scx_bpf_dsq_insert_vtime(p, DSQ(q), slice, vtime, enq_flags);
 	if (!CLIENTS[q].linked)
-		file(q, enq_flags & SCX_ENQ_WAKEUP);
+		file(q, enq_flags & SCX_ENQ_WAKEUP, t);
 	if (idle >= 0)
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 }
@@ -155,6 +175,7 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 		return;
 	q = t->queue;
 	t->queue = VTRR_NONE;
+	t->ran_from = q;
 	if (!deq_flags) {
 		c = cpu_ctx(bpf_get_smp_processor_id());
 		if (c->granting == q) {
@@ -198,7 +219,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		pick.sum = prev->se.sum_exec_runtime;
 		pick.weight = prev->scx.weight;
 		if (runnable && !is_kernel_pinned(prev))
-			pick.prev_queue = is_pinned(prev) ? pinned_queue(t, cpu) : t->node;
+			pick.prev_queue = queue_of(prev, t, cpu);
 	}
 
 	bpf_for(i, 0, 4) {
@@ -208,6 +229,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			break;
 		if (prev && t && pick.queue == pick.prev_queue &&
 		    (!pick.waiting || prev_is_behind(t, pick.queue))) {
+			t->ran_from = pick.queue;
 			t->grant = pick.grant;
 			t->grant_ns = pick.slice;
 			t->yielded = false;
@@ -279,7 +301,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 	t = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t)
 		return -ENOMEM;
-	t->queue = t->pinned = VTRR_NONE;
+	t->queue = t->home = t->ran_from = VTRR_NONE;
 	t->sum = p->se.sum_exec_runtime;
 	t->node = node_of(args->cgroup);
 	task_join(t);
@@ -321,7 +343,7 @@ void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,
 	charge(p, t);
 	task_leave(t);
 	t->node = node_of(to);
-	t->pinned = VTRR_NONE;
+	t->home = t->ran_from = VTRR_NONE;
 	task_join(t);
 }
 

@@ -134,8 +134,8 @@ pub struct Stats {
     pub picks: u64,
     /// Of those, the running thread went on.
     pub keeps: u64,
-    /// Choices filed again because their tag had moved.
-    pub stale: u64,
+    /// Choices of another CPU's overdue work.
+    pub stolen: u64,
     /// Choices whose thread had not arrived yet.
     pub missed: u64,
     /// Looks at a principal that ran by the 10 s rule, not by its share.

@@ -312,10 +312,9 @@ fn call<T>(program: &OwnedFd, args: &mut T, what: &'static str) -> Result<(), Er
         ..Default::default()
     };
     let bytes = bytes_of_mut(args);
-    opts.ctx_in = bytes.as_ptr().cast();
+    // The kernel writes back into ctx_in; ctx_out is refused for programs of this type.
+    opts.ctx_in = bytes.as_mut_ptr().cast();
     opts.ctx_size_in = bytes.len() as u32;
-    opts.ctx_out = bytes.as_mut_ptr().cast();
-    opts.ctx_size_out = bytes.len() as u32;
     // SAFETY: opts points at `bytes`, which lives until after the call.
     let ret = unsafe {
         libbpf_rs::libbpf_sys::bpf_prog_test_run_opts(program.as_fd().as_raw_fd(), &mut opts)
