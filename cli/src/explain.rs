@@ -33,8 +33,10 @@ fn render(reply: &ExplainReply) -> String {
             reply.currency.name
         ));
     }
-    let count = reply.paths.len();
-    for (index, path) in reply.paths.iter().enumerate() {
+    // Base itself is reached without a step: nothing to show.
+    let paths = || reply.paths.iter().filter(|path| !path.steps.is_empty());
+    let count = paths().count();
+    for (index, path) in paths().enumerate() {
         text.push(String::new());
         text.push(format!(
             "path {} of {count}: {} guaranteed, {} now",

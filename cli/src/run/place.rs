@@ -54,7 +54,11 @@ pub fn make(mount: &Path) -> Result<Made, Failure> {
             "run tixctl in the cgroup namespace that tixd is in",
         ));
     }
-    let home = mount.join(own.trim_start_matches('/'));
+    // Path by path: joining an empty one would end it with a slash.
+    let home: PathBuf = mount
+        .components()
+        .chain(Path::new(own.trim_start_matches('/')).components())
+        .collect();
     let mut tried = Vec::new();
     let nearest = || {
         home.ancestors()
