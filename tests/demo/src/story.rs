@@ -60,9 +60,9 @@ pub fn play(run: &Run) -> Result<bool> {
     played
 }
 
+/// Gives both their tickets. Their programs run already: systemd removes a user's slice when nothing is in it.
 fn fund(service: &Service, people: &[Person]) -> Result<()> {
     for person in people {
-        programs::run(std::process::Command::new("systemctl").args(["start", &person.slice]))?;
         let tickets = person.tickets.to_string();
         service.tixctl(&["create", &person.name])?;
         service.tixctl(&["fund", &person.name, "--from", "base", "cpu", &tickets])?;
@@ -74,10 +74,10 @@ fn fund(service: &Service, people: &[Person]) -> Result<()> {
 /// Leave the machine as it was found.
 fn tidy(service: Service, people: &mut [Person]) -> Result<()> {
     for person in &mut *people {
-        person.end()?;
         service.tixctl(&["unbind", &person.name])?;
         service.tixctl(&["unfund", &person.name, "--from", "base", "cpu"])?;
         service.tixctl(&["destroy", &person.name])?;
+        person.end()?;
         programs::run(std::process::Command::new("systemctl").args(["stop", &person.slice]))?;
     }
     programs::remove_data();
@@ -106,6 +106,7 @@ fn scenes(
             people[BOB].start(&name, command)?;
         }
     }
+    fund(service, people)?;
 
     let mut record = Record {
         kernel: rustix::system::uname()
