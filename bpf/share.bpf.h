@@ -118,7 +118,7 @@ static void charge(struct task_struct *p, struct task_ctx *t)
  * join it and are not counted yet; `wake`: somebody woke up.
  *
  * A tag may be behind V by what a busy CPU owes and others may take over (STEAL_NS), and
- * ahead by what runs at the same time; anything more is forgotten. One who comes back
+ * ahead by as much and by what runs at the same time; anything more is forgotten. One who comes back
  * starts at V or where it was, whichever is later (Nieh eq. 8).
  */
 static __noinline void file_locked(u32 q, u32 coming, bool wake)
@@ -135,7 +135,7 @@ static __noinline void file_locked(u32 q, u32 coming, bool wake)
 	bound = wake && nr <= 1 ? now_v : now_v - LAG_PERIODS * queue->period - 2 * STEAL_NS * nr_online;
 	if ((s64)(queue->tag - bound) < 0)
 		queue->tag = bound;
-	bound = now_v + (LEAD_PERIODS + nr) * queue->period;
+	bound = now_v + (LEAD_PERIODS + nr) * queue->period + 2 * STEAL_NS * nr_online;
 	if ((s64)(queue->tag - bound) > 0)
 		queue->tag = bound;
 	vtrr_link(VT(queue->vt), CLIENTS, q, queue->tag, queue->group, wake);
@@ -220,44 +220,69 @@ static __noinline void consider_locked(struct pick *pick, u32 at)
 		pick->vt = at;
 }
 
+static __noinline void jump_locked(const struct vtrr_choice *choice, u32 looks)
+{
+	if (choice->eligible) {
+		jump_looks = 0;
+		jump_head = ~0ull;
+		return;
+	}
+	if (choice->head < jump_head)
+		jump_head = choice->head;
+	if (++jump_looks < looks)
+		return;
+	if ((s64)(jump_head - now_v) > 0)
+		now_v = jump_head;
+	jump_looks = 0;
+	jump_head = ~0ull;
+}
+
 /*
  * Choose the struct vtrr to take from: this CPU's, those of threads without a home, or,
- * in turn, one other CPU's if somebody there is overdue by STEAL_NS of everybody's time.
- * A CPU that has nothing looks at all others before it goes idle.
+ * in turn, one other CPU's if the next thread there is due earlier by STEAL_NS of the
+ * whole machine. A CPU that has nothing looks at all others before it goes idle.
  *
- * V jumps to the earliest tag only if nobody who was looked at is eligible.
+ * V jumps to the earliest tag when nobody is eligible. What one CPU sees is not everybody:
+ * V waits until nobody was eligible in so many looks that all CPUs had their turn.
  */
 static __noinline void choose_locked(struct pick *pick)
 {
-	u32 cpu = pick->cpu & (TIX_CPUS_MAX - 1), other, left;
-	bool jump = true;
+	u32 cpu = pick->cpu & (TIX_CPUS_MAX - 1), other;
+	struct vtrr_choice *mine, *theirs;
 
 	pick->vt = VTRR_NONE;
 	consider_locked(pick, VT_ANY);
-	if (nr_cpu_ids > 1) {
-		consider_locked(pick, VT_HOME(cpu));
-		consider_locked(pick, VT_BOUND(cpu));
-		other = cpu_ctxs[cpu].probe;
-		cpu_ctxs[cpu].probe = other + 1 < nr_cpu_ids ? other + 1 : 0;
-		other &= TIX_CPUS_MAX - 1;
-		if (pick->vt != VTRR_NONE && other != cpu && VT(VT_HOME(other))->nr) {
-			vtrr_peek(VT(VT_HOME(other)), now_v);
-			jump = !VT(VT_HOME(other))->choice.eligible;
-			if ((s64)(now_v - VT(VT_HOME(other))->choice.head) >
-				    (s64)(STEAL_NS * nr_online) &&
-			    vtrr_before(&VT(VT_HOME(other))->choice, &VT(pick->vt)->choice)) {
-				pick->vt = VT_HOME(other);
-				stats.stolen++;
-			}
-		}
-		steal_left = nr_cpu_ids;
-		while (pick->vt == VTRR_NONE && steal_left && can_loop) {
-			left = --steal_left;
-			consider_locked(pick, VT_HOME(left & (TIX_CPUS_MAX - 1)));
-		}
+	if (nr_cpu_ids == 1) {
+		if (pick->vt != VTRR_NONE)
+			jump_locked(&VT(VT_ANY)->choice, 1);
+		return;
 	}
-	if (pick->vt != VTRR_NONE && jump && !VT(pick->vt)->choice.eligible)
-		now_v = VT(pick->vt)->choice.head;
+	consider_locked(pick, VT_HOME(cpu));
+	consider_locked(pick, VT_BOUND(cpu));
+	if (pick->vt != VTRR_NONE) {
+		jump_locked(&VT(pick->vt)->choice, 2 * nr_online);
+		other = cpu_ctxs[cpu].probe + 1;
+		if (other >= nr_cpu_ids)
+			other = 0;
+		cpu_ctxs[cpu].probe = other;
+		other &= TIX_CPUS_MAX - 1;
+		if (other == cpu || !VT(VT_HOME(other))->nr)
+			return;
+		vtrr_peek(VT(VT_HOME(other)), now_v);
+		mine = &VT(pick->vt)->choice;
+		theirs = &VT(VT_HOME(other))->choice;
+		jump_locked(theirs, 2 * nr_online);
+		if ((s64)(mine->finish - theirs->finish) > (s64)(STEAL_NS * nr_online)) {
+			pick->vt = VT_HOME(other);
+			stats.stolen++;
+		}
+		return;
+	}
+	steal_left = nr_cpu_ids;
+	while (pick->vt == VTRR_NONE && steal_left && can_loop) {
+		other = --steal_left;
+		consider_locked(pick, VT_HOME(other & (TIX_CPUS_MAX - 1)));
+	}
 }
 
 /* Find whom to run next, file its queue again if more threads wait there. */

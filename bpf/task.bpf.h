@@ -39,6 +39,8 @@ static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
 /* The lock of vtrr.h and funding.h; see state.bpf.h. */
 private(TIX) struct bpf_spin_lock tix_lock;
 static u64 now_v;	/* V: virtual time, ns of CPU given out, under tix_lock */
+static u32 jump_looks;		/* in a row without anybody eligible */
+static u64 jump_head = ~0ull;	/* the earliest tag among them */
 static u32 pick_tries, steal_left;	/* scratch, in memory for the verifier's sake (see funding.h) */
 struct tix_stats stats SEC(".data.stats");
 struct tix_exit last_exit SEC(".data.exit");
