@@ -31,7 +31,8 @@ struct cpu_ctx {
 	u32 granting;	/* the queue that is being moved from, or VTRR_NONE */
 	u32 idle;
 	u32 probe;	/* the CPU to look at next for overdue work */
-	u32 pad[5];	/* a cache line of its own */
+	u32 helper;	/* the CPU that was asked last to help */
+	u32 pad[4];	/* a cache line of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];

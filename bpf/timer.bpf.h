@@ -8,6 +8,8 @@
 #ifndef TIX_TIMER_BPF_H
 #define TIX_TIMER_BPF_H
 
+#define HELPERS_ASKED 8	/* CPUs looked at, each quantum, for one that is idle */
+
 struct slice_timer {
 	struct bpf_timer timer;
 };
@@ -24,6 +26,27 @@ static bool anybody_waits(u32 cpu)
 	return VT(VT_ANY)->nr || VT(VT_HOME(cpu))->nr || VT(VT_BOUND(cpu))->nr;
 }
 
+/*
+ * More threads at home here than run: have an idle CPU look. Only now, a quantum after
+ * they came, so that what sleeps again at once does not move.
+ */
+static void call_for_help(struct cpu_ctx *c, u32 cpu)
+{
+	u32 i, other = c->helper;
+
+	if (nr_cpu_ids == 1 || !VT(VT_HOME(cpu))->nr)
+		return;
+	bpf_for(i, 0, HELPERS_ASKED) {
+		if (++other >= nr_cpu_ids)
+			other = 0;
+		if (cpu_ctx(other)->idle) {
+			scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
+			break;
+		}
+	}
+	c->helper = other;
+}
+
 static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 {
 	u32 cpu = *key;
@@ -35,6 +58,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 		c->timer_at = 0;
 		return 0;
 	}
+	call_for_help(c, cpu & (TIX_CPUS_MAX - 1));
 	if (c->slice_end <= now + TIMER_MIN_NS / 2) {
 		if (anybody_waits(cpu)) {
 			stats.preempts++;

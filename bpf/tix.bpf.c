@@ -34,7 +34,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define TIMER_MIN_NS 50000ull
 #define LAG_PERIODS 4			/* how far a tag may be behind V */
 #define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
-#define STEAL_NS 16000000ull		/* overdue by this, another CPU takes it over */
+#define STEAL_NS 32000000ull		/* overdue by this, another CPU takes it over */
 #define PICK_TRIES 16
 #define SPARE_QUEUES 64
 
@@ -133,7 +133,6 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 			return;
 		}
 	} else if (nr_cpu_ids > 1) {
-		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		q = home_queue(t, VT_HOME(cpu));
 		if (q == VTRR_NONE)
 			q = t->node;
@@ -141,6 +140,8 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		q = t->node;
 	}
 
+	if (t->queue != VTRR_NONE)	/* put anew without having been taken out */
+		__sync_fetch_and_add(&QUEUES[t->queue].nr, -1);
 	n = &NODES[t->node];
 	queue = &QUEUES[q];
 	cap = n->budget / (n->nr_runnable ?: 1);
@@ -159,8 +160,6 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_dsq_insert_vtime(p, DSQ(q), slice, vtime, enq_flags);
 	if (!CLIENTS[q].linked)
 		file(q, enq_flags & SCX_ENQ_WAKEUP, t);
-	if (idle >= 0)
-		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 }
 
 /* A thread leaves its queue: for a CPU (no flags), or because something about it changes. */
@@ -372,9 +371,33 @@ void BPF_STRUCT_OPS(tix_cpu_online, s32 cpu)
 	__sync_fetch_and_add(&nr_online, 1);
 }
 
+/*
+ * From here on the kernel runs what is on this CPU's local queue until it is empty, and
+ * asks us for nothing more: have everything that waits here put again.
+ */
+static void evacuate(u32 at)
+{
+	u32 q;
+
+	while (can_loop) {
+		bpf_spin_lock(&tix_lock);
+		vtrr_peek(VT(at), now_v);
+		q = vtrr_first(VT(at));
+		if (q < TIX_QUEUES_MAX)
+			vtrr_unlink(VT(at), CLIENTS, q);
+		bpf_spin_unlock(&tix_lock);
+		if (q >= TIX_QUEUES_MAX)
+			break;
+		scx_bpf_dsq_reenq(DSQ(q), 0);
+	}
+}
+
 void BPF_STRUCT_OPS(tix_cpu_offline, s32 cpu)
 {
+	USES_ARENA();
 	__sync_fetch_and_add(&nr_online, -1);
+	evacuate(VT_HOME(cpu & (TIX_CPUS_MAX - 1)));
+	evacuate(VT_BOUND(cpu & (TIX_CPUS_MAX - 1)));
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init)
