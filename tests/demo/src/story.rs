@@ -51,8 +51,7 @@ pub fn play(run: &Run) -> Result<bool> {
             Person::with_account("bob", 100)?,
         ]
     };
-    let played =
-        fund(&service, &people).and_then(|()| scenes(run, &service, &mut people, &interrupted));
+    let played = scenes(run, &service, &mut people, &interrupted);
     if run.native {
         let tidied = tidy(service, &mut people);
         return played.and_then(|passed| tidied.map(|()| passed));
