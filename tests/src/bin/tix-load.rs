@@ -124,6 +124,9 @@ enum Experiment {
         /// Leave the CPUs online.
         #[arg(long)]
         no_hotplug: bool,
+        /// Leave out these kinds of change.
+        #[arg(long, value_enum, value_delimiter = ',')]
+        without: Vec<churn::Change>,
         /// Where the scheduler's maps are pinned, to look for leaks.
         #[arg(long)]
         pins: Option<PathBuf>,
@@ -210,12 +213,14 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
             rounds,
             seed,
             no_hotplug,
+            without,
             pins,
         } => report(c, "churn", || {
             let churn = churn::Churn {
                 rounds: *rounds,
                 seed: *seed,
                 hotplug: !no_hotplug,
+                without: without.clone(),
                 pins: pins.clone(),
                 scheduler: c
                     .require

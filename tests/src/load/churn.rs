@@ -20,6 +20,19 @@ use super::tickets::Mechanism;
 use super::tree::Tree;
 use crate::force::Force;
 
+/// What happens to groups and threads beyond coming and going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Change {
+    Weight,
+    Move,
+    Nice,
+    Affinity,
+    Policy,
+    Hold,
+    Storm,
+    Nest,
+}
+
 /// How much of everything.
 #[derive(Clone, Debug)]
 pub struct Churn {
@@ -27,6 +40,8 @@ pub struct Churn {
     pub seed: u64,
     /// Take CPUs other than 0 offline and back now and then.
     pub hotplug: bool,
+    /// Kinds of change to leave out, to find the one that matters.
+    pub without: Vec<Change>,
     /// Where the scheduler's maps are pinned; counted before and after.
     pub pins: Option<PathBuf>,
     /// The scheduler that must stay in force.
@@ -141,7 +156,7 @@ impl Churn {
         world.crew.open(0);
         for round in 0..self.rounds {
             world
-                .round(round, self.hotplug)
+                .round(round, self)
                 .with_context(|| format!("round {round} of seed {}", self.seed))?;
             if round % 50 == 0 {
                 Force::now()
@@ -176,22 +191,24 @@ impl World<'_> {
         Ok(group.context("the group is gone")?.dir.clone())
     }
 
-    fn round(&mut self, round: usize, hotplug: bool) -> Result<()> {
-        self.make()?;
+    fn round(&mut self, round: usize, churn: &Churn) -> Result<()> {
+        let with = |change| !churn.without.contains(&change);
+        self.make(with(Change::Nest))?;
         for _ in 0..3 {
             match self.dice.roll(8) {
-                0 | 1 => self.reweight()?,
-                2 | 3 => self.move_one()?,
-                4 => self.renice()?,
-                5 => self.rebind()?,
-                6 => self.change_policy()?,
-                _ => self.hold()?,
+                0 | 1 if with(Change::Weight) => self.reweight()?,
+                2 | 3 if with(Change::Move) => self.move_one()?,
+                4 if with(Change::Nice) => self.renice()?,
+                5 if with(Change::Affinity) => self.rebind()?,
+                6 if with(Change::Policy) => self.change_policy()?,
+                7 if with(Change::Hold) => self.hold()?,
+                _ => {}
             }
         }
-        if round % 20 == 7 {
+        if with(Change::Storm) && round % 20 == 7 {
             self.storm()?;
         }
-        if hotplug && round % 25 == 13 {
+        if churn.hotplug && round % 25 == 13 {
             self.hotplug()?;
         }
         sys::sleep(1_000_000 + 500_000 * self.dice.roll(8) as u64);
@@ -203,8 +220,8 @@ impl World<'_> {
     }
 
     /// A new group, in the experiment's or in another one, with busy threads.
-    fn make(&mut self) -> Result<()> {
-        let nest = self.dice.roll(3) == 0;
+    fn make(&mut self, nesting: bool) -> Result<()> {
+        let nest = self.dice.roll(3) == 0 && nesting;
         let parent = if nest { self.any_group() } else { None };
         let at = match parent {
             Some(p) => self.dir(p)?,
