@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use anyhow::{Result, bail};
+
 use crate::programs::Person;
 use crate::record::{Record, Sample, Scene, SceneResult, rest_fraction, used_fraction};
 
@@ -30,12 +32,14 @@ pub fn ideal(people: &[Person], working: &[bool]) -> Vec<f64> {
 ///
 /// The machine's own work (tixd, the journal, this program) has tickets of its own and comes first off the whole: what
 /// is shared is the rest. CPU time that nobody used counts as shared, so a CPU left idle fails the scene.
-pub fn judge(scene: &mut Scene, samples: &[Sample], people: &[Person], cpus: usize) {
-    let mut window = samples
-        .iter()
-        .filter(|sample| sample.at >= scene.steady_from && sample.at <= scene.to);
+pub fn judge(scene: &mut Scene, samples: &[Sample], people: &[Person], cpus: usize) -> Result<()> {
+    let steady = |sample: &&Sample| sample.at >= scene.steady_from && sample.at <= scene.to;
+    let mut window = samples.iter().filter(steady);
     let (Some(first), Some(last)) = (window.next(), window.next_back()) else {
-        return;
+        bail!(
+            "no two looks at the machine in the steady part of \"{}\": it is too slow for scenes this short",
+            scene.title
+        );
     };
     scene.system = rest_fraction(first, last, cpus);
     scene.results = (people.iter().zip(&scene.ideal).enumerate())
@@ -49,6 +53,7 @@ pub fn judge(scene: &mut Scene, samples: &[Sample], people: &[Person], cpus: usi
             }
         })
         .collect();
+    Ok(())
 }
 
 /// The result for people.
@@ -148,7 +153,7 @@ mod tests {
             sample(12.0, 3.0, 14.5, 14.5),
         ];
         let mut scene = scene(&[true, true]);
-        judge(&mut scene, &samples, &people(), 2);
+        judge(&mut scene, &samples, &people(), 2).unwrap();
         assert!((scene.system - 0.1).abs() < 1e-9);
         assert!((scene.results[0].used - 0.75).abs() < 1e-9 && scene.results[0].passed);
         assert!((scene.results[1].used - 0.25).abs() < 1e-9 && scene.results[1].passed);
@@ -162,7 +167,7 @@ mod tests {
                 sample(12.0, 0.0, alice, 20.0 - alice),
             ];
             let mut scene = scene(&[true, true]);
-            judge(&mut scene, &samples, &people(), 2);
+            judge(&mut scene, &samples, &people(), 2).unwrap();
             assert_eq!(
                 scene.results[0].passed, passes,
                 "alice used {alice} of 20 s"
@@ -171,10 +176,16 @@ mod tests {
     }
 
     #[test]
+    fn a_scene_nobody_looked_at_is_an_error() {
+        let samples = [sample(2.0, 0.0, 0.0, 0.0), sample(13.0, 0.0, 16.5, 5.5)];
+        assert!(judge(&mut scene(&[true, true]), &samples, &people(), 2).is_err());
+    }
+
+    #[test]
     fn a_cpu_left_idle_fails() {
         let samples = [sample(2.0, 0.0, 0.0, 0.0), sample(12.0, 0.0, 0.0, 10.0)];
         let mut scene = scene(&[false, true]);
-        judge(&mut scene, &samples, &people(), 2);
+        judge(&mut scene, &samples, &people(), 2).unwrap();
         assert_eq!(scene.ideal, [0.0, 1.0]);
         assert!(scene.results[0].passed && !scene.results[1].passed);
     }

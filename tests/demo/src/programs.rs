@@ -31,6 +31,8 @@ enum Account {
 
 pub struct Program {
     pub name: String,
+    /// How many run side by side.
+    pub copies: usize,
     pub unit: String,
 }
 
@@ -81,8 +83,8 @@ impl Person {
         }
     }
 
-    /// Start the program `kind` over and over, as this user, in this user's slice.
-    pub fn start(&mut self, name: &str, kind: &str) -> Result<()> {
+    /// Start `copies` loops of the program `kind` as this user, in this user's slice.
+    pub fn start(&mut self, name: &str, kind: &str, copies: usize) -> Result<()> {
         let unit = format!("tixdemo-{}-{name}.service", self.name);
         let mut command = Command::new("systemd-run");
         command.args(["--quiet", "--collect"]);
@@ -95,11 +97,13 @@ impl Person {
                 .arg("--property=DynamicUser=yes")
                 .arg(format!("--uid=tixdemo-{}", self.name)),
         };
-        run(command
-            .args(["sh", "-c"])
-            .arg(format!("while :; do {kind} {DATA}; done >/dev/null")))?;
+        let again_and_again = format!("while :; do {kind} {DATA}; done >/dev/null");
+        run(command.args(["sh", "-c"]).arg(format!(
+            "for copy in $(seq {copies}); do ({again_and_again}) & done; wait"
+        )))?;
         self.programs.push(Program {
             name: name.into(),
+            copies,
             unit,
         });
         Ok(())

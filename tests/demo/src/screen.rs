@@ -18,7 +18,7 @@ const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 const BAR: usize = 24;
 /// CPU used is shown over this many seconds.
-const LOOK_BACK: f64 = 2.5;
+const LOOK_BACK: f64 = 1.5;
 /// Without a terminal: a line after this many seconds.
 const LINE_EVERY: f64 = 4.0;
 
@@ -129,26 +129,15 @@ fn picture(frame: &Frame, before: &Sample, now: &Sample) -> String {
             row(&person.name, Some(seen.entitlement), Some(seen.share), used),
             bar(used)
         ));
-        for group in groups(person) {
-            let members: Vec<_> = seen
-                .programs
-                .iter()
-                .filter(|program| kind(&program.name) == group)
-                .collect();
-            let used = members
-                .iter()
-                .map(|one| program_fraction(before, now, who, &one.name, cpus))
-                .sum();
-            let entitlement = members.iter().map(|one| one.entitlement).sum();
-            let share = members.iter().map(|one| one.share).sum();
-            let label = if members.len() > 1 {
-                format!("  {} {group}", members.len())
-            } else {
-                format!("  {group}")
+        for (program, seen) in person.programs.iter().zip(&seen.programs) {
+            let used = program_fraction(before, now, who, &program.name, cpus);
+            let label = match program.copies {
+                1 => format!("  {}", program.name),
+                copies => format!("  {copies} {}", program.name),
             };
             put(format!(
                 "{}  {}",
-                row(&label, entitlement, share, used),
+                row(&label, seen.entitlement, seen.share, used),
                 bar(used)
             ));
         }
@@ -175,21 +164,6 @@ fn row(label: &str, entitlement: Option<f64>, share: Option<f64>, used: f64) -> 
 
 fn bar(fraction: f64) -> String {
     "█".repeat((fraction.clamp(0.0, 1.0) * BAR as f64).round() as usize)
-}
-
-/// `gzip-7` is one of the gzips.
-fn kind(name: &str) -> &str {
-    name.split('-').next().unwrap_or(name)
-}
-
-fn groups(person: &Person) -> Vec<&str> {
-    let mut groups = Vec::new();
-    for program in &person.programs {
-        if !groups.contains(&kind(&program.name)) {
-            groups.push(kind(&program.name));
-        }
-    }
-    groups
 }
 
 fn line(frame: &Frame, before: &Sample, now: &Sample) -> String {

@@ -23,7 +23,7 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("sha256sum", "sha256sum"),
 ];
 const BOBS_TEN_MORE: (&str, &str) = ("gzip", "gzip -9 -c");
-const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+const SAMPLE_EVERY: Duration = Duration::from_secs(2);
 /// The first part of every scene, in which programs start or stop, is no part of its result.
 const SETTLING: f64 = 0.25;
 
@@ -93,17 +93,11 @@ fn scenes(
         .context("cannot count the CPUs")?
         .get();
     programs::make_data()?;
-    // A program can use one CPU at most, so on a large machine everybody needs more of them to have a share to fight for.
-    for copy in 0..cpus.div_ceil(PROGRAMS.len()) {
-        for (name, command) in PROGRAMS {
-            let name = if copy == 0 {
-                name.into()
-            } else {
-                format!("{name}-{copy}")
-            };
-            people[ALICE].start(&name, command)?;
-            people[BOB].start(&name, command)?;
-        }
+    // A program can use one CPU at most, so on a large machine everybody runs more of them, to have a share to fight for.
+    let copies = cpus.div_ceil(PROGRAMS.len());
+    for (name, command) in PROGRAMS {
+        people[ALICE].start(name, command, copies)?;
+        people[BOB].start(name, command, copies)?;
     }
     fund(service, people)?;
 
@@ -140,11 +134,7 @@ fn scenes(
     {
         let from = watch.now();
         match number {
-            1 => {
-                for copy in 1..=10 {
-                    people[BOB].start(&format!("{}-{copy}", BOBS_TEN_MORE.0), BOBS_TEN_MORE.1)?;
-                }
-            }
+            1 => people[BOB].start(BOBS_TEN_MORE.0, BOBS_TEN_MORE.1, 10)?,
             2 => people[ALICE].pause(true)?,
             3 => people[ALICE].pause(false)?,
             _ => {}
@@ -180,7 +170,7 @@ fn scenes(
         }
         let scene = record.scenes.last_mut().context("a scene has just begun")?;
         scene.to = record.samples.last().map_or(to, |sample| sample.at);
-        judge::judge(scene, &record.samples, people, cpus);
+        judge::judge(scene, &record.samples, people, cpus)?;
     }
     record.passed = record
         .scenes
