@@ -60,8 +60,12 @@ pub fn main(args: Args) -> Result<(), Failure> {
             "see `tixctl doctor`",
         ));
     };
-    // Before anything is made: is there somebody to ask?
-    cli::wait(async { Client::connect().await.map(drop) })?;
+    // Before anything is made or moved: is there somebody to ask, and whose tickets are the caller's where the caller is now?
+    let here = cli::wait(async {
+        let mut client = Client::connect().await?;
+        client.call(|tixd| tixd.status()).await
+    })?;
+    let issuer = args.from.or(here.user_currency);
 
     let made = match host::systemd(root) {
         true => {
@@ -79,14 +83,7 @@ pub fn main(args: Args) -> Result<(), Failure> {
         let mut client = Client::connect().await?;
         let cgroup = made.cgroup().to_owned();
         client
-            .call(|tixd| {
-                tixd.run_begin(
-                    args.name.as_deref(),
-                    args.from.as_deref(),
-                    args.cpu,
-                    &cgroup,
-                )
-            })
+            .call(|tixd| tixd.run_begin(args.name.as_deref(), issuer.as_deref(), args.cpu, &cgroup))
             .await
     })?;
     made.enter()?;
