@@ -325,9 +325,10 @@ void BPF_STRUCT_OPS(tix_exit_task, struct task_struct *p, struct scx_exit_task_a
 	struct task_ctx *t = task_ctx(p);
 
 	USES_ARENA();
-	if (!t || args->cancelled)
+	if (!t)
 		return;
-	charge(p, t);
+	if (!args->cancelled)	/* else a fork that failed, which had been counted too */
+		charge(p, t);
 	task_leave(t);
 }
 
