@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The C core (arch.h, vtrr.h, funding.h) as ordinary functions, for the tests on the host.
+ * Nothing is decided here: each function hands its arguments on.
+ */
+#include <stdlib.h>
+
+#include "../funding.h"
+#include "../vtrr.h"
+
+u32 core_ctz64(u64 x) { return tix_ctz64(x); }
+u32 core_fls64(u64 x) { return tix_fls64(x); }
+u64 core_mul_q62(u64 a, u64 b) { return tix_mul_q62(a, b); }
+u64 core_mul_q32(u64 ns, u64 inv) { return tix_mul_q32(ns, inv); }
+u64 core_ratio(u64 amount, u64 sum) { return fund_ratio(amount, sum); }
+
+u32 core_vtrr_shift(u32 group) { return vtrr_shift(group); }
+u32 core_vtrr_group_of(u64 period) { return vtrr_group_of(period); }
+u64 core_vtrr_period(u32 group) { return vtrr_period(group); }
+
+struct core_queue {
+	struct vtrr v;
+	struct vtrr_client clients[];
+};
+
+/* Like the arena's pages: zero, whatever was in the memory before. */
+struct core_queue *core_queue_new(u32 clients)
+{
+	return calloc(1, sizeof(struct core_queue) + clients * sizeof(struct vtrr_client));
+}
+
+void core_queue_free(struct core_queue *q) { free(q); }
+
+void core_queue_link(struct core_queue *q, u32 c, u64 tag, u32 group, bool front)
+{
+	vtrr_link(&q->v, q->clients, c, tag, group, front);
+}
+
+void core_queue_unlink(struct core_queue *q, u32 c) { vtrr_unlink(&q->v, q->clients, c); }
+
+u32 core_queue_peek(struct core_queue *q, u64 now, struct vtrr_choice *choice)
+{
+	vtrr_peek(&q->v, now);
+	*choice = q->v.choice;
+	return vtrr_first(&q->v);
+}
+
+bool core_before(const struct vtrr_choice *a, const struct vtrr_choice *b)
+{
+	return vtrr_before(a, b);
+}
+
+u32 core_queue_nr(const struct core_queue *q) { return q->v.nr; }
+u64 core_queue_map(const struct core_queue *q) { return q->v.map; }
+u64 core_group_map(const struct core_queue *q, u32 group) { return q->v.g[group].map; }
+u64 core_group_lo(const struct core_queue *q, u32 group) { return q->v.g[group].lo; }
+u32 core_slot_head(const struct core_queue *q, u32 group, u32 s) { return q->v.g[group].head[s]; }
+u32 core_slot_tail(const struct core_queue *q, u32 group, u32 s) { return q->v.g[group].tail[s]; }
+struct vtrr_client core_client(const struct core_queue *q, u32 c) { return q->clients[c]; }
+
+struct core_fund {
+	struct fund_graph graph;
+	struct fund_node nodes[];
+};
+
+/* A graph as nodes_init() leaves it. */
+struct core_fund *core_fund_new(u32 nodes)
+{
+	struct core_fund *f = calloc(1, sizeof(struct core_fund) + nodes * sizeof(struct fund_node));
+
+	if (f) {
+		f->nodes[FUND_BASE].value = FUND_ONE;
+		f->graph.epoch = 1;
+	}
+	return f;
+}
+
+void core_fund_free(struct core_fund *f) { free(f); }
+
+void core_fund_self(struct core_fund *f, u32 n, bool active)
+{
+	fund_self(&f->graph, f->nodes, n, active);
+}
+
+/* Detach, write the edges, attach: as fund_locked() does. */
+void core_fund_back(struct core_fund *f, u32 n, const struct fund_edge *edges, u32 nr)
+{
+	fund_detach(&f->graph, f->nodes, n);
+	for (u32 i = 0; i < nr; i++)
+		f->nodes[n].edge[i] = edges[i];
+	f->nodes[n].nr_edges = nr;
+	fund_attach(&f->graph, f->nodes, n);
+}
+
+void core_fund_refresh(struct core_fund *f, u32 n) { fund_refresh(&f->graph, f->nodes, n); }
+u64 core_fund_value(const struct core_fund *f, u32 n) { return f->nodes[n].value; }
+u64 core_fund_self_value(struct core_fund *f, u32 n) { return fund_self_value(&f->nodes[n]); }
+u64 core_fund_issued(const struct core_fund *f, u32 n) { return f->nodes[n].issued; }
+u64 core_fund_ver(const struct core_fund *f, u32 n) { return f->nodes[n].ver; }
+u32 core_fund_nr_active(const struct core_fund *f, u32 n) { return f->nodes[n].nr_active; }

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The C core compiled for the host, behind safe calls: all `unsafe` of these tests.
+//!
+//! It is sound because every index is checked here before it reaches C, each object is
+//! owned by one Rust value that is not shared between threads, and the layouts are the
+//! headers' own (`repr(C)`).
+#![allow(
+    dead_code,
+    reason = "every test binary compiles this module and uses its part"
+)]
+
+use std::ptr::NonNull;
+
+pub const NONE: u32 = u32::MAX;
+pub const SLOTS: u32 = 64;
+pub const GROUPS: u32 = 48;
+pub const ONE: u64 = 1 << 62;
+pub const SELF: u32 = 100;
+pub const FUNDERS: usize = 16;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Client {
+    pub tag: u64,
+    pub next: u32,
+    pub prev: u32,
+    pub group: u16,
+    pub slot: u16,
+    pub linked: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    pub head: u64,
+    pub finish: u64,
+    pub eligible: u32,
+    pub group: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    pub issuer: u32,
+    pub amount: u32,
+}
+
+enum RawQueue {}
+enum RawFund {}
+
+#[link(name = "tix_core_host", kind = "static")]
+unsafe extern "C" {
+    safe fn core_ctz64(x: u64) -> u32;
+    safe fn core_fls64(x: u64) -> u32;
+    safe fn core_mul_q62(a: u64, b: u64) -> u64;
+    safe fn core_mul_q32(ns: u64, inv: u64) -> u64;
+    safe fn core_ratio(amount: u64, sum: u64) -> u64;
+    safe fn core_vtrr_shift(group: u32) -> u32;
+    safe fn core_vtrr_group_of(period: u64) -> u32;
+    safe fn core_vtrr_period(group: u32) -> u64;
+    safe fn core_before(a: &Choice, b: &Choice) -> bool;
+
+    fn core_queue_new(clients: u32) -> *mut RawQueue;
+    fn core_queue_free(q: *mut RawQueue);
+    fn core_queue_link(q: *mut RawQueue, c: u32, tag: u64, group: u32, front: bool);
+    fn core_queue_unlink(q: *mut RawQueue, c: u32);
+    fn core_queue_peek(q: *mut RawQueue, now: u64, choice: *mut Choice) -> u32;
+    fn core_queue_nr(q: *const RawQueue) -> u32;
+    fn core_queue_map(q: *const RawQueue) -> u64;
+    fn core_group_map(q: *const RawQueue, group: u32) -> u64;
+    fn core_group_lo(q: *const RawQueue, group: u32) -> u64;
+    fn core_slot_head(q: *const RawQueue, group: u32, slot: u32) -> u32;
+    fn core_slot_tail(q: *const RawQueue, group: u32, slot: u32) -> u32;
+    fn core_client(q: *const RawQueue, c: u32) -> Client;
+
+    fn core_fund_new(nodes: u32) -> *mut RawFund;
+    fn core_fund_free(f: *mut RawFund);
+    fn core_fund_self(f: *mut RawFund, n: u32, active: bool);
+    fn core_fund_back(f: *mut RawFund, n: u32, edges: *const Edge, nr: u32);
+    fn core_fund_refresh(f: *mut RawFund, n: u32);
+    fn core_fund_value(f: *const RawFund, n: u32) -> u64;
+    fn core_fund_self_value(f: *mut RawFund, n: u32) -> u64;
+    fn core_fund_issued(f: *const RawFund, n: u32) -> u64;
+    fn core_fund_ver(f: *const RawFund, n: u32) -> u64;
+    fn core_fund_nr_active(f: *const RawFund, n: u32) -> u32;
+}
+
+pub fn ctz64(x: u64) -> u32 {
+    core_ctz64(x)
+}
+
+pub fn fls64(x: u64) -> u32 {
+    core_fls64(x)
+}
+
+pub fn mul_q62(a: u64, b: u64) -> u64 {
+    core_mul_q62(a, b)
+}
+
+pub fn mul_q32(ns: u64, inv: u64) -> u64 {
+    core_mul_q32(ns, inv)
+}
+
+pub fn ratio(amount: u64, sum: u64) -> u64 {
+    core_ratio(amount, sum)
+}
+
+pub fn shift(group: u32) -> u32 {
+    assert!(group < GROUPS);
+    core_vtrr_shift(group)
+}
+
+pub fn group_of(period: u64) -> u32 {
+    core_vtrr_group_of(period)
+}
+
+pub fn period(group: u32) -> u64 {
+    assert!(group < GROUPS);
+    core_vtrr_period(group)
+}
+
+pub fn before(a: &Choice, b: &Choice) -> bool {
+    core_before(a, b)
+}
+
+/// One `struct vtrr` and its clients.
+pub struct Queue {
+    raw: NonNull<RawQueue>,
+    clients: u32,
+}
+
+impl Queue {
+    pub fn new(clients: u32) -> Queue {
+        let raw = NonNull::new(unsafe { core_queue_new(clients) }).expect("memory");
+        Queue { raw, clients }
+    }
+
+    pub fn client(&self, c: u32) -> Client {
+        assert!(c < self.clients);
+        unsafe { core_client(self.raw.as_ptr(), c) }
+    }
+
+    pub fn link(&mut self, c: u32, tag: u64, group: u32, front: bool) {
+        assert_eq!(self.client(c).linked, 0, "client {c} is linked");
+        unsafe { core_queue_link(self.raw.as_ptr(), c, tag, group, front) }
+    }
+
+    pub fn unlink(&mut self, c: u32) {
+        assert_eq!(self.client(c).linked, 1, "client {c} is not linked");
+        unsafe { core_queue_unlink(self.raw.as_ptr(), c) }
+    }
+
+    /// The choice at `now`, and the client, or [`NONE`].
+    pub fn peek(&mut self, now: u64) -> (Choice, u32) {
+        let mut choice = Choice::default();
+        let c = unsafe { core_queue_peek(self.raw.as_ptr(), now, &mut choice) };
+        (choice, c)
+    }
+
+    pub fn nr(&self) -> u32 {
+        unsafe { core_queue_nr(self.raw.as_ptr()) }
+    }
+
+    pub fn map(&self) -> u64 {
+        unsafe { core_queue_map(self.raw.as_ptr()) }
+    }
+
+    pub fn group_map(&self, group: u32) -> u64 {
+        assert!(group < GROUPS);
+        unsafe { core_group_map(self.raw.as_ptr(), group) }
+    }
+
+    pub fn group_lo(&self, group: u32) -> u64 {
+        assert!(group < GROUPS);
+        unsafe { core_group_lo(self.raw.as_ptr(), group) }
+    }
+
+    /// Head and tail of a slot's queue.
+    pub fn slot(&self, group: u32, slot: u32) -> (u32, u32) {
+        assert!(group < GROUPS && slot < SLOTS);
+        let raw = self.raw.as_ptr();
+        unsafe {
+            (
+                core_slot_head(raw, group, slot),
+                core_slot_tail(raw, group, slot),
+            )
+        }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        unsafe { core_queue_free(self.raw.as_ptr()) }
+    }
+}
+
+/// One `struct fund_graph` and its nodes; node 0 is base.
+pub struct Funds {
+    raw: NonNull<RawFund>,
+    nodes: u32,
+}
+
+impl Funds {
+    pub fn new(nodes: u32) -> Funds {
+        assert!(nodes > 0);
+        let raw = NonNull::new(unsafe { core_fund_new(nodes) }).expect("memory");
+        Funds { raw, nodes }
+    }
+
+    fn at(&self, n: u32) -> *mut RawFund {
+        assert!(n < self.nodes);
+        self.raw.as_ptr()
+    }
+
+    pub fn set_self(&mut self, n: u32, active: bool) {
+        unsafe { core_fund_self(self.at(n), n, active) }
+    }
+
+    /// Replace the tickets that back `n`. The caller keeps the graph acyclic.
+    pub fn back(&mut self, n: u32, edges: &[Edge]) {
+        assert!(edges.len() <= FUNDERS && edges.iter().all(|e| e.issuer < self.nodes));
+        unsafe { core_fund_back(self.at(n), n, edges.as_ptr(), edges.len() as u32) }
+    }
+
+    /// The value of `n`, which must be active, made fresh.
+    pub fn value(&mut self, n: u32) -> u64 {
+        unsafe {
+            core_fund_refresh(self.at(n), n);
+            core_fund_value(self.at(n), n)
+        }
+    }
+
+    /// The part of the threads directly in `n`, after [`Funds::value`].
+    pub fn self_value(&mut self, n: u32) -> u64 {
+        unsafe { core_fund_self_value(self.at(n), n) }
+    }
+
+    pub fn issued(&self, n: u32) -> u64 {
+        unsafe { core_fund_issued(self.at(n), n) }
+    }
+
+    pub fn ver(&self, n: u32) -> u64 {
+        unsafe { core_fund_ver(self.at(n), n) }
+    }
+
+    pub fn nr_active(&self, n: u32) -> u32 {
+        unsafe { core_fund_nr_active(self.at(n), n) }
+    }
+}
+
+impl Drop for Funds {
+    fn drop(&mut self) {
+        unsafe { core_fund_free(self.raw.as_ptr()) }
+    }
+}

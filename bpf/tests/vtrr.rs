@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! vtrr.h: its structure against lists that are searched, and its service error by
+//! simulation (model.md §7; Nieh eq. 4-6).
+
+mod host;
+
+use host::{Choice, GROUPS, NONE, Queue, SLOTS};
+use proptest::prelude::*;
+
+/// What a client is filed as, in the order of filing within a slot.
+#[derive(Clone, Copy, Debug)]
+struct Filed {
+    client: u32,
+    tag: u64,
+    group: u32,
+    /// The slot's number, not reduced; not tag >> shift where that is beyond the ring.
+    no: u64,
+}
+
+/// vtrr.h without rings and bitmaps.
+#[derive(Default)]
+struct Naive {
+    filed: Vec<Filed>,
+}
+
+impl Naive {
+    /// Earliest and latest slot of a group.
+    fn span(&self, group: u32) -> Option<(u64, u64)> {
+        let of = || self.filed.iter().filter(|f| f.group == group);
+        Some((of().map(|f| f.no).min()?, of().map(|f| f.no).max()?))
+    }
+
+    fn link(&mut self, client: u32, tag: u64, group: u32, front: bool) {
+        let last = u64::from(SLOTS) - 1;
+        let mut no = tag >> host::shift(group);
+        if let Some((lo, hi)) = self.span(group) {
+            no = no.clamp(hi.saturating_sub(last), lo + last);
+        }
+        let filed = Filed {
+            client,
+            tag,
+            group,
+            no,
+        };
+        if front {
+            self.filed.insert(0, filed);
+        } else {
+            self.filed.push(filed);
+        }
+    }
+
+    fn unlink(&mut self, client: u32) {
+        self.filed.retain(|f| f.client != client);
+    }
+
+    fn has(&self, client: u32) -> bool {
+        self.filed.iter().any(|f| f.client == client)
+    }
+
+    /// Eligible group heads by finish; if there is none, all by head, then finish.
+    fn peek(&self, now: u64) -> Option<(Choice, u32)> {
+        let heads = || {
+            (0..GROUPS).filter_map(|g| {
+                let (lo, _) = self.span(g)?;
+                let head = lo << host::shift(g);
+                Some((head, head + host::period(g), g))
+            })
+        };
+        let eligible = heads().filter(|h| h.0 <= now).min_by_key(|h| (h.1, h.2));
+        let (head, finish, group) = eligible.or_else(|| heads().min())?;
+        let first = self
+            .filed
+            .iter()
+            .find(|f| f.group == group && f.no << host::shift(group) == head)?;
+        let choice = Choice {
+            head,
+            finish,
+            eligible: eligible.is_some().into(),
+            group,
+        };
+        Some((choice, first.client))
+    }
+
+    /// Compare all of the structure's state.
+    fn check(&self, q: &Queue) {
+        assert_eq!(q.nr() as usize, self.filed.len());
+        for group in 0..GROUPS {
+            let span = self.span(group);
+            assert_eq!(q.map() >> group & 1, span.is_some().into(), "{group}");
+            let Some((lo, hi)) = span else {
+                assert_eq!(q.group_map(group), 0);
+                continue;
+            };
+            assert!(hi - lo < SLOTS.into());
+            assert_eq!(q.group_lo(group), lo, "earliest slot of group {group}");
+            let mut map = 0;
+            for no in lo..=hi {
+                let slot = (no % u64::from(SLOTS)) as u32;
+                let list: Vec<_> = self
+                    .filed
+                    .iter()
+                    .filter(|f| f.group == group && f.no == no)
+                    .collect();
+                if !list.is_empty() {
+                    map |= 1 << slot;
+                    check_list(q, group, slot, &list);
+                }
+            }
+            assert_eq!(q.group_map(group), map, "slots of group {group}");
+        }
+        assert_eq!(q.map() >> GROUPS, 0);
+    }
+}
+
+/// One slot's queue, forwards and backwards, in order of filing.
+fn check_list(q: &Queue, group: u32, slot: u32, list: &[&Filed]) {
+    let (head, tail) = q.slot(group, slot);
+    let mut at = head;
+    let mut prev = NONE;
+    for f in list {
+        assert_eq!(at, f.client, "order in slot {slot} of group {group}");
+        let c = q.client(at);
+        assert_eq!((c.tag, c.linked), (f.tag, 1));
+        assert_eq!((u32::from(c.group), u32::from(c.slot)), (group, slot));
+        assert_eq!(c.prev, prev);
+        prev = at;
+        at = c.next;
+    }
+    assert_eq!((at, tail), (NONE, prev));
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    /// Link the client if it is not linked, else unlink it.
+    Toggle {
+        client: u32,
+        tag: u64,
+        group: u32,
+        front: bool,
+    },
+    /// Unlink whoever is next, as a pick does, and file it later by this much.
+    Pick {
+        now: u64,
+        later: u64,
+    },
+    Peek {
+        now: u64,
+    },
+}
+
+const CLIENTS: u32 = 40;
+
+/// Times near each other, relative to the ring of group `group`, and anywhere.
+fn tag(start: u64, group: u32) -> impl Strategy<Value = u64> {
+    let width = 1u64 << host::shift(group);
+    prop_oneof![
+        4 => (0..SLOTS as u64 * width).prop_map(move |t| start + t),
+        2 => (0..4 * SLOTS as u64 * width).prop_map(move |t| start + t),
+        1 => start..start + (1 << 44),
+    ]
+}
+
+fn op(start: u64, groups: u32) -> impl Strategy<Value = Op> {
+    let base = if groups < GROUPS { 11 } else { 0 };
+    let toggle = (base..base + groups).prop_flat_map(move |group| {
+        (0..CLIENTS, tag(start, group), any::<bool>()).prop_map(move |(client, tag, front)| {
+            Op::Toggle {
+                client,
+                tag,
+                group,
+                front,
+            }
+        })
+    });
+    let now = tag(start, base + groups - 1);
+    prop_oneof![
+        6 => toggle,
+        3 => (now, 0u64..1 << 30).prop_map(|(now, later)| Op::Pick { now, later }),
+        1 => tag(start, base).prop_map(|now| Op::Peek { now }),
+    ]
+}
+
+fn history() -> impl Strategy<Value = Vec<Op>> {
+    let start = prop_oneof![Just(0), 0u64..1 << 50];
+    let groups = prop_oneof![Just(1), Just(3), Just(GROUPS)];
+    (start, groups)
+        .prop_flat_map(|(start, groups)| prop::collection::vec(op(start, groups), 1..200))
+}
+
+fn compare_peek(q: &mut Queue, naive: &Naive, now: u64) -> u32 {
+    let (choice, client) = q.peek(now);
+    match naive.peek(now) {
+        Some(expected) => assert_eq!((choice, client), expected, "at {now}"),
+        None => assert_eq!((choice.group, client), (NONE, NONE)),
+    }
+    client
+}
+
+fn replay(ops: Vec<Op>) {
+    let mut q = Queue::new(CLIENTS);
+    let mut naive = Naive::default();
+    for op in ops {
+        match op {
+            Op::Toggle { client, .. } if naive.has(client) => {
+                q.unlink(client);
+                naive.unlink(client);
+            }
+            Op::Toggle {
+                client,
+                tag,
+                group,
+                front,
+            } => {
+                q.link(client, tag, group, front);
+                naive.link(client, tag, group, front);
+            }
+            Op::Pick { now, later } => {
+                let client = compare_peek(&mut q, &naive, now);
+                if client != NONE {
+                    let c = q.client(client);
+                    let (tag, group) = (c.tag + later, c.group.into());
+                    q.unlink(client);
+                    naive.unlink(client);
+                    naive.check(&q);
+                    q.link(client, tag, group, false);
+                    naive.link(client, tag, group, false);
+                }
+            }
+            Op::Peek { now } => {
+                compare_peek(&mut q, &naive, now);
+            }
+        }
+        naive.check(&q);
+    }
+    while let Some(last) = naive.filed.last().copied() {
+        compare_peek(&mut q, &naive, last.tag);
+        q.unlink(last.client);
+        naive.unlink(last.client);
+        naive.check(&q);
+    }
+    assert_eq!(q.map(), 0);
+}
+
+fn choice() -> impl Strategy<Value = Choice> {
+    (0u64..4, 0u64..4, 0u32..2).prop_map(|(head, finish, eligible)| Choice {
+        head,
+        finish,
+        eligible,
+        group: 0,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn structure_and_choice_are_those_of_searched_lists(ops in history()) {
+        replay(ops);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 5_000, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn choices_of_several_queues_are_ordered_as_within_one(a in choice(), b in choice()) {
+        let key = |c: &Choice| (c.eligible == 0, if c.eligible == 1 { c.finish } else { c.head });
+        prop_assert_eq!(host::before(&a, &b), key(&a) < key(&b));
+    }
+
+    /// A group holds the periods of half an octave, and its own period is their bound.
+    #[test]
+    fn group_of_a_period((bits, by) in (any::<u64>(), 0u32..64)) {
+        let p = bits >> by;
+        let g = host::group_of(p);
+        prop_assert!(g < GROUPS);
+        if g < GROUPS - 1 {
+            prop_assert!(p < host::period(g));
+        }
+        if g > 0 {
+            prop_assert!(p >= host::period(g - 1));
+        }
+        prop_assert!(host::group_of(p.saturating_add(p / 2)) <= g + 2);
+    }
+}
+
+#[test]
+fn groups_follow_each_other_without_gap() {
+    assert_eq!(host::period(0), 3 << 13);
+    for g in 0..GROUPS {
+        assert_eq!(host::group_of(host::period(g) - 1), g);
+        let width = 1u64 << host::shift(g);
+        assert!((8..=16).contains(&(host::period(g) / width)), "group {g}");
+    }
+    assert_eq!(host::group_of(u64::MAX), GROUPS - 1);
+}
+
+/// Where the periods of the simulation come from.
+#[derive(Clone, Copy, Debug)]
+enum Clock {
+    /// Tags exact: n * quantum * T / S, rounded down.
+    Exact,
+    /// share.bpf.h: the inverse of a Q62 share in Q32.32, tags summed up.
+    Kernel,
+}
+
+/// The machine with one CPU and clients that always want it.
+struct Sim {
+    q: Queue,
+    shares: Vec<u64>,
+    total: u64,
+    periods: Vec<u64>,
+    tags: Vec<u64>,
+    runs: Vec<u64>,
+    start: u64,
+    now: u64,
+    quantum: u64,
+    given: u64,
+    clock: Clock,
+    /// Lowest and highest service error so far, in quanta.
+    worst: (f64, f64),
+}
+
+impl Sim {
+    fn new(shares: &[u64], quantum: u64, start: u64, clock: Clock) -> Sim {
+        let total = shares.iter().sum();
+        let period = |s: &u64| match clock {
+            Clock::Exact => quantum * total / s,
+            // refresh_locked()
+            Clock::Kernel => {
+                let inverse = (1 << 62) / (host::ratio(*s, total) >> 18).max(1);
+                host::mul_q32(quantum, inverse.min(1 << 42) << 14)
+            }
+        };
+        let mut sim = Sim {
+            q: Queue::new(shares.len() as u32),
+            shares: shares.to_vec(),
+            total,
+            periods: shares.iter().map(period).collect(),
+            tags: vec![start; shares.len()],
+            runs: vec![0; shares.len()],
+            start,
+            now: start,
+            quantum,
+            given: 0,
+            clock,
+            worst: (0.0, 0.0),
+        };
+        (0..shares.len()).for_each(|i| sim.file(i));
+        sim
+    }
+
+    fn file(&mut self, i: usize) {
+        let group = host::group_of(self.periods[i]);
+        self.q.link(i as u32, self.tags[i], group, false);
+    }
+
+    /// Quanta that client `i` has had more than its due.
+    fn error(&mut self, i: usize) -> f64 {
+        let due = i128::from(self.given) * i128::from(self.shares[i]);
+        let had = i128::from(self.runs[i]) * i128::from(self.total);
+        let error = (had - due) as f64 / self.total as f64;
+        self.worst = (self.worst.0.min(error), self.worst.1.max(error));
+        error
+    }
+
+    /// pick_locked() and, when the quantum is over, file_locked(). A client's error falls
+    /// until it is picked and is highest when it has run, so it is looked at then.
+    fn step(&mut self) -> usize {
+        let (choice, c) = self.q.peek(self.now);
+        assert_ne!(c, NONE, "a CPU idles while clients wait");
+        if choice.eligible == 0 {
+            self.now = choice.head;
+        }
+        let i = c as usize;
+        self.error(i);
+        self.q.unlink(c);
+        self.now += self.quantum;
+        self.given += 1;
+        self.runs[i] += 1;
+        self.tags[i] = match self.clock {
+            Clock::Exact => {
+                let had = u128::from(self.runs[i]) * u128::from(self.quantum * self.total);
+                self.start + (had / u128::from(self.shares[i])) as u64
+            }
+            Clock::Kernel => self.tags[i] + self.periods[i],
+        };
+        self.error(i);
+        self.file(i);
+        i
+    }
+
+    fn run(&mut self, quanta: u64) {
+        for _ in 0..quanta {
+            self.step();
+        }
+        for i in 0..self.shares.len() {
+            self.error(i);
+        }
+    }
+}
+
+const BOUND: f64 = 2.5;
+/// The shortest period there is, so that T / S up to 2^24 is within the groups' range.
+const SHORT: u64 = 1 << 14;
+
+fn shares() -> impl Strategy<Value = Vec<u64>> {
+    let uniform = || (1u64..=10_000).boxed();
+    let log = || (0.0f64..4.0).prop_map(|e| 10f64.powf(e) as u64).boxed();
+    let skewed = || prop_oneof![9 => 1u64..10, 1 => 5_000u64..=10_000].boxed();
+    prop_oneof![
+        prop::collection::vec(uniform(), 2..=200),
+        prop::collection::vec(log(), 2..=200),
+        prop::collection::vec(skewed(), 2..=200),
+        prop::collection::vec(log(), 2..=8),
+    ]
+}
+
+/// Over `cases` random sets of shares, the worst service error, which must be within ±BOUND.
+fn service_error(clock: Clock, cases: u32) -> (f64, f64) {
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..Default::default()
+    });
+    let worst = std::cell::Cell::new((0.0f64, 0.0f64));
+    runner
+        .run(&(shares(), 0u64..1 << 40), |(shares, start)| {
+            let mut sim = Sim::new(&shares, SHORT, start, clock);
+            sim.run(20_000);
+            let (low, high) = worst.get();
+            worst.set((low.min(sim.worst.0), high.max(sim.worst.1)));
+            prop_assert!(
+                sim.worst.0 >= -BOUND && sim.worst.1 <= BOUND,
+                "service error {:?} quanta",
+                sim.worst
+            );
+            Ok(())
+        })
+        .unwrap_or_else(|e| panic!("{e}"));
+    worst.get()
+}
+
+#[test]
+fn service_error_is_bounded() {
+    let worst = service_error(Clock::Exact, 300);
+    println!("worst service error, exact tags: {worst:?} quanta");
+}
+
+#[test]
+fn service_error_is_bounded_in_the_kernels_arithmetic() {
+    let worst = service_error(Clock::Kernel, 300);
+    println!("worst service error, the kernel's arithmetic: {worst:?} quanta");
+}
+
+#[test]
+fn shares_3_2_1_get_exactly_that_in_every_round() {
+    for clock in [Clock::Exact, Clock::Kernel] {
+        let mut sim = Sim::new(&[3, 2, 1], 4_000_000, 0, clock);
+        for round in 1..=20_000 {
+            let order: String = (0..6)
+                .map(|_| char::from(b'A' + sim.step() as u8))
+                .collect();
+            assert_eq!(
+                sim.runs,
+                [3 * round, 2 * round, round],
+                "{clock:?}, round {round}: {order}"
+            );
+        }
+    }
+}
