@@ -24,6 +24,14 @@ demo: build
 check: deps
 	.ci/check
 
+## bench      measure tix beside the kernel's own scheduler and its examples
+## fuzz       not there yet
+## soak       not there yet
+bench: build
+	bench/run
+fuzz soak:
+	@echo "make $@: nothing to run yet; make check has all the tests there are" >&2; exit 1
+
 ## picture    copy the last demo's picture to where the README shows it
 picture:
 	@test -s target/demo/demo.svg || { echo "there is no target/demo/demo.svg: run make demo" >&2; exit 1; }
@@ -42,4 +50,4 @@ clean:
 help:
 	@sed -n 's/^## /  make /p' Makefile
 
-.PHONY: all build deps demo check picture install clean help
+.PHONY: all build deps demo check bench fuzz soak picture install clean help
