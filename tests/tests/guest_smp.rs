@@ -24,7 +24,7 @@ fn two_cpus() {
          $LOAD shares --label capped --shares 9,1 --sample-ms 0 --seconds 5",
     )
     .unwrap();
-    let guest = Guest::new().cpus(2).timeout(900);
+    let guest = Guest::new().cpus(2).icount(3).timeout(900);
     let reports = guest.run(&script).unwrap();
 
     let shares = reports.get::<Shares>("shares", "").unwrap().result;
@@ -71,7 +71,7 @@ fn churn_breaks_nothing_and_leaks_nothing() {
         &format!("$LOAD churn --rounds 1000 --pins {PINS} --seconds 10"),
     )
     .unwrap();
-    let guest = Guest::new().cpus(2).timeout(900);
+    let guest = Guest::new().cpus(2).icount(3).timeout(900);
     let churn = guest.run(&script).unwrap();
     let churn = churn.get::<Outcome>("churn", "").unwrap().result;
     for what in [
@@ -107,7 +107,7 @@ fn threads_stay_where_they_are() {
     let run = "migrations --cpus 4 --warmup 2 --seconds 10";
     let tix = under_tix(Path::new(LOAD), &format!("$LOAD --label tix {run}")).unwrap();
     let script = format!("{LOAD} --require kernel --label kernel {run}\n{tix}");
-    let guest = Guest::new().cpus(4).timeout(900);
+    let guest = Guest::new().cpus(4).icount(3).timeout(900);
     let reports = guest.run(&script).unwrap();
     let rate = |label: &str| {
         let report = reports.get::<Migrations>("migrations", label).unwrap();
