@@ -8,9 +8,9 @@ UNITDIR ?= $(PREFIX)/lib/systemd/system
 
 all: build
 
-## build      compile everything, optimised, into target/release (the default)
+## build      compile tixd, tixctl and the demo, optimised, into target/release (the default)
 build: deps
-	$(CARGO) build --release --locked --workspace
+	$(CARGO) build --release --locked -p tixd -p tixctl -p tix-demo
 
 ## deps       install what is missing, by apt-get; says what and why
 deps:
