@@ -92,6 +92,8 @@ static __noinline void reap(void)
 		}
 		FUNDS[idx].nr_edges = 0;
 		FUNDS[idx].seen = 0;
+		FUNDS[idx].value = 0;
+		FUNDS[idx].ver++;
 		NODES[idx].used_ns = 0;
 		NODES[idx].cgid = 0;
 		NODES[idx].next_free = free_nodes;

@@ -39,7 +39,8 @@ static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
 
 /* The lock of vtrr.h and funding.h; see state.bpf.h. */
 private(TIX) struct bpf_spin_lock tix_lock;
-static u64 now_v;	/* V: virtual time, ns of CPU given out, under tix_lock */
+/* V: virtual time, ns of CPU given out, under tix_lock; from where no tag gets below 0 */
+static u64 now_v = 1ull << 40;
 static u32 jump_looks;		/* in a row without anybody eligible */
 static u64 jump_head = ~0ull;	/* the earliest tag among them */
 static u32 pick_tries, steal_left;	/* scratch, in memory for the verifier's sake (see funding.h) */

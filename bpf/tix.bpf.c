@@ -34,7 +34,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define TIMER_MIN_NS 50000ull
 #define LAG_PERIODS 4			/* how far a tag may be behind V */
 #define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
-#define STEAL_NS 32000000ull		/* overdue by this, another CPU takes it over */
+#define STEAL_NS 64000000ull		/* overdue by this, another CPU takes it over */
 #define PICK_TRIES 16
 #define SPARE_QUEUES 64
 
