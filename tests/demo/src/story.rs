@@ -122,7 +122,7 @@ fn scenes(
         passed: false,
     };
     let mut display = Display::new(run.screen);
-    let watch = Watch::new(service.tixctl_path());
+    let watch = Watch::new(service.tixctl_path())?;
     for (number, title) in [
         "both work",
         "bob starts ten more programs",
