@@ -14,7 +14,7 @@ use crate::peers::Scheduler;
 pub fn compare(experiment: &str, schedulers: &[Scheduler], numbers: &[usize]) -> Result<()> {
     let runs: Vec<String> = numbers
         .iter()
-        .map(|n| format!("--warmup 1 --seconds 1 {experiment} --n {n}"))
+        .map(|n| format!("--warmup 3 --seconds 1 {experiment} --n {n}"))
         .collect();
     let most = numbers.iter().max().copied().unwrap_or(0);
     let memory = if most > 1_000 { "8G" } else { "3G" };

@@ -14,7 +14,7 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
     let script = under_tix(
         Path::new(LOAD),
         "for n in 2 10 100 1000 10000; do
-             $LOAD yield --n $n --label $n --warmup 1 --seconds 1
+             $LOAD yield --n $n --label $n --warmup 3 --seconds 1
          done",
     )
     .unwrap();
