@@ -17,12 +17,13 @@ use crate::watch::Watch;
 use crate::{Run, judge::TOLERANCE};
 
 /// What both run at first: a name, and a command that takes a file and writes to its standard output.
-const PROGRAMS: [(&str, &str); 3] = [
+const PROGRAMS: [(&str, &str); 4] = [
     ("zstd", "zstd -12 -c"),
     ("xz", "xz -2 -c"),
+    ("gzip", "gzip -9 -c"),
     ("sha256sum", "sha256sum"),
 ];
-const BOBS_TEN_MORE: (&str, &str) = ("gzip", "gzip -9 -c");
+const BOBS_TEN_MORE: (&str, &str) = ("sha512sum", "sha512sum");
 const SAMPLE_EVERY: Duration = Duration::from_secs(2);
 /// The first part of every scene, in which programs start or stop, is no part of its result.
 const SETTLING: f64 = 0.25;
