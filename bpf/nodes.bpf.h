@@ -268,7 +268,7 @@ static void task_leave(struct task_ctx *t)
 	reap();
 }
 
-/* Keep a few queues ready for threads that get pinned where nothing may sleep. */
+/* Keep a few queues ready for threads that come to a CPU where nothing may sleep. */
 static void spare_queues(void)
 {
 	u32 i, q;
