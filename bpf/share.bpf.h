@@ -14,6 +14,7 @@
 struct pick {
 	u64 grant;	/* out: virtual time charged in advance; in: that of `refile` */
 	u64 sum;	/* in: CPU time of the previous thread, if it is to be charged */
+	u64 now;	/* in */
 	u32 weight;	/* in: its nice weight */
 	u32 cpu;
 	u32 prev_queue;	/* in: its queue if it is still runnable, or VTRR_NONE */
@@ -84,8 +85,25 @@ static __noinline void refresh_locked(u32 q, u32 nr)
 	queue->group = vtrr_group_of(queue->period);
 }
 
+/*
+ * Virtual time inside a principal passes as its threads are served, and in a crowd slowly:
+ * a place that was far ahead of it when few were there would not be reached for minutes
+ * once thousands came. So it passes every place given out in the turn before last at the
+ * latest: whoever waits is overtaken for two turns at most, and then by those that may
+ * catch up, each once.
+ */
+static __noinline void turn_locked(struct tix_node *n, u64 now)
+{
+	if ((s64)(now - n->turn_at) < (s64)TURN_NS)
+		return;
+	n->turn_at = now;
+	if ((s64)(n->last_high - n->vtime) > 0)
+		n->vtime = n->last_high;
+	n->last_high = __sync_lock_test_and_set(&n->high, n->vtime);
+}
+
 /* What a thread has used since it was charged last, and its grant back. */
-static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight)
+static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u64 now)
 {
 	struct tix_node *n = &NODES[t->node];
 	u64 used = sum - t->sum;
@@ -101,15 +119,34 @@ static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight)
 	n->used_ns += used;
 	t->vtime += used * 100 / (weight ?: 1);
 	n->vtime += used / (n->nr_runnable ?: 1);
+	turn_locked(n, now);
+}
+
+/*
+ * Where a thread stands in its principal's virtual time: what a sleeper may catch up is
+ * one slice; and whatever it had before, it waits a round at most.
+ */
+static u64 place(struct tix_node *n, struct task_ctx *t)
+{
+	u64 slice = n->slice ?: slice_ns, most = n->budget / (n->nr_runnable ?: 1);
+
+	if (most < MIN_SLICE_NS)
+		most = MIN_SLICE_NS;
+	if ((s64)(t->vtime - (n->vtime - slice)) < 0)
+		t->vtime = n->vtime - slice;
+	else if ((s64)(t->vtime - (n->vtime + most)) > 0)
+		t->vtime = n->vtime + most;
+	return t->vtime;
 }
 
 static void charge(struct task_struct *p, struct task_ctx *t)
 {
 	u64 sum = p->se.sum_exec_runtime;
+	u64 now = cpu_ctx(bpf_get_smp_processor_id())->now;
 	u32 weight = p->scx.weight;
 
 	bpf_spin_lock(&tix_lock);
-	charge_locked(t, sum, weight);
+	charge_locked(t, sum, weight, now);
 	bpf_spin_unlock(&tix_lock);
 }
 
@@ -291,8 +328,7 @@ static __noinline void pick_locked(struct pick *pick)
 	u32 q, waiting, prev;
 
 	pick->queue = VTRR_NONE;
-	pick_tries = PICK_TRIES;
-	while (pick_tries-- && can_loop) {
+	while (can_loop) {	/* each round but the last drops somebody */
 		choose_locked(pick);
 		if (pick->vt == VTRR_NONE)
 			return;
@@ -331,7 +367,7 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 	slice = pick->slice;
 	bpf_spin_lock(&tix_lock);
 	if (t && pick->first)
-		charge_locked(t, pick->sum, pick->weight);
+		charge_locked(t, pick->sum, pick->weight, pick->now);
 	if (t && pick->prev_queue < TIX_QUEUES_MAX)
 		move_locked(t, pick->prev_queue, QUEUES[pick->prev_queue].nr, false);
 	if (pick->prev_queue != VTRR_NONE && !yielded)

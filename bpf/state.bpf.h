@@ -24,6 +24,8 @@ struct tix_node {
 	u64 budget;		/* ns of CPU it is due in ROUND_NS */
 	u64 self_ver;		/* FUNDS[].ver that inverse and budget were computed from */
 	u64 vtime;		/* virtual time inside the principal, ns at nice 0 */
+	u64 turn_at;		/* when the present turn began (charge_locked) */
+	u64 high, last_high;	/* latest place in the queue given out in it; in the one before */
 	u64 used_ns;
 	u64 cgid;
 	u32 parent;

@@ -28,11 +28,12 @@ struct cpu_ctx {
 	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
 	u64 timer_at;	/* when the timer fires next; 0: it is off */
 	u64 grant_ns;
+	u64 now;	/* at the last decision or timer here */
 	u32 granting;	/* the queue that is being moved from, or VTRR_NONE */
 	u32 idle;
 	u32 probe;	/* the CPU to look at next for overdue work */
 	u32 helper;	/* the CPU that was asked last to help */
-	u32 pad[4];	/* a cache line of its own */
+	u32 pad[2];	/* a cache line of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
@@ -43,7 +44,7 @@ private(TIX) struct bpf_spin_lock tix_lock;
 static u64 now_v = 1ull << 40;
 static u32 jump_looks;		/* in a row without anybody eligible */
 static u64 jump_head = ~0ull;	/* the earliest tag among them */
-static u32 pick_tries, steal_left;	/* scratch, in memory for the verifier's sake (see funding.h) */
+static u32 steal_left;	/* scratch, in memory for the verifier's sake (see funding.h) */
 struct tix_stats stats SEC(".data.stats");
 struct tix_exit last_exit SEC(".data.exit");
 u32 nr_online = 1;

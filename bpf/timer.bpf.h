@@ -54,6 +54,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 	u64 now = scx_bpf_now(), next = slice_ns;
 
 	USES_ARENA();
+	c->now = now;
 	if (c->idle) {
 		c->timer_at = 0;
 		return 0;
@@ -73,9 +74,9 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 }
 
 /* A thread starts a slice on `cpu`, which is this one. */
-static void run_until(u32 cpu, struct cpu_ctx *c, u32 slice)
+static void run_until(u32 cpu, struct cpu_ctx *c, u64 now, u32 slice)
 {
-	u64 now = scx_bpf_now(), end = now + slice;
+	u64 end = now + slice;
 	struct slice_timer *timer;
 
 	c->idle = 0;
