@@ -100,7 +100,7 @@ int tix_read(struct tix_read_batch *batch)
 		out->runnable = NODES[i].nr_runnable;
 		out->nr_edges = FUNDS[i].nr_edges;
 		out->used_ns = NODES[i].used_ns;
-		out->value = FUNDS[i].value;
+		out->value = fund_share(GRAPH, FUNDS[i].value);
 		out->cgid = NODES[i].cgid;
 		for (k = 0; k < FUND_FUNDERS && can_loop; k++) {
 			out->edge[k].issuer = FUNDS[i].edge[k].issuer;

@@ -344,8 +344,7 @@ static s32 nodes_init(void)
 	i = node_alloc(TIX_NODE_CGROUP);
 	if (i)
 		return -ENOMEM;
-	FUNDS[0].value = FUND_ONE;
-	GRAPH->epoch = 1;
+	fund_init(GRAPH, FUNDS);
 	return 0;
 }
 

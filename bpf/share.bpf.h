@@ -12,7 +12,8 @@
 #define TIX_SHARE_BPF_H
 
 struct pick {
-	u64 grant;	/* out: virtual time charged in advance; in: that of `refile` */
+	/* out: by how much the queue's tag and V were moved in advance; in: those of `refile` */
+	u64 grant, grant_v;
 	u64 sum;	/* in: CPU time of the previous thread, if it is to be charged */
 	u64 now;	/* in */
 	u32 weight;	/* in: its nice weight */
@@ -39,27 +40,32 @@ static __noinline void refresh_locked(u32 q, u32 nr)
 	struct tix_queue *queue = &QUEUES[q];
 	struct tix_node *n = &NODES[queue->node];
 	struct fund_node *f = &FUNDS[queue->node];
-	u64 share, inverse, slice, most;
+	u64 value, inverse, slice, most;
 	u32 runnable;
 
 	fund_refresh(GRAPH, FUNDS, queue->node);
-	if (f->ver != n->self_ver) {
+	if (f->ver != n->self_ver || f->issued != n->self_issued || GRAPH->rate != n->self_rate) {
+		value = fund_self_value(GRAPH, FUNDS, queue->node);
+		if (f->ver != n->self_ver || f->issued != n->self_issued) {
+			inverse = (1ull << 62) / ((value >> 18) ?: 1);
+			if (inverse > 1ull << 42)
+				inverse = 1ull << 42;	/* 2^-24 of the machine: the smallest weight */
+			n->inverse = inverse << 14;
+		}
 		n->self_ver = f->ver;
-		share = fund_self_value(f);
-		inverse = (1ull << 62) / ((share >> 18) ?: 1);
-		if (inverse > 1ull << 42)
-			inverse = 1ull << 42;	/* 2^-24 of the machine: the smallest weight */
-		n->inverse = inverse << 14;
-		n->budget = ((share >> 30) * (ROUND_NS >> 8) >> 24) * nr_online;
+		n->self_issued = f->issued;
+		n->self_rate = GRAPH->rate;
+		n->budget = ((fund_share(GRAPH, value) >> 30) * (ROUND_NS >> 8) >> 24) * nr_online;
 	}
 
 	runnable = n->nr_runnable ?: 1;
 	if (queue->vt == VT_ANY || nr > runnable)
 		nr = runnable;
-	if (queue->seen_inverse == n->inverse && queue->seen_nr == nr &&
-	    queue->seen_runnable == runnable)
+	if (queue->seen_inverse == n->inverse && queue->seen_budget == n->budget &&
+	    queue->seen_nr == nr && queue->seen_runnable == runnable)
 		return;
 	queue->seen_inverse = n->inverse;
+	queue->seen_budget = n->budget;
 	queue->seen_nr = nr;
 	queue->seen_runnable = runnable;
 
@@ -72,6 +78,7 @@ static __noinline void refresh_locked(u32 q, u32 nr)
 		if (slice < MIN_SLICE_NS) {
 			slice = MIN_SLICE_NS;
 			most = (((ROUND_NS * nr_online) << 18) / (nr * MIN_SLICE_NS)) << 14;
+			most = tix_mul_q32(most, GRAPH->rate);
 			if (inverse > most) {
 				inverse = most;
 				stats.forced++;
@@ -114,8 +121,8 @@ static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u6
 		used = 0xffffffff;
 	if (q < TIX_QUEUES_MAX && QUEUES[q].node == t->node)
 		QUEUES[q].tag += tix_mul_q32(used, QUEUES[q].inverse) - t->grant;
-	now_v += used - t->grant_ns;
-	t->grant = t->grant_ns = 0;
+	now_v += tix_mul_q32(used, GRAPH->rate) - t->grant_v;
+	t->grant = t->grant_v = 0;
 	n->used_ns += used;
 	t->vtime += used * 100 / (weight ?: 1);
 	n->vtime += used / (n->nr_runnable ?: 1);
@@ -161,7 +168,7 @@ static void charge(struct task_struct *p, struct task_ctx *t)
 static __noinline void file_locked(u32 q, u32 coming, bool wake)
 {
 	struct tix_queue *queue;
-	u64 bound;
+	u64 bound, slack;
 	u32 nr;
 
 	if (q >= TIX_QUEUES_MAX || CLIENTS[q].linked)
@@ -169,10 +176,11 @@ static __noinline void file_locked(u32 q, u32 coming, bool wake)
 	queue = &QUEUES[q];
 	nr = queue->nr + coming;
 	refresh_locked(q, nr);
-	bound = wake && nr <= 1 ? now_v : now_v - LAG_PERIODS * queue->period - 2 * STEAL_NS * nr_online;
+	slack = tix_mul_q32(2 * STEAL_NS * nr_online, GRAPH->rate);
+	bound = wake && nr <= 1 ? now_v : now_v - LAG_PERIODS * queue->period - slack;
 	if ((s64)(queue->tag - bound) < 0)
 		queue->tag = bound;
-	bound = now_v + (LEAD_PERIODS + nr) * queue->period + 2 * STEAL_NS * nr_online;
+	bound = now_v + (LEAD_PERIODS + nr) * queue->period + slack;
 	if ((s64)(queue->tag - bound) > 0)
 		queue->tag = bound;
 	vtrr_link(VT(queue->vt), CLIENTS, q, queue->tag, queue->group, wake);
@@ -217,12 +225,12 @@ static void unfile(u32 q)
 	bpf_spin_unlock(&tix_lock);
 }
 
-static __noinline void refund_locked(u32 q, u64 grant, u32 slice)
+static __noinline void refund_locked(u32 q, u64 grant, u64 grant_v)
 {
 	if (q >= TIX_QUEUES_MAX)
 		return;
 	QUEUES[q].tag -= grant;
-	now_v -= slice;
+	now_v -= grant_v;
 	if (QUEUES[q].nr)
 		file_locked(q, 0, false);
 }
@@ -236,8 +244,9 @@ static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr)
 	pick->queue = q;
 	pick->slice = queue->slice;
 	pick->grant = queue->period;
+	pick->grant_v = tix_mul_q32(queue->slice, GRAPH->rate);
 	queue->tag += queue->period;
-	now_v += queue->slice;
+	now_v += pick->grant_v;
 }
 
 /* Nobody waits: the previous thread goes on. */
@@ -309,7 +318,7 @@ static __noinline void choose_locked(struct pick *pick)
 		mine = &VT(pick->vt)->choice;
 		theirs = &VT(VT_HOME(other))->choice;
 		jump_locked(theirs, 2 * nr_online);
-		if ((s64)(mine->finish - theirs->finish) > (s64)(STEAL_NS * nr_online)) {
+		if ((s64)(mine->finish - theirs->finish) > (s64)tix_mul_q32(STEAL_NS * nr_online, GRAPH->rate)) {
 			pick->vt = VT_HOME(other);
 			stats.stolen++;
 		}
@@ -355,8 +364,7 @@ static __noinline void pick_locked(struct pick *pick)
  */
 __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 {
-	u64 grant;
-	u32 slice;
+	u64 grant, grant_v;
 	bool yielded;
 
 	USES_ARENA();
@@ -364,7 +372,7 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 		return 0;
 	yielded = t && t->yielded;
 	grant = pick->grant;
-	slice = pick->slice;
+	grant_v = pick->grant_v;
 	bpf_spin_lock(&tix_lock);
 	if (t && pick->first)
 		charge_locked(t, pick->sum, pick->weight, pick->now);
@@ -374,7 +382,7 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 		file_locked(pick->prev_queue, 1, false);
 	pick_locked(pick);
 	if (pick->refile != VTRR_NONE)
-		refund_locked(pick->refile, grant, slice);
+		refund_locked(pick->refile, grant, grant_v);
 	if (pick->prev_queue != VTRR_NONE) {
 		if (pick->queue == VTRR_NONE)
 			keep_locked(pick);
@@ -386,11 +394,11 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 }
 
 /* A queue was picked in vain and nothing else is to be run: undo that. */
-__noinline int tix_undo(u32 q, u64 grant, u32 slice)
+__noinline int tix_undo(u32 q, u64 grant, u64 grant_v)
 {
 	USES_ARENA();
 	bpf_spin_lock(&tix_lock);
-	refund_locked(q, grant, slice);
+	refund_locked(q, grant, grant_v);
 	bpf_spin_unlock(&tix_lock);
 	return 0;
 }

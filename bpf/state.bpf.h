@@ -20,9 +20,10 @@ struct {
 
 /* A node's side of scheduling; FUNDS has its side of funding. Under tix_lock but nr_runnable. */
 struct tix_node {
-	u64 inverse;		/* 1 / share in Q32.32 */
+	u64 inverse;		/* 1 / value in Q32.32 */
 	u64 budget;		/* ns of CPU it is due in ROUND_NS */
-	u64 self_ver;		/* FUNDS[].ver that inverse and budget were computed from */
+	/* FUNDS[].ver and issued, and the graph's rate, that they were computed from */
+	u64 self_ver, self_issued, self_rate;
 	u64 vtime;		/* virtual time inside the principal, ns at nice 0 */
 	u64 turn_at;		/* when the present turn began (charge_locked) */
 	u64 high, last_high;	/* latest place in the queue given out in it; in the one before */
@@ -47,7 +48,7 @@ struct tix_node {
  */
 struct tix_queue {
 	u64 tag;		/* start tag s_i, ns of virtual time */
-	u64 inverse;		/* 1 / share in Q32.32, as charged */
+	u64 inverse;		/* 1 / value in Q32.32, as charged */
 	u64 period;		/* slice * inverse: q_i, ns of virtual time */
 	u32 node;
 	u32 vt;			/* which struct vtrr it is filed in */
@@ -56,7 +57,7 @@ struct tix_queue {
 	u32 slice;		/* ns */
 	u32 group;
 	/* what inverse and slice were computed from */
-	u64 seen_inverse;
+	u64 seen_inverse, seen_budget;
 	u32 seen_nr, seen_runnable;
 };
 

@@ -6,8 +6,8 @@
 struct task_ctx {
 	u64 sum;	/* p->se.sum_exec_runtime up to which it has been charged */
 	u64 vtime;	/* inside its principal, ns at nice 0 */
-	u64 grant;	/* virtual time charged in advance for the run that it is on */
-	u64 grant_ns;	/* the slice that it stands for */
+	u64 grant;	/* by how much its queue's tag was moved for the run that it is on */
+	u64 grant_v;	/* by how much V was moved for that */
 	u32 node;
 	u32 queue;	/* where it waits, or VTRR_NONE */
 	u32 ran_from;	/* the queue that its run is charged to */
@@ -24,10 +24,10 @@ struct {
 } task_ctxs SEC(".maps");
 
 struct cpu_ctx {
-	u64 grant;	/* what the thread being moved to the local queue is charged in advance */
+	/* what the thread being moved to the local queue is charged in advance */
+	u64 grant, grant_v;
 	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
 	u64 timer_at;	/* when the timer fires next; 0: it is off */
-	u64 grant_ns;
 	u64 now;	/* at the last decision or timer here */
 	u32 granting;	/* the queue that is being moved from, or VTRR_NONE */
 	u32 idle;
@@ -40,7 +40,7 @@ static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
 
 /* The lock of vtrr.h and funding.h; see state.bpf.h. */
 private(TIX) struct bpf_spin_lock tix_lock;
-/* V: virtual time, ns of CPU given out, under tix_lock; from where no tag gets below 0 */
+/* V: ns of CPU given out, times the graph's rate, under tix_lock; from where no tag gets below 0 */
 static u64 now_v = 1ull << 40;
 static u32 jump_looks;		/* in a row without anybody eligible */
 static u64 jump_head = ~0ull;	/* the earliest tag among them */

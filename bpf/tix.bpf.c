@@ -180,7 +180,7 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 		c = cpu_ctx(bpf_get_smp_processor_id());
 		if (c->granting == q) {
 			t->grant = c->grant;
-			t->grant_ns = c->grant_ns;
+			t->grant_v = c->grant_v;
 			c->granting = VTRR_NONE;
 		}
 		__sync_fetch_and_add(&QUEUES[q].nr, -1);
@@ -233,7 +233,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		    (!pick.waiting || prev_is_behind(t, pick.queue))) {
 			t->ran_from = pick.queue;
 			t->grant = pick.grant;
-			t->grant_ns = pick.slice;
+			t->grant_v = pick.grant_v;
 			t->yielded = false;
 			scx_bpf_task_set_slice(prev, pick.slice);
 			run_until(cpu, c, pick.now, pick.slice);
@@ -241,7 +241,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			return;
 		}
 		c->grant = pick.grant;
-		c->grant_ns = pick.slice;
+		c->grant_v = pick.grant_v;
 		c->granting = pick.queue;
 		if (scx_bpf_dsq_move_to_local(DSQ(pick.queue), 0)) {
 			if (t)
@@ -258,7 +258,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		t->yielded = false;
 	if (pick.refile != VTRR_NONE) {
 		if (pick.queue != VTRR_NONE)
-			tix_undo(pick.refile, pick.grant, pick.slice);
+			tix_undo(pick.refile, pick.grant, pick.grant_v);
 		scx_bpf_kick_cpu(cpu, 0);
 		return;
 	}

@@ -68,10 +68,8 @@ struct core_fund *core_fund_new(u32 nodes)
 {
 	struct core_fund *f = calloc(1, sizeof(struct core_fund) + nodes * sizeof(struct fund_node));
 
-	if (f) {
-		f->nodes[FUND_BASE].value = FUND_ONE;
-		f->graph.epoch = 1;
-	}
+	if (f)
+		fund_init(&f->graph, f->nodes);
 	return f;
 }
 
@@ -93,8 +91,13 @@ void core_fund_back(struct core_fund *f, u32 n, const struct fund_edge *edges, u
 }
 
 void core_fund_refresh(struct core_fund *f, u32 n) { fund_refresh(&f->graph, f->nodes, n); }
-u64 core_fund_value(const struct core_fund *f, u32 n) { return f->nodes[n].value; }
-u64 core_fund_self_value(struct core_fund *f, u32 n) { return fund_self_value(&f->nodes[n]); }
+u64 core_fund_value(struct core_fund *f, u32 n) { return fund_share(&f->graph, f->nodes[n].value); }
+
+u64 core_fund_self_value(struct core_fund *f, u32 n)
+{
+	return fund_share(&f->graph, fund_self_value(&f->graph, f->nodes, n));
+}
+
 u64 core_fund_issued(const struct core_fund *f, u32 n) { return f->nodes[n].issued; }
 u64 core_fund_ver(const struct core_fund *f, u32 n) { return f->nodes[n].ver; }
 u32 core_fund_nr_active(const struct core_fund *f, u32 n) { return f->nodes[n].nr_active; }
