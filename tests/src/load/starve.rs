@@ -67,7 +67,8 @@ pub struct Pinned {
 /// Threads that yield, free to run anywhere, while 1 and then `n` hogs of another group are bound
 /// to CPU `cpu`; counted on the next CPU.
 pub fn pinned(root: &Path, n: usize, cpu: usize, warmup: f64, seconds: f64) -> Result<Pinned> {
-    const YIELDERS: usize = 4;
+    // So many that several are on each CPU: a lone one would yield without a switch.
+    const YIELDERS: usize = 32;
     ensure!(
         sys::cpus() > 1,
         "pinning is about the other CPUs: one is not enough"
