@@ -33,7 +33,8 @@ struct cpu_ctx {
 	u32 idle;
 	u32 probe;	/* the CPU to look at next for overdue work */
 	u32 helper;	/* the CPU that was asked last to help */
-	u32 pad[2];	/* a cache line of its own */
+	u32 graces;	/* given in a row to who runs */
+	u32 pad;	/* a cache line of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];

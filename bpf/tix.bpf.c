@@ -39,6 +39,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
 #define STEAL_NS 64000000ull		/* overdue by this, another CPU takes it over */
 #define SPARE_QUEUES 64
+#define GRACES 40			/* MIN_SLICE_NS each, charged, in a row */
 
 #include "task.bpf.h"
 #include "share.bpf.h"
@@ -64,6 +65,17 @@ static bool migration_disabled(const struct task_struct *p)
 		  (&__rcu_read_lock || LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 18, 0));
 
 	return p->migration_disabled > own;
+}
+
+/*
+ * Whether `p` is between rcu_read_lock() and rcu_read_unlock(); the entry of a BPF program
+ * is one such of the current task.
+ */
+static bool reads_rcu(const struct task_struct *p)
+{
+	if (!bpf_core_field_exists(p->rcu_read_lock_nesting))
+		return false;	/* then such a section is not preemptible either */
+	return p->rcu_read_lock_nesting > (p == bpf_get_current_task_btf());
 }
 
 static bool is_pinned(const struct task_struct *p)
@@ -218,6 +230,14 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	c->now = pick.now;
 	if (prev && t) {
 		runnable = prev->scx.flags & SCX_TASK_QUEUED;
+		/* All of the machine waits for a reader of RCU that waits: it may finish. */
+		if (runnable && c->graces < GRACES && reads_rcu(prev)) {
+			c->graces++;
+			scx_bpf_task_set_slice(prev, MIN_SLICE_NS);
+			run_until(cpu, c, pick.now, MIN_SLICE_NS);
+			return;
+		}
+		c->graces = 0;
 		pick.sum = prev->se.sum_exec_runtime;
 		pick.weight = prev->scx.weight;
 		if (runnable && !is_kernel_pinned(prev))
