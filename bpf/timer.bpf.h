@@ -55,7 +55,8 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 
 	USES_ARENA();
 	c->now = now;
-	if (c->idle) {
+	/* Left behind by a CPU that was unplugged: started anew, there, when it is back. */
+	if (c->idle || cpu != bpf_get_smp_processor_id()) {
 		c->timer_at = 0;
 		return 0;
 	}

@@ -447,6 +447,8 @@ impl World<'_> {
             }
             // SAFETY: reaps the children just made.
             while unsafe { libc::wait(std::ptr::null_mut()) } > 0 {}
+            // Forking took CPU time, waiting for the children was no wait for a CPU.
+            me.nap_over();
             me.spin()
         })?;
         self.members.push((member, group));
@@ -476,9 +478,7 @@ fn live(me: &Me, nap: bool) {
     loop {
         me.spin_for(300_000);
         sys::sleep(700_000);
-        // A nap is no wait for the CPU.
-        me.seen
-            .store(sys::now(), std::sync::atomic::Ordering::Relaxed);
+        me.nap_over();
     }
 }
 

@@ -112,6 +112,11 @@ impl Me<'_> {
         now
     }
 
+    /// What was since the last look was no wait for a CPU.
+    pub fn nap_over(&self) {
+        self.slot.seen.store(sys::now(), Ordering::Relaxed);
+    }
+
     /// Use the CPU for ever, looking at the clock several times in the shortest slice: time
     /// between two looks counts as waiting.
     pub fn spin(&self) -> ! {
