@@ -31,9 +31,12 @@ const volatile u32 nr_cpu_ids = 1;
 const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 
 #define MIN_SLICE_NS 100000ull
-/* The 10 s rule: overtaken for two turns, then two rounds, and room for what switches cost. */
-#define ROUND_NS 2000000000ull
-#define TURN_NS 2200000000ull		/* longer than a round, so that it changes nothing in a steady crowd */
+/*
+ * The 10 s rule: a principal gets ahead by two rounds at most, a thread inside it is
+ * overtaken for two turns and one round; the rest is room for what switches cost.
+ */
+#define ROUND_NS 1500000000ull
+#define TURN_NS 1650000000ull		/* longer than a round, so that it changes nothing in a steady crowd */
 #define TIMER_MIN_NS 50000ull
 #define LAG_PERIODS 4			/* how far a tag may be behind V */
 #define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
