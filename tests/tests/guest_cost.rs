@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use tix_tests::guest::{Guest, under_tix};
+use tix_tests::load::shares::Shares;
 use tix_tests::load::switches::Cost;
 
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
@@ -34,4 +35,43 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
             cost(n)
         );
     }
+}
+
+/// More cgroups than there is room for: a mkdir never fails because of tix, and those beyond share
+/// their parent's principal.
+#[test]
+#[ignore = "boots a guest"]
+fn a_mkdir_never_fails() {
+    let script = under_tix(
+        Path::new(LOAD),
+        "cd /sys/fs/cgroup
+         mkdir crowd
+         echo +cpu > crowd/cgroup.subtree_control
+         for i in $(seq 1 140); do
+             mkdir crowd/$i
+             echo +cpu > crowd/$i/cgroup.subtree_control
+             (cd crowd/$i && mkdir $(seq 1 960))
+         done
+         cd crowd/140
+         $LOAD shares --cgroup /sys/fs/cgroup/crowd/140/late --label late --seconds 3
+         cd ..
+         for i in $(seq 1 140); do
+             (cd $i && rmdir $(seq 1 960))
+             rmdir $i
+         done
+         cd ..
+         rmdir crowd
+         $LOAD shares --label after --seconds 10",
+    )
+    .unwrap();
+    let guest = Guest::new().icount(3).memory("6G").timeout(900);
+    let reports = guest.run(&script).unwrap();
+    let shares = |label: &str| reports.get::<Shares>("shares", label).unwrap().result;
+    // No room: one principal, whose threads are equals.
+    for leaf in shares("late").leaves {
+        assert!((leaf.share - 0.2).abs() < 0.02, "{leaf:?}");
+    }
+    // Room again.
+    let after = shares("after").largest_relative_error;
+    assert!(after < 0.02, "a share is {after} off");
 }
