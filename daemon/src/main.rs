@@ -82,6 +82,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let listener = api::listen(&args.socket)
         .with_context(|| format!("cannot listen on {}", args.socket.display()))?;
     let root = cgroups::Root::open(&args.cgroup_root).context("cannot open the cgroup tree")?;
+    // Without this nothing could be mirrored: better not to start than to hold no shares silently.
+    root.cgroup("/").context("cannot read the cgroup tree")?;
     if !args.observe && !cgroups::systemd::is_running() {
         enable_cpu(&root);
     }

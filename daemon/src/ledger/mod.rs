@@ -489,6 +489,13 @@ impl Ledger {
         events
     }
 
+    /// Whether others than its parent fund the cgroup `path`.
+    pub fn funded_apart(&self, path: &str) -> bool {
+        self.find(path)
+            .and_then(|c| self.get(c))
+            .is_some_and(|c| c.bound_to.is_some() || !c.grants(Resource::Cpu).is_empty())
+    }
+
     /// What must be journaled because the cgroup `path` went: transient currencies and other people's grants and bindings go with it.
     pub fn wilted(&self, path: &str) -> Vec<Op> {
         let mut ops: Vec<Op> = self
