@@ -3,6 +3,7 @@
 
 use anyhow::Context;
 use clap::Parser;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 use tixd::cgroups::Follower;
@@ -71,7 +72,11 @@ fn log() {
             registry.with(journal).init()
         }
         _ => registry
-            .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr))
+            .with(
+                tracing_subscriber::fmt::layer()
+                    .with_writer(std::io::stderr)
+                    .with_ansi(std::io::stderr().is_terminal()),
+            )
             .init(),
     }
 }

@@ -20,7 +20,6 @@ pub fn start() -> Result<()> {
     sh("systemctl show -P StatusText tixd")?
         .ok()?
         .has("scheduler in force")?;
-    sh("systemctl is-enabled tixd")?;
     Ok(())
 }
 

@@ -12,8 +12,15 @@ pub const BOB: &str = "/user.slice/user-1001.slice";
 const SOON: Duration = Duration::from_secs(20);
 
 /// A command line as alice, in a session of her own.
-fn alice(line: &str) -> Result<Said> {
+fn alice_logged_in(line: &str) -> Result<Said> {
     run(Command::new("su").args(["alice", "-c", line]))
+}
+
+/// A command line as alice, wherever she is.
+fn alice(line: &str) -> Result<Said> {
+    run(Command::new("setpriv")
+        .args(["--reuid=1000", "--regid=1000", "--clear-groups"])
+        .args(["sh", "-c", line]))
 }
 
 pub fn slices() -> Result<()> {
@@ -106,7 +113,7 @@ pub fn runs() -> Result<()> {
         "--user", "-M", "alice@", "-q", "--pipe", "--wait", "sh", "-c", inner,
     ];
     for (how, said) in [
-        ("her session", alice(inner)?),
+        ("her session", alice_logged_in(inner)?),
         (
             "her manager",
             run(Command::new("systemd-run").args(manager))?,
@@ -178,7 +185,7 @@ pub fn others() -> Result<()> {
         "tixctl fund a2 --from bob cpu 10",
         "tixctl fund a2 --from /user.slice/user-1001.slice cpu 10",
         "tixctl fund a2 --from /system.slice cpu 10",
-        // Root made it for her, and it is root's.
+        // Root has made it, for her, and it is root's.
         "tixctl fund a2 --from alice cpu 10",
         "tixctl unfund alice --from base cpu",
         "tixctl unfund bob --from base cpu 10",
