@@ -53,20 +53,16 @@ fn boot(test: &str, kind: Kind) -> Result<()> {
     Ok(())
 }
 
-/// tixd and tixctl as they are installed.
+/// Which build of tixd and tixctl is tested: the one that is installed, unless `TIX_PROFILE=dev` says that time matters more.
+fn profile() -> String {
+    std::env::var("TIX_PROFILE").unwrap_or_else(|_| "release".into())
+}
+
 fn build() -> Result<()> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let status = Command::new(cargo)
-        .args([
-            "build",
-            "-q",
-            "--release",
-            "--locked",
-            "-p",
-            "tixd",
-            "-p",
-            "tixctl",
-        ])
+        .args(["build", "-q", "--locked", "--profile", &profile()])
+        .args(["-p", "tixd", "-p", "tixctl"])
         .current_dir(tree())
         .status()
         .context("run cargo")?;
@@ -78,9 +74,14 @@ fn build() -> Result<()> {
 pub fn install() -> Result<()> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree().join("target"), PathBuf::from);
+    let built = target.join(if profile() == "dev" {
+        "debug"
+    } else {
+        "release"
+    });
     for (from, to) in [
-        (target.join("release/tixd"), "/usr/sbin/tixd"),
-        (target.join("release/tixctl"), "/usr/bin/tixctl"),
+        (built.join("tixd"), "/usr/sbin/tixd"),
+        (built.join("tixctl"), "/usr/bin/tixctl"),
         (
             tree().join("debian/tixd.service"),
             "/usr/lib/systemd/system/tixd.service",

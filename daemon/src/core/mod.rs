@@ -228,8 +228,10 @@ impl Core {
         if !self.complete {
             return;
         }
-        let destroyed = events.iter().any(|e| matches!(e, Event::Destroyed { .. }));
-        if (!touched.is_empty() || destroyed) && self.cpu.push(&self.ledger, &touched) {
+        let removed: Vec<Cid> = events.iter().filter_map(Event::removed).collect();
+        if (!touched.is_empty() || !removed.is_empty())
+            && self.cpu.push(&self.ledger, &touched, &removed)
+        {
             self.save_nodes();
         }
         self.write_weights();

@@ -83,7 +83,7 @@ impl Core {
             .0
             .iter()
             .filter(|(p, _)| !wanted.contains_key(*p))
-            .filter_map(|(p, w)| Some((p.clone(), self.funding(p).unwrap_or(w.funding))))
+            .map(|(p, w)| (p.clone(), self.funding(p).unwrap_or(w.funding)))
             .collect();
         let fresh: Vec<(String, Written)> = wanted
             .into_iter()

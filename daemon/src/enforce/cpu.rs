@@ -142,11 +142,16 @@ impl Cpu {
             }
         }
         let all: Vec<Cid> = ledger.iter().map(|(c, _)| c).collect();
-        self.push(ledger, &all)
+        let known = self.nodes.keys().chain(self.pushed.keys());
+        let removed: Vec<Cid> = known
+            .copied()
+            .filter(|c| ledger.get(*c).is_none())
+            .collect();
+        self.push(ledger, &all, &removed)
     }
 
-    /// The currencies `touched`. True if a node came or went.
-    pub fn push(&mut self, ledger: &Ledger, touched: &[Cid]) -> bool {
+    /// The currencies `touched`, and the going of those `removed`. True if a node came or went. Costs what those are, not what there is.
+    pub fn push(&mut self, ledger: &Ledger, touched: &[Cid], removed: &[Cid]) -> bool {
         let Some(s) = self.presence.scheduler() else {
             return false;
         };
@@ -199,22 +204,16 @@ impl Cpu {
                 }
             }
         }
-        let gone: Vec<Cid> = self
-            .nodes
-            .keys()
-            .copied()
-            .filter(|c| ledger.get(*c).is_none())
-            .collect();
-        for cid in gone {
-            if let Some(node) = self.nodes.remove(&cid) {
+        for cid in removed {
+            self.pushed.remove(cid);
+            self.trouble.remove(cid);
+            if let Some(node) = self.nodes.remove(cid) {
                 changed = true;
                 if let Err(e) = s.destroy_node(node) {
                     tracing::warn!("dropping the node of a destroyed currency: {e}");
                 }
             }
         }
-        self.pushed.retain(|c, _| ledger.get(*c).is_some());
-        self.trouble.retain(|c, _| ledger.get(*c).is_some());
         changed
     }
 

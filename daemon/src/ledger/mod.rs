@@ -222,6 +222,14 @@ pub enum Event {
 }
 
 impl Event {
+    /// The currency that is gone.
+    pub fn removed(&self) -> Option<Cid> {
+        match self {
+            Event::Destroyed { cid, .. } | Event::CgroupRemoved { cid, .. } => Some(*cid),
+            _ => None,
+        }
+    }
+
     /// The currencies whose backing this changed, for the enforcer.
     pub fn touched(&self) -> Vec<Cid> {
         match self {
