@@ -146,6 +146,46 @@ pub struct Stats {
     pub preempts: u64,
 }
 
+/// Why the kernel ended a scheduler (`struct tix_exit`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exit {
+    /// The kernel's `enum scx_exit_kind`.
+    pub kind: i64,
+    /// The kernel's words.
+    pub reason: String,
+}
+
+impl Exit {
+    /// SCX_EXIT_UNREG: somebody took it out through its link or its pins.
+    const UNREGISTERED: i64 = 64;
+
+    /// Somebody wanted it out: no fault, and nothing to make good.
+    pub fn on_purpose(&self) -> bool {
+        self.kind == Self::UNREGISTERED
+    }
+
+    /// From the bytes of `struct tix_exit`; `None` while the scheduler runs.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Exit> {
+        let (head, text) = bytes.split_at_checked(16)?;
+        let kind = i64::from_ne_bytes(head[..8].try_into().ok()?);
+        let (reason, message) = text.split_at_checked(128)?;
+        if kind == 0 {
+            return None;
+        }
+        let text = |bytes: &[u8]| {
+            let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        };
+        let (reason, message) = (text(reason), text(message));
+        let reason = if message.is_empty() {
+            reason
+        } else {
+            format!("{reason}: {message}")
+        };
+        Some(Exit { kind, reason })
+    }
+}
+
 /// View of a plain C structure as bytes, for the kernel to read and write.
 pub fn bytes_of_mut<T>(value: &mut T) -> &mut [u8] {
     // SAFETY: only called with the #[repr(C)] integer structures above, which have no
@@ -159,4 +199,31 @@ pub fn stats_from(bytes: &[u8]) -> Option<Stats> {
     let to = bytes_of_mut(&mut stats);
     to.copy_from_slice(bytes.get(..to.len())?);
     Some(stats)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Exit;
+
+    fn bytes(kind: i64, reason: &str, message: &str) -> Vec<u8> {
+        let mut all = [kind.to_ne_bytes(), [0; 8]].concat();
+        for (text, room) in [(reason, 128), (message, 1024)] {
+            let mut field = text.as_bytes().to_vec();
+            field.resize(room, 0);
+            all.extend(field);
+        }
+        all
+    }
+
+    #[test]
+    fn an_exit_is_read_as_the_kernel_side_writes_it() {
+        assert_eq!(Exit::from_bytes(&bytes(0, "", "")), None);
+        assert_eq!(Exit::from_bytes(&[1; 20]), None);
+        let stall = Exit::from_bytes(&bytes(1026, "runnable task stall", "make[7]")).unwrap();
+        assert_eq!(stall.reason, "runnable task stall: make[7]");
+        assert!(!stall.on_purpose());
+        let out = Exit::from_bytes(&bytes(64, "unregistered from user space", "")).unwrap();
+        assert_eq!(out.reason, "unregistered from user space");
+        assert!(out.on_purpose());
+    }
 }

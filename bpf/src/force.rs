@@ -2,6 +2,8 @@
 //! Which scheduler is in force, read from the kernel and believed from nobody.
 
 use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// State of sched_ext on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +12,8 @@ pub enum Force {
     InForce { ops: String },
     /// Somebody else's sched_ext scheduler is.
     Other { ops: String },
+    /// The kernel is about to put a scheduler into force or out of it (`enabling`, `disabling`): why one left is known afterwards.
+    Changing { state: String },
     /// The kernel's own is; sched_ext is there and unused.
     Disabled,
     /// The kernel cannot have it; the reason.
@@ -36,8 +40,20 @@ pub fn in_force() -> Force {
     match state.as_str() {
         // The kernel appends nothing to the name, but other builds may ("tix_0.1").
         "enabled" if ops == "tix" => Force::InForce { ops },
-        "enabled" | "enabling" if !ops.is_empty() => Force::Other { ops },
-        _ => Force::Disabled,
+        "enabled" if !ops.is_empty() => Force::Other { ops },
+        "disabled" => Force::Disabled,
+        _ => Force::Changing { state },
+    }
+}
+
+/// Waits until the kernel has made up its mind, for a bounded time; what came of it.
+pub fn settled(patience: Duration) -> Force {
+    let until = Instant::now() + patience;
+    loop {
+        match in_force() {
+            Force::Changing { .. } if Instant::now() < until => sleep(Duration::from_millis(20)),
+            force => return force,
+        }
     }
 }
 

@@ -11,9 +11,9 @@ mod force;
 mod load;
 mod pins;
 
-pub use control::{Edge, NodeId, NodeState, Stats};
-pub use force::{Force, ejections, in_force};
-pub use load::{Options, Scheduler};
+pub use control::{Edge, Exit, NodeId, NodeState, Stats};
+pub use force::{Force, ejections, in_force, settled};
+pub use load::{Options, Scheduler, clear, last_exit};
 
 use std::path::PathBuf;
 
@@ -33,6 +33,8 @@ pub enum Error {
     NoSchedExt,
     #[error("the sched_ext scheduler {0} is loaded: stop it first, only one can be in force")]
     OtherScheduler(String),
+    #[error("the kernel has been {0} a scheduler for too long: see its log (dmesg)")]
+    Unsettled(String),
     #[error("the kernel refused the BPF program: {reason}{hint}")]
     Load { reason: String, hint: &'static str },
     #[error("{path}: {reason}")]

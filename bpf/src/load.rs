@@ -3,13 +3,17 @@
 
 use crate::control::{BATCH, FUNDERS, FundingArgs, NameArgs, ReadArgs, ReadBatch};
 use crate::control::{bytes_of_mut, stats_from};
-use crate::{Edge, Error, Force, LAYOUT, NodeId, NodeState, Stats, in_force, pins};
+use crate::{Edge, Error, Exit, Force, LAYOUT, NodeId, NodeState, Stats, in_force, pins, settled};
+use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Program};
-use std::fs::File;
 use std::mem::{MaybeUninit, zeroed};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long the kernel may take to put a scheduler in force or out of it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[allow(clippy::all, clippy::pedantic, clippy::unwrap_used, dead_code)]
 mod skel {
@@ -51,14 +55,15 @@ impl Scheduler {
 
     /// [`Scheduler::load`] with other than default settings.
     pub fn load_with(dir: &Path, options: &Options) -> Result<Scheduler, Error> {
-        match in_force() {
+        pins::remove(dir)?;
+        match settled(PATIENCE) {
             Force::Unsupported(_) => return Err(Error::NoSchedExt),
             Force::Other { ops } | Force::InForce { ops } => {
                 return Err(Error::OtherScheduler(ops));
             }
+            Force::Changing { state } => return Err(Error::Unsettled(state)),
             Force::Disabled => {}
         }
-        pins::remove(dir)?;
         pins::prepare(dir)?;
         Self::load_and_pin(dir, options).inspect_err(|_| {
             // Half a scheduler is none; the first error is the one to tell.
@@ -165,7 +170,9 @@ impl Scheduler {
 
     /// Gives the machine back to the kernel's own scheduler.
     pub fn stop(self) -> Result<(), Error> {
-        pins::remove(&self.dir)
+        let dir = self.dir.clone();
+        drop(self);
+        clear(&dir).map(drop)
     }
 
     /// The currency that mirrors the cgroup with inode `cgid`; `None` if the kernel side
@@ -267,25 +274,36 @@ impl Scheduler {
     }
 
     /// Why the kernel ended this scheduler; `None` while it did not.
+    pub fn exit(&self) -> Result<Option<Exit>, Error> {
+        Ok(Exit::from_bytes(&read_only_value(&self.exit)?))
+    }
+
+    /// [`Scheduler::exit`], in words.
     pub fn exit_reason(&self) -> Result<Option<String>, Error> {
-        let bytes = read_only_value(&self.exit)?;
-        let Some((head, text)) = bytes.split_at_checked(16) else {
-            return Ok(None);
-        };
-        if head[..8] == [0; 8] || text.len() < 128 {
-            return Ok(None);
-        }
-        let (reason, message) = text.split_at(128);
-        let text = |bytes: &[u8]| {
-            let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-            String::from_utf8_lossy(&bytes[..end]).into_owned()
-        };
-        let (reason, message) = (text(reason), text(message));
-        Ok(Some(if message.is_empty() {
-            reason
-        } else {
-            format!("{reason}: {message}")
-        }))
+        Ok(self.exit()?.map(|exit| exit.reason))
+    }
+}
+
+/// Why the scheduler that is pinned below `dir` left, if it did.
+pub fn last_exit(dir: &Path) -> Option<Exit> {
+    let map = MapHandle::from_pinned_path(pins::path(dir, pins::EXIT)).ok()?;
+    Exit::from_bytes(&read_only_value(&map).ok()?)
+}
+
+/// Removes whatever is pinned below `dir`, of whichever version and however incomplete, and waits until the kernel's own scheduler is
+/// in force. False: there was no scheduler of tix's.
+pub fn clear(dir: &Path) -> Result<bool, Error> {
+    let ours = matches!(settled(PATIENCE), Force::InForce { .. }) && dir.exists();
+    pins::remove(dir)?;
+    let until = Instant::now() + PATIENCE;
+    // The kernel drops what was pinned a little later.
+    while ours && matches!(in_force(), Force::InForce { .. }) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    match settled(PATIENCE) {
+        Force::InForce { ops } if ours => Err(Error::OtherScheduler(ops)),
+        Force::Changing { state } => Err(Error::Unsettled(state)),
+        _ => Ok(ours),
     }
 }
 
@@ -342,7 +360,7 @@ fn load_error(err: libbpf_rs::Error) -> Error {
         libbpf_rs::ErrorKind::PermissionDenied => {
             ": tixd needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN"
         }
-        _ if btf_lacks_kfuncs() => {
+        _ if btf_lies() => {
             ": this kernel's BTF describes the scx_bpf_* functions wrongly (built with a broken pahole); \
              boot another build of it"
         }
@@ -351,11 +369,22 @@ fn load_error(err: libbpf_rs::Error) -> Error {
     Error::Load { reason, hint }
 }
 
-/// Whether the kernel's own BTF is readable but wrong about sched_ext.
-fn btf_lacks_kfuncs() -> bool {
-    File::open("/sys/kernel/btf/vmlinux").is_ok()
-        && libbpf_rs::btf::Btf::from_vmlinux().is_ok_and(|btf| {
-            btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("scx_bpf_create_dsq")
-                .is_none()
-        })
+/// Whether the kernel's own BTF is readable but wrong about sched_ext: it lacks the functions, or gives them the implicit parameter
+/// `aux`, which only their `_impl` forms have and no program passes (pahole 1.30; `tixctl doctor` names them all).
+fn btf_lies() -> bool {
+    use libbpf_rs::btf::types::{Func, FuncProto};
+    let Ok(btf) = Btf::from_vmlinux() else {
+        return false;
+    };
+    let implicit = |f: &Func<'_>| {
+        let name = f.name().and_then(|n| n.to_str()).unwrap_or_default();
+        name.starts_with("scx_bpf_")
+            && !name.ends_with("_impl")
+            && FuncProto::try_from(f.referenced_type())
+                .ok()
+                .and_then(|p| p.iter().last()?.name.map(|n| n == "aux"))
+                .unwrap_or(false)
+    };
+    btf.type_by_name::<Func<'_>>("scx_bpf_create_dsq").is_none()
+        || btf.type_by_kind::<Func<'_>>().any(|f| implicit(&f))
 }

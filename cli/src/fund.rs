@@ -3,88 +3,26 @@
 
 use crate::client::Client;
 use crate::failure::Failure;
-use clap::ValueEnum;
-use tix_api::{Resource, Tix};
+use crate::ticket::{Ticket, tickets};
+use tix_api::Tix;
 
 /// Give a currency tickets of another one
 ///
 /// They are added to what it already holds of that issuer.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The currency that gets the tickets
-    holder: String,
-    /// The currency that issues them
-    #[arg(long, value_name = "ISSUER")]
-    from: String,
-    /// What the tickets are tickets for
-    resource: ResourceArg,
+    #[command(flatten)]
+    ticket: Ticket,
     /// How many tickets: 1 to 2147483648
     #[arg(value_parser = tickets, allow_negative_numbers = true)]
     amount: i64,
 }
 
-pub async fn main(args: Args) -> Result<(), Failure> {
+pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    let resource = args.resource.into();
+    let resource = ticket.resource();
     client
-        .call(|tixd| tixd.fund(&args.holder, &args.from, resource, args.amount))
+        .call(|tixd| tixd.fund(&ticket.holder, &ticket.from, resource, amount))
         .await?;
     Ok(())
-}
-
-/// A resource on the command line.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum ResourceArg {
-    /// CPU time
-    Cpu,
-    /// Disk input and output; not shared by tickets yet
-    Disk,
-    /// Memory; not shared by tickets yet
-    Memory,
-    /// Network output; not shared by tickets yet
-    Net,
-}
-
-impl From<ResourceArg> for Resource {
-    fn from(resource: ResourceArg) -> Resource {
-        match resource {
-            ResourceArg::Cpu => Resource::Cpu,
-            ResourceArg::Disk => Resource::Disk,
-            ResourceArg::Memory => Resource::Memory,
-            ResourceArg::Net => Resource::Net,
-        }
-    }
-}
-
-/// Parses a number of tickets.
-pub fn tickets(text: &str) -> Result<i64, String> {
-    const MOST: i64 = 1 << 31;
-    match text.parse() {
-        Ok(amount) if (1..=MOST).contains(&amount) => Ok(amount),
-        _ => Err(format!("tickets are whole numbers from 1 to {MOST}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::tickets;
-
-    #[test]
-    fn tickets_are_whole_and_in_range() {
-        assert_eq!(tickets("1"), Ok(1));
-        assert_eq!(tickets("2147483648"), Ok(2_147_483_648));
-        for wrong in [
-            "0",
-            "-1",
-            "2147483649",
-            "99999999999999999999",
-            "1.5",
-            "25%",
-            "",
-            "ten",
-            " 1",
-        ] {
-            assert!(tickets(wrong).is_err(), "{wrong:?}");
-        }
-    }
 }

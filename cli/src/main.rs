@@ -20,6 +20,7 @@ mod man;
 mod out;
 mod run;
 mod status;
+mod ticket;
 mod top;
 mod tree;
 mod unbind;

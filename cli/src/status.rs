@@ -12,8 +12,8 @@ use tix_api::{Enforcer, StatusReply, Tix};
 
 /// Say whether tix's scheduler is in force, and whether all is well
 ///
-/// Exits with 0 only when tix's scheduler is in force. The kernel is asked for that, so it works without tixd, too: then tixd's part
-/// is missing. When it is not in force: 1, or 3 when tixd cannot be reached either.
+/// Exits with 0 only when tix's scheduler is in force, and tixd answers. The kernel is asked for the former, so that is said without
+/// tixd, too. When it is not in force: 1. When tixd cannot be reached: 3, whatever is in force.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print JSON
@@ -24,7 +24,7 @@ pub struct Args {
 /// `tixctl status --json`.
 #[derive(Debug, Serialize)]
 pub struct Status {
-    /// tix's scheduler is in force, as the kernel says: the exit status.
+    /// tix's scheduler is in force, as the kernel says.
     pub in_force: bool,
     pub kernel: SchedExt,
     /// tixd's own report; null when it cannot be reached, or refused.
@@ -58,8 +58,8 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         false => out::print(&render(&status))?,
     }
     match answer {
-        _ if in_force => Ok(()),
         Err(unreachable @ Failure::Unreachable { .. }) => Err(unreachable),
+        _ if in_force => Ok(()),
         _ => Err(Failure::Said),
     }
 }

@@ -3,29 +3,24 @@
 
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::fund::{ResourceArg, tickets};
+use crate::ticket::{Ticket, tickets};
 use tix_api::Tix;
 
 /// Take tickets back from a currency
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The currency that holds the tickets
-    holder: String,
-    /// The currency that issued them
-    #[arg(long, value_name = "ISSUER")]
-    from: String,
-    /// What the tickets are tickets for
-    resource: ResourceArg,
+    #[command(flatten)]
+    ticket: Ticket,
     /// How many tickets; all of them without this
     #[arg(value_parser = tickets, allow_negative_numbers = true)]
     amount: Option<i64>,
 }
 
-pub async fn main(args: Args) -> Result<(), Failure> {
+pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    let resource = args.resource.into();
+    let resource = ticket.resource();
     client
-        .call(|tixd| tixd.unfund(&args.holder, &args.from, resource, args.amount))
+        .call(|tixd| tixd.unfund(&ticket.holder, &ticket.from, resource, amount))
         .await?;
     Ok(())
 }

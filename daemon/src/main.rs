@@ -3,6 +3,7 @@
 
 use anyhow::Context;
 use clap::Parser;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 use tixd::cgroups::Follower;
@@ -71,7 +72,11 @@ fn log() {
             registry.with(journal).init()
         }
         _ => registry
-            .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr))
+            .with(
+                tracing_subscriber::fmt::layer()
+                    .with_writer(std::io::stderr)
+                    .with_ansi(std::io::stderr().is_terminal()),
+            )
             .init(),
     }
 }
@@ -82,6 +87,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let listener = api::listen(&args.socket)
         .with_context(|| format!("cannot listen on {}", args.socket.display()))?;
     let root = cgroups::Root::open(&args.cgroup_root).context("cannot open the cgroup tree")?;
+    // Without this nothing could be mirrored: better not to start than to hold no shares silently.
+    root.cgroup("/").context("cannot read the cgroup tree")?;
     if !args.observe && !cgroups::systemd::is_running() {
         enable_cpu(&root);
     }

@@ -3,13 +3,14 @@
 //!
 //! An operation is acknowledged only after [`Store::append`] returned, which it does after `fsync` (WAL, `synchronous=FULL`).
 
+use crate::core::Written;
 use crate::ledger::Op;
 use rusqlite::{Connection, params};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Version of the tables; a store of a later version is not touched.
-const SCHEMA: i64 = 1;
+const SCHEMA: i64 = 2;
 
 const TABLES: &str = "
 CREATE TABLE event (
@@ -24,6 +25,12 @@ CREATE TRIGGER event_is_not_deleted BEFORE DELETE ON event BEGIN SELECT RAISE(AB
 CREATE TABLE node (cid INTEGER PRIMARY KEY, node INTEGER NOT NULL) STRICT;
 -- CPU time of cgroups that are gone, per named currency.
 CREATE TABLE usage (cid INTEGER PRIMARY KEY, usec INTEGER NOT NULL) STRICT;
+";
+
+/// What schema 2 has beside that of 1.
+const SINCE_2: &str = "
+-- cpu.weight files that tixd wrote while the scheduler was not in force, and the funding that each covers.
+CREATE TABLE weight (path TEXT PRIMARY KEY, written INTEGER NOT NULL, funding INTEGER NOT NULL) STRICT;
 ";
 
 #[derive(Debug, thiserror::Error)]
@@ -85,9 +92,12 @@ impl Store {
             .map_err(at)?;
         match found {
             SCHEMA => {}
-            0 => {
+            0 | 1 => {
                 let tx = db.transaction().map_err(at)?;
-                tx.execute_batch(TABLES).map_err(at)?;
+                if found == 0 {
+                    tx.execute_batch(TABLES).map_err(at)?;
+                }
+                tx.execute_batch(SINCE_2).map_err(at)?;
                 tx.pragma_update(None, "user_version", SCHEMA).map_err(at)?;
                 tx.commit().map_err(at)?;
             }
@@ -199,6 +209,39 @@ impl Store {
         self.set_pairs("DELETE FROM node", "INSERT INTO node VALUES (?, ?)", nodes)
     }
 
+    /// The weights that tixd wrote, by cgroup path.
+    pub fn weights(&self) -> Result<Vec<(String, Written)>, Error> {
+        let mut query = self
+            .db
+            .prepare("SELECT path, written, funding FROM weight")
+            .map_err(self.at())?;
+        let rows = query
+            .query_map([], |r| {
+                let number = |i| r.get::<_, i64>(i).map(i64::unsigned_abs);
+                let (weight, funding) = (number(1)?, number(2)?);
+                Ok((r.get::<_, String>(0)?, Written { weight, funding }))
+            })
+            .map_err(self.at())?;
+        rows.map(|r| r.map_err(self.at())).collect()
+    }
+
+    pub fn set_weights(&mut self, weights: &[(String, Written)]) -> Result<(), Error> {
+        let path = self.path.clone();
+        let at = |source| Error::Sqlite {
+            path: path.clone(),
+            source,
+        };
+        let tx = self.db.transaction().map_err(at)?;
+        tx.execute("DELETE FROM weight", []).map_err(at)?;
+        for (path, w) in weights {
+            let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+            tx.prepare_cached("INSERT INTO weight VALUES (?, ?, ?)")
+                .and_then(|mut s| s.execute(params![path, number(w.weight), number(w.funding)]))
+                .map_err(at)?;
+        }
+        tx.commit().map_err(at)
+    }
+
     /// Microseconds used by each named currency.
     pub fn usage(&self) -> Result<Vec<(u64, u64)>, Error> {
         self.pairs("SELECT cid, usec FROM usage")
@@ -240,6 +283,26 @@ mod tests {
         );
         assert!(store.db.execute("DELETE FROM event", []).is_err());
         assert!(store.db.execute("UPDATE event SET uid = 0", []).is_err());
+    }
+
+    #[test]
+    fn what_the_first_version_wrote_is_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = Connection::open(dir.path().join("ledger.sqlite")).unwrap();
+        old.execute_batch(TABLES).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        drop(old);
+        let mut store = Store::open(dir.path()).unwrap();
+        let weights = [(
+            "/a".to_owned(),
+            Written {
+                weight: 75,
+                funding: 100,
+            },
+        )];
+        store.set_weights(&weights).unwrap();
+        drop(store);
+        assert_eq!(Store::open(dir.path()).unwrap().weights().unwrap(), weights);
     }
 
     #[test]

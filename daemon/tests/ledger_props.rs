@@ -19,6 +19,9 @@ struct Oracle {
     bound: BTreeMap<String, String>,
 }
 
+/// Issuer, holder, amount.
+type Ticket = (String, String, u64);
+
 fn q(n: u64) -> BigRational {
     BigRational::from_integer(BigInt::from(n))
 }
@@ -32,19 +35,17 @@ impl Oracle {
         }
     }
 
-    /// Every ticket: issuer, holder, amount, and whether it can be active.
-    fn tickets(&self) -> Vec<(String, String, u64, bool)> {
+    /// Every ticket: issuer, holder, amount. Root binds here, so what a binding replaces is withdrawn.
+    fn tickets(&self) -> Vec<Ticket> {
         let mut out: Vec<_> = self
             .grants
             .iter()
-            .map(|((i, h), a)| (i.clone(), h.clone(), *a, true))
+            .map(|((i, h), a)| (i.clone(), h.clone(), *a))
             .collect();
         for (path, w) in &self.cgroups {
-            let bound = self.bound.get(path);
-            out.push((Self::parent(path), path.clone(), *w, bound.is_none()));
-            if let Some(name) = bound {
-                out.push((name.clone(), path.clone(), *w, true));
-            }
+            let bound = self.bound.get(path).cloned();
+            let issuer = bound.unwrap_or_else(|| Self::parent(path));
+            out.push((issuer, path.clone(), *w));
         }
         // The hidden leaves (§1), which cannot fund anything.
         let mut leaves = Vec::new();
@@ -55,43 +56,33 @@ impl Oracle {
         {
             let inner = n == "base" || !self.cgroups.keys().any(|c| Self::parent(c) == *n);
             if inner && out.iter().any(|(i, ..)| i == n) {
-                leaves.push((n.clone(), format!("{n}/.self"), 100, true));
+                leaves.push((n.clone(), format!("{n}/.self"), 100));
             }
         }
         out.extend(leaves);
         out
     }
 
-    fn entitlement(&self, name: &str, t: &[(String, String, u64, bool)]) -> BigRational {
+    fn entitlement(&self, name: &str, t: &[Ticket]) -> BigRational {
         let issued = |i: &str| t.iter().filter(|x| x.0 == i).map(|x| x.2).sum::<u64>();
         if name == "base" {
             return q(issued("base").max(1));
         }
-        let mine = t.iter().filter(|x| x.1 == name && x.3);
+        let mine = t.iter().filter(|x| x.1 == name);
         mine.map(|x| self.entitlement(&x.0, t) * q(x.2) / q(issued(&x.0)))
             .fold(q(0), |a, b| a + b)
     }
 
-    fn active(
-        &self,
-        name: &str,
-        t: &[(String, String, u64, bool)],
-        running: &BTreeSet<String>,
-    ) -> bool {
+    fn active(&self, name: &str, t: &[Ticket], running: &BTreeSet<String>) -> bool {
         if let Some(owner) = name.strip_suffix("/.self") {
             return running.contains(owner);
         }
         running.contains(name)
             || t.iter()
-                .any(|x| x.0 == name && x.3 && self.active(&x.1, t, running))
+                .any(|x| x.0 == name && self.active(&x.1, t, running))
     }
 
-    fn value(
-        &self,
-        name: &str,
-        t: &[(String, String, u64, bool)],
-        running: &BTreeSet<String>,
-    ) -> BigRational {
+    fn value(&self, name: &str, t: &[Ticket], running: &BTreeSet<String>) -> BigRational {
         if name == "base" {
             return self.entitlement("base", t);
         }
@@ -99,10 +90,10 @@ impl Oracle {
             return q(0);
         }
         let mut v = q(0);
-        for x in t.iter().filter(|x| x.1 == name && x.3) {
+        for x in t.iter().filter(|x| x.1 == name) {
             let all: u64 = t
                 .iter()
-                .filter(|y| y.0 == x.0 && y.3 && self.active(&y.1, t, running))
+                .filter(|y| y.0 == x.0 && self.active(&y.1, t, running))
                 .map(|y| y.2)
                 .sum();
             v += self.value(&x.0, t, running) * q(x.2) / q(all);
@@ -264,6 +255,12 @@ fn build(dos: &[Do]) -> (Ledger, Oracle) {
     (l, o)
 }
 
+/// Does every path down to `to` pass through `x`?
+fn only_through(t: &[Ticket], to: &str, x: &str) -> bool {
+    let mut funders = t.iter().filter(|i| i.1 == to).peekable();
+    to == x || (funders.peek().is_some() && funders.all(|i| only_through(t, &i.0, x)))
+}
+
 fn exact(v: u128) -> BigRational {
     BigRational::new(BigInt::from(v), BigInt::from(1u128 << 64))
 }
@@ -334,6 +331,37 @@ proptest! {
     }
 
     #[test]
+    fn who_wakes_and_sleeps_behind_a_currency_is_nobody_elses_business(
+        dos in prop::collection::vec(any_do(), 1..60),
+        mask in any::<u32>(),
+        pick in any::<prop::sample::Index>(),
+    ) {
+        // Locality (model.md §3, 3): toggle each principal; for each X that all its funding passes through and that stays active,
+        // nothing outside X's subgraph moves, not by a bit.
+        let (l, o) = build(&dos);
+        let running = running_set(&o, mask);
+        let principals: Vec<String> = running_set(&o, u32::MAX).into_iter().collect();
+        let toggled = pick.get(&principals).clone();
+        let mut other = running.clone();
+        if !other.remove(&toggled) {
+            other.insert(toggled.clone());
+        }
+        let before = l.values(Resource::Cpu, &|c| running.contains(&name(&l, c)));
+        let after = l.values(Resource::Cpu, &|c| other.contains(&name(&l, c)));
+        let t = o.tickets();
+        for (x, _) in l.iter().filter(|(x, _)| before.active.contains(x) && after.active.contains(x)) {
+            if !only_through(&t, &toggled, &name(&l, x)) {
+                continue;
+            }
+            let inside: BTreeSet<Cid> = l.below(x, Resource::Cpu).into_iter().collect();
+            for (c, it) in l.iter().filter(|(c, _)| !inside.contains(c) || *c == x) {
+                prop_assert_eq!(before.value[&c], after.value[&c], "{} moved with {} behind {}", it.name, &toggled, name(&l, x));
+                prop_assert_eq!(before.active.contains(&c), after.active.contains(&c));
+            }
+        }
+    }
+
+    #[test]
     fn acyclic_even_after_everything_is_unbound(dos in prop::collection::vec(any_do(), 1..80)) {
         let (mut l, _) = build(&dos);
         for n in NAMES {
@@ -365,6 +393,7 @@ proptest! {
                 l.cgroup_changed(p, w, user, false);
             }
         }
+        let mine: Vec<Do> = (3..NAMES.len()).map(Do::Create).chain(mine).collect();
         for d in &mine {
             let op = match d {
                 Do::Create(n) => Op::Create { cid: l.next_cid(), name: NAMES[*n].into(), owner: user },
@@ -490,6 +519,99 @@ fn roots_bindings_and_grants_wait_for_their_cgroup_and_users_do_not() {
             .grants(Resource::Cpu)
             .is_empty()
     );
+}
+
+/// alice's slice beside bob's, and a currency of hers for it.
+fn alice_and_bob() -> Ledger {
+    let mut l = Ledger::new(1);
+    for (path, id, owner) in [
+        ("/u", 4, 0),
+        ("/u/a", 5, 1000),
+        ("/u/b", 6, 1001),
+        ("/u/a/j", 7, 1000),
+        ("/u/a/k", 8, 1000),
+    ] {
+        l.cgroup_created(path, id, 100, owner, false);
+    }
+    l.apply(
+        &Op::Create {
+            cid: l.next_cid(),
+            name: "hers".into(),
+            owner: 1000,
+        },
+        1000,
+    )
+    .unwrap();
+    l
+}
+
+fn entitled(l: &Ledger, path: &str) -> f64 {
+    let v = l.values(Resource::Cpu, &|_| true);
+    tixd::ledger::fraction(v.entitlement[&l.find(path).unwrap()], v.total)
+}
+
+#[test]
+fn a_ticket_that_a_binding_replaces_counts_only_if_the_binder_could_not_withdraw_it() {
+    let bind = |path: &str| Op::Bind {
+        name: "hers".into(),
+        path: path.into(),
+    };
+    let unbind = Op::Unbind {
+        name: "hers".into(),
+        path: None,
+    };
+    // Base has issued 100 to its own threads and 100 to /u.
+    let (mut root, mut alice) = (alice_and_bob(), alice_and_bob());
+    assert_eq!(entitled(&root, "/u/b"), 0.25);
+    root.apply(&bind("/u/a"), 0).unwrap();
+    assert_eq!(
+        entitled(&root, "/u/b"),
+        0.5,
+        "root took alice's ticket away"
+    );
+    alice.apply(&bind("/u/a"), 1000).unwrap();
+    assert_eq!(entitled(&alice, "/u/b"), 0.25, "she may take it up again");
+    alice.apply(&unbind, 1000).unwrap();
+    assert_eq!(entitled(&alice, "/u/b"), 0.25);
+    // Below what is hers she gives and takes as she likes.
+    alice.apply(&bind("/u/a/j"), 1000).unwrap();
+    assert_eq!(entitled(&alice, "/u/a/k"), 0.25);
+    assert_eq!(alice.base_tickets(Resource::Cpu), 200);
+    root.apply(&bind("/u"), 0).unwrap();
+    assert_eq!(
+        root.base_tickets(Resource::Cpu),
+        1,
+        "base has issued nothing any more"
+    );
+}
+
+#[test]
+fn what_root_bound_only_root_unbinds() {
+    let bind = Op::Bind {
+        name: "hers".into(),
+        path: "/u/a".into(),
+    };
+    let unbind = Op::Unbind {
+        name: "hers".into(),
+        path: None,
+    };
+    let destroy = Op::Destroy {
+        name: "hers".into(),
+    };
+    let mut l = alice_and_bob();
+    l.apply(&bind, 0).unwrap();
+    // Binding it again herself makes it no more hers.
+    l.apply(&bind, 1000).unwrap();
+    for op in [&unbind, &destroy] {
+        assert!(
+            matches!(l.check(op, 1000), Err(Refusal::NotPermitted { .. })),
+            "{op:?}"
+        );
+    }
+    l.apply(&unbind, 0).unwrap();
+    l.apply(&bind, 1000).unwrap();
+    l.apply(&unbind, 1000).unwrap();
+    l.apply(&destroy, 1000).unwrap();
 }
 
 #[test]

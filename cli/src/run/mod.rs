@@ -14,7 +14,7 @@ mod scope;
 
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::fund::tickets;
+use crate::ticket::tickets;
 use crate::{cli, host};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

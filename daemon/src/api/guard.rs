@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A socket that bounds what a peer can make the daemon hold: the length of a message, and how long a reply may wait to be read.
+//! A socket that stands between a peer and zlink. It bounds what a peer can make the daemon hold (the length of a message, and how
+//! long a reply may wait to be read), and answers calls that the interface does not have.
+//!
+//! Messages are handed on one at a time: zlink asks for more when it has answered the last one, so the answers to good calls and to
+//! bad ones come in the order of the calls.
 
+use super::check;
+use std::io::{Error, ErrorKind};
 use std::os::fd::AsFd;
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -14,13 +20,23 @@ pub const LONGEST: usize = 64 * 1024;
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub struct Guarded(Stream);
+pub struct Guarded {
+    stream: Stream,
+    complaints: UnixStream,
+}
 
+/// Whatever it is waiting for when it is dropped, it goes on from there: `read` may be cancelled.
 #[derive(Debug)]
 pub struct Reader {
     inner: <Stream as Socket>::ReadHalf,
-    /// Bytes since the last message ended.
-    pending: usize,
+    /// The same socket, to answer on.
+    complaints: UnixStream,
+    /// Read and not handed on.
+    held: Vec<u8>,
+    /// Of those, the bytes of a message that has been looked at.
+    good: usize,
+    /// What is to be answered before anything else happens.
+    owed: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -28,7 +44,12 @@ pub struct Writer(<Stream as Socket>::WriteHalf);
 
 impl Guarded {
     pub fn new(stream: UnixStream) -> zlink::Result<Guarded> {
-        Stream::try_from(stream).map(Guarded)
+        let again = stream.as_fd().try_clone_to_owned()?;
+        let again = UnixStream::from_std(again.into())?;
+        Ok(Guarded {
+            stream: Stream::try_from(stream)?,
+            complaints: again,
+        })
     }
 }
 
@@ -37,34 +58,85 @@ impl Socket for Guarded {
     type WriteHalf = Writer;
 
     fn split(self) -> (Reader, Writer) {
-        let (read, write) = self.0.split();
+        let (read, write) = self.stream.split();
         (
             Reader {
                 inner: read,
-                pending: 0,
+                complaints: self.complaints,
+                held: Vec::new(),
+                good: 0,
+                owed: Vec::new(),
             },
             Writer(write),
         )
     }
 }
 
-fn refused(kind: std::io::ErrorKind, why: &str) -> zlink::Error {
-    std::io::Error::new(kind, why).into()
+fn refused(kind: ErrorKind, why: &str) -> zlink::Error {
+    Error::new(kind, why).into()
+}
+
+impl Reader {
+    /// Looks at the next message, if it is all here: hands it on, or answers it.
+    fn look(&mut self) -> bool {
+        let Some(end) = self.held.iter().position(|b| *b == 0) else {
+            return false;
+        };
+        match check::complaint(&self.held[..end]) {
+            None => self.good = end + 1,
+            Some(answer) => {
+                let oneway = serde_json::from_slice(&self.held[..end])
+                    .is_ok_and(|call: serde_json::Value| call["oneway"] == true);
+                if !oneway {
+                    self.owed = answer;
+                }
+                self.held.drain(..=end);
+            }
+        }
+        true
+    }
+
+    async fn answer(&mut self) -> zlink::Result<()> {
+        while !self.owed.is_empty() {
+            match tokio::time::timeout(PATIENCE, self.complaints.writable()).await {
+                Ok(ready) => ready?,
+                Err(_) => return Err(refused(ErrorKind::TimedOut, "the peer does not read")),
+            }
+            match self.complaints.try_write(&self.owed) {
+                Ok(n) => drop(self.owed.drain(..n)),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
 }
 
 impl ReadHalf for Reader {
     async fn read(&mut self, buf: &mut [u8]) -> zlink::Result<ReadResult> {
-        let result = self.inner.read(buf).await?;
-        let n = result.bytes_read();
-        // Descriptors that come along are closed here: no method takes any.
-        self.pending = match buf[..n].iter().rposition(|b| *b == 0) {
-            Some(end) => n - end - 1,
-            None => self.pending + n,
-        };
-        if self.pending > LONGEST {
-            return Err(refused(std::io::ErrorKind::InvalidData, "message too long"));
+        loop {
+            self.answer().await?;
+            if self.good > 0 {
+                let n = self.good.min(buf.len());
+                buf[..n].copy_from_slice(&self.held[..n]);
+                self.held.drain(..n);
+                self.good -= n;
+                return Ok(ReadResult::new(n));
+            }
+            if self.look() {
+                continue;
+            }
+            if self.held.len() > LONGEST {
+                return Err(refused(ErrorKind::InvalidData, "message too long"));
+            }
+            let mut more = [0; 4096];
+            // Descriptors that come along are closed here: no method takes any.
+            let n = self.inner.read(&mut more).await?.bytes_read();
+            if n == 0 {
+                return Ok(ReadResult::new(0));
+            }
+            self.held.extend_from_slice(&more[..n]);
         }
-        Ok(ReadResult::new(n))
     }
 }
 
@@ -77,10 +149,7 @@ impl WriteHalf for Writer {
     ) -> zlink::Result<()> {
         match tokio::time::timeout(PATIENCE, self.0.write(buf, fds, credentials)).await {
             Ok(done) => done,
-            Err(_) => Err(refused(
-                std::io::ErrorKind::TimedOut,
-                "the peer does not read",
-            )),
+            Err(_) => Err(refused(ErrorKind::TimedOut, "the peer does not read")),
         }
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Every connection has a server of its own, so a client that does not read holds up nobody else. Who asks is what the kernel said when it connected.
 
+mod check;
 mod guard;
 mod names;
 mod service;

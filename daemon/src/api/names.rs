@@ -223,25 +223,43 @@ fn enable_down_to(core: &Core, path: &str, uid: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// The caller's user currency: the slice of the user's logins; without systemd, the caller's own cgroup if the caller owns it. Root without either has base.
+/// The caller's user currency: the slice of the user's logins; without systemd, the nearest cgroup that the caller is in and owns, from
+/// the caller's own upwards. Root without either has base.
 pub fn user_currency(core: &Core, uid: u32, pid: i32) -> Option<Ref> {
     let slice = format!("/user.slice/user-{uid}.slice");
     if core.ledger.find(&slice).is_some() {
         return Some(slice);
     }
-    let own = std::fs::read_to_string(format!("/proc/{pid}/cgroup"))
-        .ok()
-        .and_then(|t| {
-            t.lines()
-                .find_map(|l| l.strip_prefix("0::").map(str::to_owned))
-        })
-        .filter(|p| {
-            p != "/"
-                && core
-                    .ledger
-                    .find(p)
-                    .and_then(|c| core.ledger.get(c))
-                    .is_some_and(|c| c.owner == uid)
-        });
-    own.or_else(|| (uid == 0).then(|| "base".to_owned()))
+    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let own = text.lines().find_map(|l| l.strip_prefix("0::"));
+    nearest(own.unwrap_or_default(), |path| {
+        core.ledger
+            .find(path)
+            .and_then(|c| core.ledger.get(c))
+            .is_some_and(|c| c.owner == uid)
+    })
+    .or_else(|| (uid == 0).then(|| "base".to_owned()))
+}
+
+/// The first of `path` and the cgroups above it, the root excepted, that is `good`.
+fn nearest(path: &str, good: impl Fn(&str) -> bool) -> Option<Ref> {
+    std::iter::successors(Some(path), |p| p.rfind('/').map(|end| &p[..end]))
+        .filter(|p| p.len() > 1)
+        .find(|p| good(p))
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_is_looked_for_upwards() {
+        let from = |path: &str, known: &[&str]| nearest(path, |p| known.contains(&p));
+        assert_eq!(from("/a/b/c", &["/a", "/a/b"]), Some("/a/b".into()));
+        assert_eq!(from("/a/b/c", &["/a/b/c"]), Some("/a/b/c".into()));
+        assert_eq!(from("/a/bc", &["/a/b"]), None);
+        assert_eq!(from("/", &["/", ""]), None);
+        assert_eq!(from("", &["", "/"]), None);
+    }
 }

@@ -2,6 +2,7 @@
 //! The ledger and the machine as the API shows them.
 
 use crate::core::{Core, now_usec};
+use crate::enforce::presence::Outlook;
 use crate::ledger::{self, BASE, Cid, Currency, Refusal, Resource, Values, fraction};
 use std::collections::HashSet;
 use tix_api as api;
@@ -119,7 +120,7 @@ fn all(core: &Core) -> Vec<Cid> {
 }
 
 pub fn tree(core: &mut Core) -> api::TreeReply {
-    core.refresh_usage();
+    core.count_usage();
     let v = values(core);
     api::TreeReply {
         currencies: all(core)
@@ -141,13 +142,36 @@ pub fn list(core: &Core) -> api::ListReply {
     }
 }
 
+/// What tixd does while the scheduler is not in force, and what others can do.
+fn remedy(outlook: Outlook) -> String {
+    let cpu_weight = "the kernel's own scheduler holds shares by cpu.weight";
+    match outlook {
+        Outlook::InForce => "tixd is about to find out why".to_owned(),
+        Outlook::Loading => format!("it is being loaded again; until then {cpu_weight}"),
+        Outlook::Retry(pause) => format!(
+            "tixd loads it again in {} s; until then {cpu_weight}",
+            pause.as_secs() + 1
+        ),
+        Outlook::Unsupported => {
+            format!("{cpu_weight}; `tixctl doctor` says what this machine lacks")
+        }
+        Outlook::GivenUp => {
+            format!("{cpu_weight}; `systemctl restart tixd` loads tix's again")
+        }
+        Outlook::Observing => "start tixd without --observe to have shares enforced".to_owned(),
+    }
+}
+
 pub fn status(core: &Core, uid: u32, pid: i32) -> api::StatusReply {
     let force = tix_bpf::in_force();
     let in_force = matches!(force, tix_bpf::Force::InForce { .. }) && core.cpu.in_charge();
     let (state, ops) = match force {
-        tix_bpf::Force::InForce { ops } | tix_bpf::Force::Other { ops } => ("enabled", Some(ops)),
-        tix_bpf::Force::Disabled => ("disabled", None),
-        tix_bpf::Force::Unsupported(_) => ("unsupported", None),
+        tix_bpf::Force::InForce { ops } | tix_bpf::Force::Other { ops } => {
+            ("enabled".to_owned(), Some(ops))
+        }
+        tix_bpf::Force::Changing { state } => (state, None),
+        tix_bpf::Force::Disabled => ("disabled".to_owned(), None),
+        tix_bpf::Force::Unsupported(_) => ("unsupported".to_owned(), None),
     };
     let stats = core.cpu.stats().unwrap_or_default();
     let mut problems: Vec<api::Problem> = Vec::new();
@@ -158,17 +182,11 @@ pub fn status(core: &Core, uid: u32, pid: i32) -> api::StatusReply {
         })
     };
     if !in_force {
-        let why = core
-            .cpu
-            .reason
-            .clone()
-            .unwrap_or_else(|| "the scheduler is not in force".to_owned());
-        let hint = if core.cpu.given_up {
-            "shares are enforced with cpu.weight only; `tixctl doctor` says what this machine lacks"
-        } else {
-            "tixd is about to load it again"
-        };
-        problem(why, hint);
+        let why = core.cpu.reason().unwrap_or(match core.cpu.outlook() {
+            Outlook::InForce => "the scheduler has just left",
+            _ => "the scheduler is not in force",
+        });
+        problem(why.to_owned(), &remedy(core.cpu.outlook()));
     }
     if stats.shared > 0 {
         problem(
@@ -185,10 +203,13 @@ pub fn status(core: &Core, uid: u32, pid: i32) -> api::StatusReply {
             "tixd tries again with the next change; restart it if this stays",
         );
     }
-    for t in &core.trouble {
-        problem(t.clone(), "see tixd's log");
+    for t in core.trouble.values() {
+        problem(
+            t.clone(),
+            "what cannot be read is not shared by tickets; see tixd's log",
+        );
     }
-    let enforcer = match (in_force, core.cpu.hopeless()) {
+    let enforcer = match (in_force, core.cpu.by_weight()) {
         (true, _) => api::Enforcer::SchedExt,
         (false, true) => api::Enforcer::CpuWeight,
         (false, false) => api::Enforcer::None,
@@ -199,10 +220,10 @@ pub fn status(core: &Core, uid: u32, pid: i32) -> api::StatusReply {
         scheduler: api::SchedulerStatus {
             enforcer,
             in_force,
-            state: state.to_owned(),
+            state,
             ops,
-            reason: core.cpu.reason.clone(),
-            reloads: core.cpu.reloads,
+            reason: core.cpu.reason().map(str::to_owned),
+            reloads: core.cpu.reloads(),
             shared_cgroups: stats.shared,
             nodes: stats.nodes,
             nodes_max: u64::from(NODES_MAX),
@@ -222,7 +243,7 @@ const NODES_MAX: u32 = 131_072 + 1_024;
 const PATHS: usize = 256;
 
 pub fn explain(core: &mut Core, cid: Cid) -> Option<api::ExplainReply> {
-    core.refresh_usage();
+    core.count_usage();
     let v = values(core);
     let currency = currency(core, cid, &v)?;
     let mut paths = Vec::new();
@@ -291,7 +312,7 @@ pub fn explain(core: &mut Core, cid: Cid) -> Option<api::ExplainReply> {
 }
 
 pub fn sample(core: &mut Core, processes: bool, uid: u32) -> api::Sample {
-    core.refresh_usage();
+    core.count_usage();
     let v = values(core);
     let currencies = all(core)
         .into_iter()

@@ -3,6 +3,7 @@
 //! descriptor: whoever renames or replaces things meanwhile changes nothing about what was checked.
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,6 +28,13 @@ pub enum Error {
     NotCgroup2 { path: PathBuf },
     #[error("{path} is not a path in the cgroup tree")]
     BadPath { path: String },
+    #[error(
+        "{path}: the kernel refuses openat2 ({source}): it must be Linux 5.6 or later, and no system call filter may forbid it (systemd's RestrictSUIDSGID= does)"
+    )]
+    NoOpenat2 {
+        path: PathBuf,
+        source: std::io::Error,
+    },
 }
 
 impl Error {
@@ -98,14 +106,20 @@ impl Root {
             });
         }
         let full = self.path.join(below);
-        let at = |e: rustix::io::Errno| Error::Io {
+        let at = |e: Errno| Error::Io {
             path: full.clone(),
             source: e.into(),
         };
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let name = if below.is_empty() { "." } else { below };
-        let fd = openat2(&self.fd, name, flags, Mode::empty(), resolve).map_err(at)?;
+        let fd = openat2(&self.fd, name, flags, Mode::empty(), resolve).map_err(|e| match e {
+            Errno::NOSYS | Errno::PERM => Error::NoOpenat2 {
+                path: full.clone(),
+                source: e.into(),
+            },
+            e => at(e),
+        })?;
         let stat = fstat(&fd).map_err(at)?;
         Ok(Cgroup {
             fd,

@@ -28,8 +28,11 @@ pub enum Change {
     },
     /// Everything that was there at the start has been told.
     Complete,
-    /// Something could not be read; following goes on.
-    Trouble(String),
+    /// The cgroup `path` could not be read; following goes on.
+    Trouble {
+        path: String,
+        what: String,
+    },
 }
 
 struct Known {
@@ -94,9 +97,11 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                 }
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => {
-                    (self.tell)(Change::Trouble(format!(
-                        "inotify: {e}; the cgroup tree is no longer followed"
-                    )));
+                    let what = format!("inotify: {e}; the cgroup tree is no longer followed");
+                    (self.tell)(Change::Trouble {
+                        path: "inotify".into(),
+                        what,
+                    });
                     return;
                 }
             }
@@ -193,12 +198,19 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
     fn look(&mut self, path: &str, deep: bool) -> Result<(), ()> {
         let cgroup = match self.root.cgroup(path) {
             Ok(cgroup) => cgroup,
-            Err(_) => return self.forget(path),
+            Err(e) => {
+                if !e.is_gone() {
+                    self.trouble(path, &e)?;
+                }
+                return self.forget(path);
+            }
         };
         let weight = match cgroup.weight() {
             Ok(w) => w,
             Err(e) => {
-                self.say(Change::Trouble(e.to_string()))?;
+                if !e.is_gone() {
+                    self.trouble(path, &e)?;
+                }
                 None
             }
         };
@@ -238,10 +250,17 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         if !deep {
             return Ok(());
         }
-        let below: BTreeSet<String> = if cgroup.gives_cpu().unwrap_or(false) {
-            self.children(path)
-        } else {
-            BTreeSet::new()
+        let below = match cgroup.gives_cpu().and_then(|gives| match gives {
+            true => self.children(path),
+            false => Ok(BTreeSet::new()),
+        }) {
+            Ok(below) => below,
+            Err(e) => {
+                if !e.is_gone() {
+                    self.trouble(path, &e)?;
+                }
+                BTreeSet::new()
+            }
         };
         let prefix = if path == "/" {
             "/".to_owned()
@@ -265,12 +284,14 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         Ok(())
     }
 
-    fn children(&self, path: &str) -> BTreeSet<String> {
+    fn children(&self, path: &str) -> Result<BTreeSet<String>, Error> {
         let dir = self.root.path().join(path.trim_start_matches('/'));
-        let Ok(entries) = std::fs::read_dir(dir) else {
-            return BTreeSet::new();
+        let at = |source| Error::Io {
+            path: dir.clone(),
+            source,
         };
-        entries
+        Ok(std::fs::read_dir(&dir)
+            .map_err(at)?
             .flatten()
             .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
             .filter_map(|e| {
@@ -278,7 +299,14 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                     .to_str()
                     .map(|n| format!("{}/{n}", path.trim_end_matches('/')))
             })
-            .collect()
+            .collect())
+    }
+
+    fn trouble(&mut self, path: &str, why: &Error) -> Result<(), ()> {
+        self.say(Change::Trouble {
+            path: path.to_owned(),
+            what: why.to_string(),
+        })
     }
 
     fn watch(&mut self, path: &str) -> Result<Option<i32>, ()> {
@@ -297,10 +325,14 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             Err(e) => {
                 if !self.blind {
                     self.blind = true;
-                    self.say(Change::Trouble(format!(
+                    let what = format!(
                         "{}: {e}; listing the tree every second instead (raise fs.inotify.max_user_watches)",
                         full.display()
-                    )))?;
+                    );
+                    self.say(Change::Trouble {
+                        path: "inotify".into(),
+                        what,
+                    })?;
                 }
                 Ok(None)
             }

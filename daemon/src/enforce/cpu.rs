@@ -4,57 +4,29 @@
 //! The kernel side mirrors the cgroup tree by itself. Pushed is only what differs from it: named currencies, grants and bindings. What is in force
 //! at the start is adopted, compared with the ledger and repaired, so that no share moves while tixd is replaced.
 
+use super::presence::{Outlook, Poll, Presence};
 use crate::ledger::{BASE, Cid, Ledger, Resource};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-use tix_bpf::{Edge, Force, NodeId, NodeState, Scheduler, Stats};
-
-/// Pauses before the scheduler is loaded again after it was ejected; then it is given up.
-const PAUSES: [Duration; 3] = [
-    Duration::from_secs(1),
-    Duration::from_secs(5),
-    Duration::from_secs(30),
-];
-/// In force for this long, it has recovered.
-const RECOVERED: Duration = Duration::from_secs(60);
+use std::path::{Path, PathBuf};
+use tix_bpf::{Edge, NodeId, NodeState, Scheduler, Stats};
 
 type Funding = (bool, Vec<(u32, u32)>);
 
 #[derive(Default)]
 pub struct Cpu {
-    pin_dir: PathBuf,
-    scheduler: Option<Scheduler>,
+    presence: Presence,
     /// Named currencies' nodes.
     nodes: BTreeMap<Cid, NodeId>,
     /// What the kernel side has of what differs from the plain tree.
     pushed: HashMap<Cid, Funding>,
-    failures: usize,
-    retry_at: Option<Instant>,
-    since: Option<Instant>,
-    pub given_up: bool,
-    /// Change nothing in the kernel.
-    observe: bool,
-    pub reason: Option<String>,
-    pub reloads: u64,
     /// What could not be pushed, by currency.
     trouble: BTreeMap<Cid, String>,
-}
-
-/// What a poll found.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Poll {
-    Quiet,
-    /// It is in force again: push everything.
-    Loaded,
-    /// It is out; why.
-    Lost(String),
 }
 
 impl Cpu {
     pub fn new(pin_dir: PathBuf) -> Cpu {
         Cpu {
-            pin_dir,
+            presence: Presence::new(pin_dir),
             ..Cpu::default()
         }
     }
@@ -62,150 +34,68 @@ impl Cpu {
     /// One that neither loads a scheduler nor has weights written.
     pub fn observer() -> Cpu {
         Cpu {
-            observe: true,
-            reason: Some("tixd runs with --observe: nothing is enforced".to_owned()),
+            presence: Presence::observer(),
             ..Cpu::default()
         }
     }
 
-    /// Adopts what is in force, or loads. `known` says which node each named currency had.
+    /// Adopts what is in force, or begins to load. `known` says which node each named currency had.
     pub fn start(&mut self, known: &[(u64, u64)]) {
-        if self.observe {
-            return;
-        }
-        match Scheduler::adopt(&self.pin_dir) {
-            Ok(Some(s)) => {
-                match s.nodes() {
-                    Ok(states) => self.take_over(&s, &states, known),
-                    Err(e) => tracing::warn!("reading the scheduler's tables: {e}"),
-                }
-                tracing::info!("adopted the scheduler that is in force");
-                self.scheduler = Some(s);
-                self.since = Some(Instant::now());
-            }
-            Ok(None) => self.load(),
-            Err(e) => {
-                tracing::warn!("cannot adopt what is pinned: {e}");
-                self.load();
+        if self.presence.start()
+            && let Some(s) = self.presence.scheduler()
+        {
+            match s.nodes() {
+                Ok(states) => self.nodes = take_over(s, &states, known),
+                Err(e) => tracing::warn!("reading the scheduler's tables: {e}"),
             }
         }
     }
 
-    fn take_over(&mut self, s: &Scheduler, states: &[NodeState], known: &[(u64, u64)]) {
-        let named: BTreeSet<u32> = states
-            .iter()
-            .filter(|n| n.named)
-            .map(|n| n.node.0)
-            .collect();
-        for (cid, node) in known {
-            if let Ok(node) = u32::try_from(*node)
-                && named.contains(&node)
-            {
-                self.nodes.insert(*cid, NodeId(node));
-            }
+    /// Waits until loading has come to an end; true: it is in force, and everything is to be pushed. May be cancelled.
+    pub async fn loaded(&mut self) -> bool {
+        let loaded = self.presence.loaded().await;
+        if loaded {
+            self.nodes.clear();
+            self.pushed.clear();
         }
-        let mapped: BTreeSet<u32> = self.nodes.values().map(|n| n.0).collect();
-        for lost in named.difference(&mapped) {
-            if let Err(e) = s.destroy_node(NodeId(*lost)) {
-                tracing::warn!("node {lost}, which no currency has: {e}");
-            }
-        }
-    }
-
-    fn load(&mut self) {
-        match Scheduler::load(&self.pin_dir) {
-            Ok(s) => {
-                self.scheduler = Some(s);
-                self.nodes.clear();
-                self.pushed.clear();
-                self.since = Some(Instant::now());
-                self.retry_at = None;
-                tracing::info!("scheduler loaded");
-            }
-            Err(e) => {
-                tracing::error!("cannot load the scheduler: {e}");
-                self.reason = Some(e.to_string());
-                if matches!(e, tix_bpf::Error::NoSchedExt) {
-                    self.given_up = true;
-                } else {
-                    self.plan_retry();
-                }
-            }
-        }
-    }
-
-    fn plan_retry(&mut self) {
-        self.since = None;
-        match PAUSES.get(self.failures) {
-            Some(pause) => {
-                self.retry_at = Some(Instant::now() + *pause);
-                self.failures += 1;
-            }
-            None => {
-                self.retry_at = None;
-                self.given_up = true;
-                tracing::error!(
-                    "the scheduler did not stay in force after {} attempts: given up; restart tixd to try again",
-                    PAUSES.len()
-                );
-            }
-        }
+        loaded
     }
 
     /// Once a second: is it still in force?
     pub fn poll(&mut self) -> Poll {
-        let out = match tix_bpf::in_force() {
-            Force::InForce { .. } => None,
-            Force::Other { ops } => Some(format!("another scheduler is in force: {ops}")),
-            Force::Disabled => Some("the kernel's own scheduler is in force".to_owned()),
-            Force::Unsupported(why) => Some(why),
-        };
-        match (&self.scheduler, out) {
-            (Some(s), Some(out)) => {
-                let reason = s.exit_reason().ok().flatten().unwrap_or(out);
-                tracing::error!("the scheduler left: {reason}");
-                self.reason = Some(reason.clone());
-                self.scheduler = None;
-                self.plan_retry();
-                Poll::Lost(reason)
-            }
-            (Some(_), None) => {
-                if self.since.is_some_and(|t| t.elapsed() >= RECOVERED) {
-                    self.failures = 0;
-                }
-                Poll::Quiet
-            }
-            (None, _) => match self.retry_at {
-                Some(at) if Instant::now() >= at => {
-                    self.load();
-                    if self.scheduler.is_some() {
-                        self.reloads += 1;
-                        return Poll::Loaded;
-                    }
-                    Poll::Quiet
-                }
-                _ => Poll::Quiet,
-            },
-        }
+        self.presence.poll()
+    }
+
+    pub fn outlook(&self) -> Outlook {
+        self.presence.outlook()
+    }
+
+    /// Why it last left, or could not be loaded.
+    pub fn reason(&self) -> Option<&str> {
+        self.presence.reason.as_deref()
+    }
+
+    pub fn reloads(&self) -> u64 {
+        self.presence.reloads
     }
 
     pub fn in_charge(&self) -> bool {
-        self.scheduler.is_some()
+        self.presence.scheduler().is_some()
     }
 
-    /// No scheduler, and none to come.
-    pub fn hopeless(&self) -> bool {
-        self.scheduler.is_none() && self.given_up
+    /// No scheduler now, so `cpu.weight` has to do.
+    pub fn by_weight(&self) -> bool {
+        !matches!(self.outlook(), Outlook::InForce | Outlook::Observing)
     }
 
     pub fn stats(&self) -> Option<Stats> {
-        self.scheduler.as_ref().and_then(|s| s.stats().ok())
+        self.presence.scheduler().and_then(|s| s.stats().ok())
     }
 
     /// The kernel side's tables.
     pub fn states(&self) -> Vec<NodeState> {
-        self.scheduler
-            .as_ref()
+        self.presence
+            .scheduler()
             .and_then(|s| s.nodes().ok())
             .unwrap_or_default()
     }
@@ -225,7 +115,7 @@ impl Cpu {
 
     /// Everything, after loading or adopting. True if a node came or went.
     pub fn push_all(&mut self, ledger: &Ledger) -> bool {
-        if let Some(s) = &self.scheduler {
+        if let Some(s) = self.presence.scheduler() {
             self.pushed.clear();
             self.trouble.clear();
             let by_node: HashMap<u32, NodeState> = s
@@ -252,12 +142,17 @@ impl Cpu {
             }
         }
         let all: Vec<Cid> = ledger.iter().map(|(c, _)| c).collect();
-        self.push(ledger, &all)
+        let known = self.nodes.keys().chain(self.pushed.keys());
+        let removed: Vec<Cid> = known
+            .copied()
+            .filter(|c| ledger.get(*c).is_none())
+            .collect();
+        self.push(ledger, &all, &removed)
     }
 
-    /// The currencies `touched`. True if a node came or went.
-    pub fn push(&mut self, ledger: &Ledger, touched: &[Cid]) -> bool {
-        let Some(s) = &self.scheduler else {
+    /// The currencies `touched`, and the going of those `removed`. True if a node came or went. Costs what those are, not what there is.
+    pub fn push(&mut self, ledger: &Ledger, touched: &[Cid], removed: &[Cid]) -> bool {
+        let Some(s) = self.presence.scheduler() else {
             return false;
         };
         let mut changed = false;
@@ -309,22 +204,16 @@ impl Cpu {
                 }
             }
         }
-        let gone: Vec<Cid> = self
-            .nodes
-            .keys()
-            .copied()
-            .filter(|c| ledger.get(*c).is_none())
-            .collect();
-        for cid in gone {
-            if let Some(node) = self.nodes.remove(&cid) {
+        for cid in removed {
+            self.pushed.remove(cid);
+            self.trouble.remove(cid);
+            if let Some(node) = self.nodes.remove(cid) {
                 changed = true;
                 if let Err(e) = s.destroy_node(node) {
                     tracing::warn!("dropping the node of a destroyed currency: {e}");
                 }
             }
         }
-        self.pushed.retain(|c, _| ledger.get(*c).is_some());
-        self.trouble.retain(|c, _| ledger.get(*c).is_some());
         changed
     }
 
@@ -371,10 +260,29 @@ fn name(ledger: &Ledger, cid: Cid) -> String {
     ledger.get(cid).map(|c| c.name.clone()).unwrap_or_default()
 }
 
-/// Gives the machine back to the kernel's own scheduler. False: there was nothing to stop.
-pub fn stop(pin_dir: &std::path::Path) -> Result<bool, tix_bpf::Error> {
-    match Scheduler::adopt(pin_dir)? {
-        Some(s) => s.stop().map(|()| true),
-        None => Ok(false),
+/// The nodes that named currencies had in a scheduler that was adopted; what no currency has is dropped.
+fn take_over(s: &Scheduler, states: &[NodeState], known: &[(u64, u64)]) -> BTreeMap<Cid, NodeId> {
+    let named: BTreeSet<u32> = states
+        .iter()
+        .filter(|n| n.named)
+        .map(|n| n.node.0)
+        .collect();
+    let nodes: BTreeMap<Cid, NodeId> = known
+        .iter()
+        .filter_map(|(cid, node)| Some((*cid, u32::try_from(*node).ok()?)))
+        .filter(|(_, node)| named.contains(node))
+        .map(|(cid, node)| (cid, NodeId(node)))
+        .collect();
+    let mapped: BTreeSet<u32> = nodes.values().map(|n| n.0).collect();
+    for lost in named.difference(&mapped) {
+        if let Err(e) = s.destroy_node(NodeId(*lost)) {
+            tracing::warn!("node {lost}, which no currency has: {e}");
+        }
     }
+    nodes
+}
+
+/// Gives the machine back to the kernel's own scheduler. False: there was nothing to stop.
+pub fn stop(pin_dir: &Path) -> Result<bool, tix_bpf::Error> {
+    tix_bpf::clear(pin_dir)
 }

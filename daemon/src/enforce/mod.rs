@@ -2,4 +2,5 @@
 //! What carries the ledger's values to the kernel: one module per resource. Policy is not decided here.
 
 pub mod cpu;
+pub mod presence;
 pub mod weight;

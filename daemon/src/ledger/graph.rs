@@ -22,6 +22,7 @@ impl Ledger {
                     kind: Kind::Soft,
                     amount: m.weight,
                     kept: false,
+                    counted: true,
                 });
             }
             out.push(Ticket {
@@ -29,6 +30,7 @@ impl Ledger {
                 kind: Kind::Soft,
                 amount: m.weight,
                 kept: c.bound_to.is_some(),
+                counted: c.bound_to.is_none() || self.still_counted(&m.path, m.parent),
             });
         }
         out.extend(c.grants(r).iter().map(|g| Ticket {
@@ -36,6 +38,7 @@ impl Ledger {
             kind: g.kind,
             amount: g.amount,
             kept: false,
+            counted: true,
         }));
         out
     }
@@ -60,7 +63,7 @@ impl Ledger {
             c.mirror
                 .as_ref()
                 .is_some_and(|m| m.inner_threads || c.children.is_empty())
-                && c.holders[Resource::Cpu.index()].keys().next().is_some()
+                && self.issued_by(cid, Resource::Cpu).any(|(_, t)| t.counted)
         })
     }
 

@@ -8,10 +8,14 @@
 //!
 //! An [`Op`] is checked by [`Ledger::check`] (which changes nothing), journaled, and then applied by [`Ledger::apply`].
 
+mod bindings;
+mod grants;
 mod graph;
 mod ops;
 mod refusal;
+mod rights;
 mod values;
+mod waiting;
 
 pub use ops::{Op, Ref};
 pub use refusal::Refusal;
@@ -60,6 +64,10 @@ impl Resource {
     pub fn index(self) -> usize {
         self as usize
     }
+
+    pub fn name(self) -> &'static str {
+        ["cpu", "disk", "memory", "net"][self.index()]
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -85,8 +93,10 @@ pub struct Ticket {
     pub issuer: Cid,
     pub kind: Kind,
     pub amount: u64,
-    /// The parent's weight ticket of a cgroup that is bound: never active, but still counted as issued (so unbinding lowers nobody's entitlement).
+    /// The parent's weight ticket of a cgroup that is bound: never active.
     pub kept: bool,
+    /// It counts among what its issuer has issued; not so a kept ticket that was withdrawn by binding.
+    pub counted: bool,
 }
 
 /// The cgroup that a currency mirrors.
@@ -212,6 +222,14 @@ pub enum Event {
 }
 
 impl Event {
+    /// The currency that is gone.
+    pub fn removed(&self) -> Option<Cid> {
+        match self {
+            Event::Destroyed { cid, .. } | Event::CgroupRemoved { cid, .. } => Some(*cid),
+            _ => None,
+        }
+    }
+
     /// The currencies whose backing this changed, for the enforcer.
     pub fn touched(&self) -> Vec<Cid> {
         match self {
@@ -232,6 +250,8 @@ pub struct Ledger {
     by_name: HashMap<String, Cid>,
     bindings: BTreeMap<String, Binding>,
     waiting: Vec<Waiting>,
+    /// Currencies that go with a cgroup, by its path.
+    transient: HashMap<String, BTreeSet<Cid>>,
     next: Cid,
 }
 
@@ -251,6 +271,7 @@ impl Ledger {
             by_name: HashMap::from([("base".to_owned(), BASE), ("/".to_owned(), BASE)]),
             bindings: BTreeMap::new(),
             waiting: Vec::new(),
+            transient: HashMap::new(),
             next: next.max(1),
         }
     }
@@ -279,14 +300,6 @@ impl Ledger {
     /// The number the next currency gets.
     pub fn next_cid(&self) -> Cid {
         self.next
-    }
-
-    /// The paths that `name` is bound to, there or waited for.
-    pub fn bindings_of(&self, name: Cid) -> impl Iterator<Item = &str> {
-        self.bindings
-            .iter()
-            .filter(move |(_, b)| b.name == name)
-            .map(|(p, _)| p.as_str())
     }
 
     /// The durable part of the graph in a canonical form, to compare ledgers.
@@ -333,6 +346,9 @@ impl Ledger {
     fn insert(&mut self, cid: Cid, c: Currency) {
         self.next = self.next.max(cid + 1);
         self.by_name.insert(c.name.clone(), cid);
+        if let Some(path) = &c.transient {
+            self.transient.entry(path.clone()).or_default().insert(cid);
+        }
         self.currencies.insert(cid, c);
     }
 
@@ -489,12 +505,18 @@ impl Ledger {
         events
     }
 
+    /// Whether others than its parent fund the cgroup `path`.
+    pub fn funded_apart(&self, path: &str) -> bool {
+        self.find(path)
+            .and_then(|c| self.get(c))
+            .is_some_and(|c| c.bound_to.is_some() || !c.grants(Resource::Cpu).is_empty())
+    }
+
     /// What must be journaled because the cgroup `path` went: transient currencies and other people's grants and bindings go with it.
     pub fn wilted(&self, path: &str) -> Vec<Op> {
-        let mut ops: Vec<Op> = self
-            .iter()
-            .filter(|(_, c)| c.transient.as_deref() == Some(path))
-            .map(|(_, c)| Op::Destroy {
+        let mut ops: Vec<Op> = (self.transient.get(path).into_iter().flatten())
+            .filter_map(|c| self.get(*c))
+            .map(|c| Op::Destroy {
                 name: c.name.clone(),
             })
             .collect();
@@ -507,47 +529,11 @@ impl Ledger {
     /// Whether anything durable hangs on `path`, so that its going must be journaled.
     pub fn matters(&self, path: &str) -> bool {
         self.bindings.get(path).is_some_and(|b| !b.by_root)
-            || self
-                .iter()
-                .any(|(_, c)| c.transient.as_deref() == Some(path))
+            || self.transient.contains_key(path)
             || self.find(path).is_some_and(|cid| {
-                Resource::ALL.iter().any(|r| {
-                    self.currencies
-                        .get(&cid)
-                        .is_some_and(|c| c.grants(*r).iter().any(|g| !g.by_root))
-                        || self
-                            .currencies
-                            .values()
-                            .any(|h| h.grants(*r).iter().any(|g| g.issuer == cid && !g.by_root))
-                })
+                Resource::ALL
+                    .iter()
+                    .any(|r| self.grants_at(cid, *r).any(|(_, g)| !g.by_root))
             })
-    }
-
-    fn may_stay_bound(&self, b: &Binding, cgroup_owner: u32) -> bool {
-        b.by_root || self.get(b.name).is_some_and(|n| n.owner == cgroup_owner)
-    }
-
-    fn attach(&mut self, cgroup: Cid, name: Cid, path: &str) -> Event {
-        if let Some(c) = self.currencies.get_mut(&cgroup) {
-            c.bound_to = Some(name);
-        }
-        self.link(name, cgroup, Resource::Cpu);
-        Event::Bound {
-            name,
-            cgroup,
-            path: path.to_owned(),
-        }
-    }
-
-    fn detach(&mut self, cgroup: Cid, name: Cid, path: &str) -> Event {
-        if let Some(c) = self.currencies.get_mut(&cgroup) {
-            c.bound_to = None;
-        }
-        self.unlink(name, cgroup, Resource::Cpu);
-        Event::Unbound {
-            name,
-            cgroup: Some(cgroup),
-            path: path.to_owned(),
-        }
     }
 }

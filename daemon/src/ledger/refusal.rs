@@ -35,7 +35,7 @@ pub enum Refusal {
     AlreadyBound { path: String, to: String },
     #[error("{0:?} mirrors a cgroup; only a named currency can be treated so")]
     NotNamed(String),
-    #[error("{0:?} cannot be funded yet; only cpu can")]
+    #[error("{} cannot be funded yet; only cpu can", .0.name())]
     UnsupportedResource(super::Resource),
 }
 

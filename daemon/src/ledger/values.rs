@@ -39,7 +39,7 @@ pub fn fraction(value: u128, total: u64) -> f64 {
 }
 
 impl Ledger {
-    /// T: all soft tickets that base has issued, active or not.
+    /// T: all soft tickets that base has issued and not withdrawn, active or not.
     pub fn base_tickets(&self, r: Resource) -> u64 {
         self.issued_all(BASE, r).max(1)
     }
@@ -50,7 +50,11 @@ impl Ledger {
         } else {
             0
         };
-        own + self.issued_by(cid, r).map(|(_, t)| t.amount).sum::<u64>()
+        own + self
+            .issued_by(cid, r)
+            .filter(|(_, t)| t.counted)
+            .map(|(_, t)| t.amount)
+            .sum::<u64>()
     }
 
     /// The tickets that `cid` has issued, with their holders.

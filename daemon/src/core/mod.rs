@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The one writer: it alone has the ledger. Check, journal, apply, push to the kernel, publish; and follow what the cgroup tree does.
 
+mod tell;
+mod usage;
+mod weights;
+
 use crate::cgroups::{Change, Root};
-use crate::enforce::{cpu, weight};
-use crate::ledger::{BASE, Cid, Event, Ledger, Op, Refusal, Resource};
+use crate::enforce::cpu;
+use crate::enforce::presence::{Outlook, Poll};
+use crate::ledger::{BASE, Cid, Event, Ledger, Op, Refusal};
 use crate::store::{self, Store};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tell::blank;
 use tix_api as api;
 use tokio::sync::{broadcast, mpsc, oneshot};
+use usage::Usage;
+use weights::Weights;
+pub use weights::Written;
 
 /// Why an operation did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -21,14 +30,6 @@ pub enum Failure {
     Ending,
 }
 
-/// CPU time of a named currency: what the cgroups below it have used while they were below it.
-#[derive(Debug, Default, Clone)]
-struct Usage {
-    total: u64,
-    /// Last value read, by cgroup id.
-    seen: HashMap<u64, u64>,
-}
-
 pub struct Core {
     pub ledger: Ledger,
     pub root: Root,
@@ -36,12 +37,15 @@ pub struct Core {
     store: Store,
     usage: HashMap<Cid, Usage>,
     largest: HashMap<Cid, u64>,
-    /// `cpu.weight`s that tixd wrote itself (without sched_ext), and the funding they stand for.
-    written: BTreeMap<String, u64>,
+    weights: Weights,
     events: broadcast::Sender<api::Event>,
-    pub trouble: Vec<String>,
+    /// What of the tree cannot be read, by path.
+    pub trouble: BTreeMap<String, String>,
     pub started: Instant,
+    /// The whole tree has been told.
     pub complete: bool,
+    /// And the scheduler is in force, or it is known that it is not.
+    settled: bool,
     saved: Instant,
 }
 
@@ -95,6 +99,7 @@ impl Core {
         });
         let ledger = Ledger::new(next.max().unwrap_or(1));
         cpu.start(&store.nodes()?);
+        let weights = Weights::new(store.weights()?);
         let usage = store
             .usage()?
             .into_iter()
@@ -114,11 +119,12 @@ impl Core {
             cpu,
             usage,
             largest: HashMap::new(),
-            written: BTreeMap::new(),
+            weights,
             events: broadcast::channel(1024).0,
-            trouble: Vec::new(),
+            trouble: BTreeMap::new(),
             started: Instant::now(),
             complete: false,
+            settled: false,
             saved: Instant::now(),
             store,
         };
@@ -150,6 +156,10 @@ impl Core {
         if !orphans.is_empty() {
             core.submit(&orphans, 0)?;
         }
+        if !core.cpu.in_charge() && core.cpu.outlook() == Outlook::Loading {
+            core.cpu.loaded().await;
+        }
+        core.settled = true;
         if core.cpu.push_all(&core.ledger) {
             core.save_nodes();
         }
@@ -169,7 +179,7 @@ impl Core {
         mut changes: mpsc::UnboundedReceiver<Change>,
         stop: impl Future<Output = ()>,
     ) -> Core {
-        let mut tick = tokio::time::interval(std::time::Duration::from_secs(1));
+        let mut tick = tokio::time::interval(Duration::from_secs(1));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         tokio::pin!(stop);
         loop {
@@ -181,6 +191,7 @@ impl Core {
                     Some(job) => job(&mut self),
                     None => break,
                 },
+                in_force = self.cpu.loaded() => self.loaded(in_force),
                 _ = tick.tick() => self.tick(),
             }
         }
@@ -217,8 +228,10 @@ impl Core {
         if !self.complete {
             return;
         }
-        let destroyed = events.iter().any(|e| matches!(e, Event::Destroyed { .. }));
-        if (!touched.is_empty() || destroyed) && self.cpu.push(&self.ledger, &touched) {
+        let removed: Vec<Cid> = events.iter().filter_map(Event::removed).collect();
+        if (!touched.is_empty() || !removed.is_empty())
+            && self.cpu.push(&self.ledger, &touched, &removed)
+        {
             self.save_nodes();
         }
         self.write_weights();
@@ -236,91 +249,6 @@ impl Core {
         }
     }
 
-    fn save_usage(&mut self) {
-        // What is there still is read afresh by the next tixd; only what is gone must be remembered.
-        let gone = |cid: Cid, u: &Usage| {
-            let here: u64 = self
-                .counted(cid)
-                .iter()
-                .filter_map(|(id, _)| u.seen.get(id))
-                .sum();
-            u.total.saturating_sub(here)
-        };
-        let usage: Vec<(u64, u64)> = self.usage.iter().map(|(c, u)| (*c, gone(*c, u))).collect();
-        if let Err(e) = self.store.set_usage(&usage) {
-            tracing::error!("{e}");
-        }
-        self.saved = Instant::now();
-    }
-
-    fn name(&self, cid: Cid) -> Option<String> {
-        self.ledger.get(cid).map(|c| c.name.clone())
-    }
-
-    fn tell(&self, e: &Event, uid: Option<u32>) -> Option<api::Event> {
-        use api::EventKind as K;
-        let mut out = blank(K::Created, String::new());
-        out.uid = uid;
-        match e {
-            Event::Created { name, .. } => {
-                (out.currency, out.message) = (Some(name.clone()), format!("{name} created"))
-            }
-            Event::Destroyed { name, .. } => {
-                (out.kind, out.currency, out.message) = (
-                    K::Destroyed,
-                    Some(name.clone()),
-                    format!("{name} destroyed"),
-                );
-            }
-            Event::Funded {
-                holder,
-                issuer,
-                amount,
-                ..
-            } => {
-                let (h, i) = (self.name(*holder), self.name(*issuer));
-                out.message = format!(
-                    "{} holds {amount} cpu tickets of {}",
-                    h.clone().unwrap_or_default(),
-                    i.clone().unwrap_or_default()
-                );
-                (out.kind, out.currency, out.issuer, out.amount) = (K::Funded, h, i, Some(*amount));
-                out.resource = Some(api::Resource::Cpu);
-            }
-            Event::Bound { name, path, .. } | Event::Unbound { name, path, .. } => {
-                let bound = matches!(e, Event::Bound { .. });
-                out.kind = if bound { K::Bound } else { K::Unbound };
-                out.currency = self.name(*name);
-                out.cgroup = Some(path.clone());
-                let verb = if bound {
-                    "bound to"
-                } else {
-                    "no longer bound to"
-                };
-                out.message = format!("{} {verb} {path}", out.currency.clone().unwrap_or_default());
-            }
-            Event::CgroupCreated { path, .. }
-            | Event::CgroupRemoved { path, .. }
-            | Event::CgroupChanged { path, .. } => {
-                (out.kind, out.message) = match e {
-                    Event::CgroupCreated { .. } => {
-                        (K::CgroupCreated, format!("cgroup {path} appeared"))
-                    }
-                    Event::CgroupRemoved { .. } => {
-                        (K::CgroupRemoved, format!("cgroup {path} went"))
-                    }
-                    _ => (K::CgroupChanged, format!("cgroup {path} changed")),
-                };
-                (out.currency, out.cgroup) = (Some(path.clone()), Some(path.clone()));
-            }
-            Event::Dropped { what } => {
-                tracing::warn!("not in force any more: {what}");
-                return None;
-            }
-        }
-        Some(out)
-    }
-
     fn tree_changed(&mut self, change: Change) {
         match change {
             Change::Here {
@@ -330,15 +258,8 @@ impl Core {
                 owner,
                 inner_threads,
             } => {
-                // What tixd wrote itself is no funding.
-                let weight = match self.written.get(&path) {
-                    Some(w) if *w == weight => self
-                        .ledger
-                        .find(&path)
-                        .and_then(|c| self.ledger.get(c)?.mirror.as_ref().map(|m| m.weight))
-                        .unwrap_or(weight),
-                    _ => weight,
-                };
+                self.trouble.remove(&path);
+                let weight = self.funding_of(&path, weight);
                 let owner = user_of_slice(&path).unwrap_or(owner);
                 let events = self
                     .ledger
@@ -346,8 +267,11 @@ impl Core {
                 self.carry_out(&events, None);
             }
             Change::Gone { path } => {
-                self.written.remove(&path);
-                self.count_usage();
+                self.trouble.remove(&path);
+                self.forget_weight(&path);
+                if self.ledger.funded_apart(&path) {
+                    self.count_usage();
+                }
                 if self.complete && self.ledger.matters(&path) {
                     let ops = self.ledger.wilted(&path);
                     if let Err(e) = self.submit(&ops, 0) {
@@ -358,112 +282,42 @@ impl Core {
                 self.carry_out(&events, None);
             }
             Change::Complete => self.complete = true,
-            Change::Trouble(what) => {
-                tracing::warn!("{what}");
-                self.trouble.truncate(15);
-                self.trouble.push(what);
+            Change::Trouble { path, what } => {
+                if self.trouble.get(&path) != Some(&what) {
+                    tracing::warn!("{what}");
+                    self.trouble.insert(path, what);
+                }
             }
         }
     }
 
+    /// Loading the scheduler has come to an end.
+    fn loaded(&mut self, in_force: bool) {
+        if in_force && self.cpu.push_all(&self.ledger) {
+            self.save_nodes();
+        }
+        self.write_weights();
+        let message = match in_force {
+            true => "scheduler loaded again".to_owned(),
+            false => format!(
+                "scheduler not loaded: {}",
+                self.cpu.reason().unwrap_or_default()
+            ),
+        };
+        // Nobody watching is fine.
+        let _ = self.events.send(blank(api::EventKind::Scheduler, message));
+    }
+
     fn tick(&mut self) {
-        match self.cpu.poll() {
-            cpu::Poll::Quiet => {}
-            cpu::Poll::Loaded => {
-                self.cpu.push_all(&self.ledger);
-                self.save_nodes();
-                let _ = self.events.send(blank(
-                    api::EventKind::Scheduler,
-                    "scheduler loaded again".to_owned(),
-                ));
-            }
-            cpu::Poll::Lost(why) => {
-                let _ = self.events.send(blank(
-                    api::EventKind::Scheduler,
-                    format!("scheduler left: {why}"),
-                ));
-                self.write_weights();
-            }
+        if let Poll::Lost(why) = self.cpu.poll() {
+            let message = format!("scheduler left: {why}");
+            let _ = self.events.send(blank(api::EventKind::Scheduler, message));
+            self.write_weights();
         }
         self.count_usage();
         if self.saved.elapsed().as_secs() >= 30 {
             self.save_usage();
         }
-    }
-
-    /// The cgroups whose use counts for a named currency: those it funds, directly or not, each counted once with its descendants.
-    fn counted(&self, cid: Cid) -> Vec<(u64, String)> {
-        let mut paths: Vec<(String, u64)> = self
-            .ledger
-            .below(cid, Resource::Cpu)
-            .into_iter()
-            .filter_map(|c| {
-                self.ledger
-                    .get(c)?
-                    .mirror
-                    .as_ref()
-                    .map(|m| (m.path.clone(), m.id))
-            })
-            .collect();
-        paths.sort();
-        let mut out: Vec<(u64, String)> = Vec::new();
-        for (path, id) in paths {
-            let inside = out.iter().any(|(_, p)| {
-                path.strip_prefix(p.as_str())
-                    .is_some_and(|rest| rest.starts_with('/'))
-            });
-            if !inside {
-                out.push((id, path));
-            }
-        }
-        out
-    }
-
-    fn count_usage(&mut self) {
-        let named: Vec<Cid> = self
-            .ledger
-            .iter()
-            .filter(|(_, c)| !c.is_mirror())
-            .map(|(c, _)| c)
-            .collect();
-        for cid in named {
-            let read: Vec<(u64, u64)> = self
-                .counted(cid)
-                .into_iter()
-                .filter_map(|(id, path)| {
-                    let cgroup = self.root.cgroup(&path).ok().filter(|c| c.id == id)?;
-                    Some((id, cgroup.used_usec().ok()?))
-                })
-                .collect();
-            let usage = self.usage.entry(cid).or_default();
-            for (id, now) in read {
-                let last = usage.seen.insert(id, now).unwrap_or(0);
-                usage.total += now.saturating_sub(last);
-            }
-        }
-        let ledger = &self.ledger;
-        self.usage.retain(|c, _| ledger.get(*c).is_some());
-        self.largest.retain(|c, _| ledger.get(*c).is_some());
-    }
-
-    /// CPU time of `cid` so far, microseconds.
-    pub fn used_usec(&mut self, cid: Cid) -> u64 {
-        let now = match self.ledger.get(cid).and_then(|c| c.mirror.as_ref()) {
-            Some(m) => self
-                .root
-                .cgroup(&m.path)
-                .and_then(|c| c.used_usec())
-                .unwrap_or(0),
-            None => self.usage.get(&cid).map_or(0, |u| u.total),
-        };
-        let largest = self.largest.entry(cid).or_insert(0);
-        *largest = now.max(*largest);
-        *largest
-    }
-
-    /// Reads the clocks of all named currencies.
-    pub fn refresh_usage(&mut self) {
-        self.count_usage();
     }
 
     /// Which currencies have runnable threads of their own, this one excepted: who looks is awake, and would count in every snapshot.
@@ -524,62 +378,6 @@ impl Core {
                 _ => return BASE,
             };
         }
-    }
-
-    /// Without sched_ext: the nearest that `cpu.weight` can do.
-    fn write_weights(&mut self) {
-        let wanted = if self.cpu.hopeless() {
-            weight::weights(&self.ledger)
-        } else {
-            BTreeMap::new()
-        };
-        let stale: Vec<String> = self
-            .written
-            .keys()
-            .filter(|p| !wanted.contains_key(*p))
-            .cloned()
-            .collect();
-        for path in stale {
-            self.written.remove(&path);
-            if let Some(own) = self
-                .ledger
-                .find(&path)
-                .and_then(|c| self.ledger.get(c)?.mirror.as_ref().map(|m| m.weight))
-            {
-                self.write_weight(&path, own);
-            }
-        }
-        for (path, w) in wanted {
-            if self.written.get(&path) != Some(&w) {
-                self.written.insert(path.clone(), w);
-                self.write_weight(&path, w);
-            }
-        }
-    }
-
-    fn write_weight(&mut self, path: &str, weight: u64) {
-        if let Err(e) = self
-            .root
-            .cgroup(path)
-            .and_then(|c| c.write("cpu.weight", &weight.to_string()))
-            && !e.is_gone()
-        {
-            tracing::warn!("{e}");
-        }
-    }
-}
-
-fn blank(kind: api::EventKind, message: String) -> api::Event {
-    api::Event {
-        time_usec: now_usec(),
-        kind,
-        currency: None,
-        issuer: None,
-        resource: None,
-        amount: None,
-        cgroup: None,
-        uid: None,
-        message,
     }
 }
 

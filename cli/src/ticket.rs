@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tickets on the command line: who holds them, who issues them, of what, and how many.
+
+use clap::ValueEnum;
+use tix_api::Resource;
+
+/// Whose tickets, and of what; `fund` and `unfund` take the same.
+#[derive(Debug, clap::Args)]
+pub struct Ticket {
+    /// The currency whose tickets they are
+    pub holder: String,
+    /// The currency that issues them
+    #[arg(long, value_name = "ISSUER")]
+    pub from: String,
+    /// What the tickets are tickets for
+    resource: ResourceArg,
+}
+
+impl Ticket {
+    pub fn resource(&self) -> Resource {
+        self.resource.into()
+    }
+}
+
+/// A resource on the command line.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ResourceArg {
+    /// CPU time
+    Cpu,
+    /// Disk input and output; not shared by tickets yet
+    Disk,
+    /// Memory; not shared by tickets yet
+    Memory,
+    /// Network output; not shared by tickets yet
+    Net,
+}
+
+impl From<ResourceArg> for Resource {
+    fn from(resource: ResourceArg) -> Resource {
+        match resource {
+            ResourceArg::Cpu => Resource::Cpu,
+            ResourceArg::Disk => Resource::Disk,
+            ResourceArg::Memory => Resource::Memory,
+            ResourceArg::Net => Resource::Net,
+        }
+    }
+}
+
+/// Parses a number of tickets.
+pub fn tickets(text: &str) -> Result<i64, String> {
+    const MOST: i64 = 1 << 31;
+    match text.parse() {
+        Ok(amount) if (1..=MOST).contains(&amount) => Ok(amount),
+        _ => Err(format!("tickets are whole numbers from 1 to {MOST}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tickets;
+
+    #[test]
+    fn tickets_are_whole_and_in_range() {
+        assert_eq!(tickets("1"), Ok(1));
+        assert_eq!(tickets("2147483648"), Ok(2_147_483_648));
+        for wrong in [
+            "0",
+            "-1",
+            "2147483649",
+            "99999999999999999999",
+            "1.5",
+            "25%",
+            "",
+            "ten",
+            " 1",
+        ] {
+            assert!(tickets(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

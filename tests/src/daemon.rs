@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tests of tixd and tixctl in a guest. The test program boots a guest that runs the same test of the same program again; there it
+//! sees that it is inside and does the work, as root, with the real daemon under the real systemd (or without one).
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::guest::tree;
+
+/// Set for the test program in the guest.
+const INSIDE: &str = "TIX_TEST_INSIDE";
+
+/// What kind of guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Debian 13 with systemd, and its users alice and bob.
+    Systemd,
+    /// This machine's files and no first process but the test.
+    Plain,
+}
+
+/// Runs `inside` in a guest of this `kind`. `test` is the name of the calling test, as `cargo test --exact` takes it.
+pub fn in_guest(test: &str, kind: Kind, inside: impl FnOnce(&mut Checks)) {
+    if std::env::var_os(INSIDE).is_some() {
+        let mut checks = Checks::default();
+        inside(&mut checks);
+        return checks.end();
+    }
+    boot(test, kind).unwrap_or_else(|e| panic!("{e:#}"));
+}
+
+fn boot(test: &str, kind: Kind) -> Result<()> {
+    build()?;
+    let turn = tree().join("target/guest.lock");
+    let turn = File::create(&turn).with_context(|| format!("create {}", turn.display()))?;
+    turn.lock()?;
+    let mut command = Command::new(tree().join("tests/vm/run"));
+    command
+        .args(["--timeout", "900"])
+        .args((kind == Kind::Systemd).then_some("--systemd"))
+        .arg("--")
+        .arg(std::env::current_exe()?)
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .env(INSIDE, "1");
+    let status = command.status().context("run tests/vm/run")?;
+    ensure!(status.success(), "{test} in the guest ended with {status}");
+    Ok(())
+}
+
+/// Which build of tixd and tixctl is tested: the one that is installed, unless `TIX_PROFILE=dev` says that time matters more.
+fn profile() -> String {
+    std::env::var("TIX_PROFILE").unwrap_or_else(|_| "release".into())
+}
+
+fn build() -> Result<()> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "-q", "--locked", "--profile", &profile()])
+        .args(["-p", "tixd", "-p", "tixctl"])
+        .current_dir(tree())
+        .status()
+        .context("run cargo")?;
+    ensure!(status.success(), "tixd and tixctl do not build");
+    Ok(())
+}
+
+/// Puts tixd, tixctl and the unit where the package has them.
+pub fn install() -> Result<()> {
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree().join("target"), PathBuf::from);
+    let built = target.join(if profile() == "dev" {
+        "debug"
+    } else {
+        "release"
+    });
+    for (from, to) in [
+        (built.join("tixd"), "/usr/sbin/tixd"),
+        (built.join("tixctl"), "/usr/bin/tixctl"),
+        (
+            tree().join("debian/tixd.service"),
+            "/usr/lib/systemd/system/tixd.service",
+        ),
+    ] {
+        if let Some(dir) = PathBuf::from(to).parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        std::fs::copy(&from, to).with_context(|| format!("copy {} to {to}", from.display()))?;
+    }
+    Ok(())
+}
+
+/// Checks of one boot: each is done, whatever came of those before, and all that failed are named at the end.
+#[derive(Debug, Default)]
+pub struct Checks {
+    failed: Vec<String>,
+    done: usize,
+}
+
+impl Checks {
+    pub fn check(&mut self, what: &str, f: impl FnOnce() -> Result<()>) {
+        // TIX_ONLY=WORD does those alone whose name has the word, and those marked as always needed.
+        let only = std::env::var("TIX_ONLY").unwrap_or_default();
+        if !what.contains(&only) && !what.starts_with("setup") {
+            return;
+        }
+        let start = Instant::now();
+        self.done += 1;
+        let why = match catch_unwind(AssertUnwindSafe(f)) {
+            Ok(Ok(())) => None,
+            Ok(Err(e)) => Some(format!("{e:#}")),
+            Err(panic) => Some(
+                panic
+                    .downcast_ref::<String>()
+                    .cloned()
+                    .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()))
+                    .unwrap_or_else(|| "panicked".into()),
+            ),
+        };
+        let word = if why.is_none() { "ok" } else { "FAILED" };
+        eprintln!(
+            "{word:6} {what} ({:.1} s){}{}",
+            start.elapsed().as_secs_f64(),
+            if why.is_none() { "" } else { ": " },
+            why.as_deref().unwrap_or_default()
+        );
+        if let Some(why) = why {
+            self.failed.push(format!("{what}: {why}"));
+        }
+    }
+
+    fn end(self) {
+        assert!(
+            self.failed.is_empty(),
+            "{} of {} checks failed:\n{}",
+            self.failed.len(),
+            self.done,
+            self.failed.join("\n")
+        );
+    }
+}
+
+/// A command, and what it said.
+#[derive(Debug, Clone)]
+pub struct Said {
+    pub command: String,
+    /// Exit status; -1 if a signal ended it.
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    pub fn ok(self) -> Result<Said> {
+        self.exits(0)
+    }
+
+    pub fn exits(self, status: i32) -> Result<Said> {
+        ensure!(
+            self.status == status,
+            "{} exits with {}, not {status}: {}{}",
+            self.command,
+            self.status,
+            self.out,
+            self.err
+        );
+        Ok(self)
+    }
+
+    /// Refused: exit status 1, a reason with these words in it on standard error, and what to do.
+    pub fn refused(self, words: &[&str]) -> Result<Said> {
+        let said = self.exits(1)?;
+        for word in words.iter().chain(&["error:", "hint:"]) {
+            ensure!(
+                said.err.contains(word),
+                "{}: there is no {word:?} in {:?}",
+                said.command,
+                said.err
+            );
+        }
+        Ok(said)
+    }
+
+    pub fn has(self, word: &str) -> Result<Said> {
+        ensure!(
+            self.out.contains(word),
+            "{}: there is no {word:?} in {:?}",
+            self.command,
+            self.out
+        );
+        Ok(self)
+    }
+
+    pub fn json(&self) -> Result<Value> {
+        serde_json::from_str(&self.out)
+            .with_context(|| format!("{} prints {:?}", self.command, self.out))
+    }
+}
+
+/// Runs it to its end.
+pub fn run(command: &mut Command) -> Result<Said> {
+    let shown = format!("{command:?}").replace('"', "");
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("run {shown}"))?;
+    Ok(Said {
+        command: shown,
+        status: status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&stdout).into_owned(),
+        err: String::from_utf8_lossy(&stderr).into_owned(),
+    })
+}
+
+/// A command line of words without blanks in them.
+pub fn sh(line: &str) -> Result<Said> {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().context("an empty command")?);
+    run(command.args(words))
+}
+
+pub fn tixctl(arguments: &str) -> Result<Said> {
+    sh(&format!("tixctl {arguments}"))
+}
+
+/// Waits until `probe` has an answer.
+pub fn wait<T>(
+    what: &str,
+    patience: Duration,
+    mut probe: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let until = Instant::now() + patience;
+    loop {
+        if let Some(found) = probe()? {
+            return Ok(found);
+        }
+        if Instant::now() >= until {
+            bail!("after {} s still not: {what}", patience.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// [`wait`] for a condition.
+pub fn until(
+    what: &str,
+    patience: Duration,
+    mut probe: impl FnMut() -> Result<bool>,
+) -> Result<()> {
+    wait(what, patience, || Ok(probe()?.then_some(())))
+}
+
+/// A file's text without the last line end.
+pub fn read(path: &str) -> Result<String> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("read {path}"))?;
+    Ok(text.trim_end().to_owned())
+}
+
+/// The currency called `name` in `tixctl tree --json`.
+pub fn currency(name: &str) -> Result<Option<Value>> {
+    let tree = tixctl("tree --json")?.ok()?.json()?;
+    let list = tree["currencies"].as_array().context("no list")?;
+    Ok(list.iter().find(|c| c["name"] == name).cloned())
+}
+
+/// How many tickets of `issuer` it has, by that tree.
+pub fn tickets(holder: &str, issuer: &str) -> Result<u64> {
+    let holder = currency(holder)?.with_context(|| format!("there is no {holder}"))?;
+    let funding = holder["funding"].as_array().context("no funding")?;
+    let of = funding.iter().filter(|f| f["from"] == issuer);
+    Ok(of.filter_map(|f| f["amount"].as_u64()).sum())
+}
+
+/// How often a scheduler was enabled since boot: it stays while the same one is in force.
+pub fn enabled_so_often() -> Result<u64> {
+    Ok(read("/sys/kernel/sched_ext/enable_seq")?.parse()?)
+}
+
+/// The kernel's word on whether tix is in force.
+pub fn in_force() -> bool {
+    let file = |name: &str| read(&format!("/sys/kernel/sched_ext/{name}")).unwrap_or_default();
+    file("state") == "enabled" && file("root/ops") == "tix"
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Programs that want all they can get, run by users in their own slices, and what they got.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::daemon::{read, run, until, wait};
+
+/// A busy loop as a unit of the user's own systemd, until dropped.
+pub struct Hog {
+    user: String,
+    unit: String,
+    /// Its cgroup, relative to the root.
+    pub cgroup: String,
+}
+
+impl Hog {
+    pub fn start(user: &str, unit: &str) -> Result<Hog> {
+        let machine = format!("{user}@");
+        run(Command::new("systemd-run").args([
+            "--user",
+            "-M",
+            &machine,
+            "-q",
+            "--unit",
+            unit,
+            "/bin/sh",
+            "-c",
+            "while :; do :; done",
+        ]))?
+        .ok()?;
+        let uid = if user == "alice" { 1000 } else { 1001 };
+        let hog = Hog {
+            user: user.into(),
+            unit: unit.into(),
+            cgroup: format!(
+                "/user.slice/user-{uid}.slice/user@{uid}.service/app.slice/{unit}.service"
+            ),
+        };
+        until("the hog runs", Duration::from_secs(30), || {
+            Ok(used(&hog.cgroup).is_ok_and(|n| n > 100_000))
+        })?;
+        Ok(hog)
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        let machine = format!("{}@", self.user);
+        let args = ["--user", "-M", &machine, "stop", &self.unit];
+        // What it is measured for is over; the guest's end ends it for sure.
+        let _ = run(Command::new("systemctl").args(args));
+    }
+}
+
+/// CPU time of a cgroup with all below it, microseconds.
+pub fn used(cgroup: &str) -> Result<u64> {
+    let text = read(&format!("/sys/fs/cgroup{cgroup}/cpu.stat"))?;
+    let line = text.lines().find_map(|l| l.strip_prefix("usage_usec "));
+    Ok(line.context("no usage_usec")?.parse()?)
+}
+
+/// What the first of two got of what both got, while this counts.
+pub struct Split<'a> {
+    of: [&'a str; 2],
+    from: [u64; 2],
+    since: Instant,
+}
+
+impl<'a> Split<'a> {
+    pub fn between(a: &'a str, b: &'a str) -> Result<Split<'a>> {
+        Ok(Split {
+            of: [a, b],
+            from: [used(a)?, used(b)?],
+            since: Instant::now(),
+        })
+    }
+
+    /// The first one's part so far, 0 … 1.
+    pub fn part(&self) -> Result<f64> {
+        let got: Vec<u64> = (self.of.iter().zip(self.from))
+            .map(|(path, from)| Ok(used(path)? - from))
+            .collect::<Result<_>>()?;
+        Ok(got[0] as f64 / (got[0] + got[1]).max(1) as f64)
+    }
+
+    /// Counts until both together have had `time` of CPU, and no longer than `patience`.
+    pub fn over(&self, time: Duration, patience: Duration) -> Result<f64> {
+        let enough = time.as_micros() as u64;
+        wait("both together had that much", patience, || {
+            let had: u64 = used(self.of[0])? + used(self.of[1])?;
+            Ok((had - self.from[0] - self.from[1] >= enough).then_some(()))
+        })?;
+        self.part()
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.since.elapsed().as_secs_f64()
+    }
+}
+
+/// `part` is what it should be, within `points` hundredths.
+pub fn near(what: &str, part: f64, ideal: f64, points: f64) -> Result<()> {
+    eprintln!(
+        "       {what}: {:.2} %, due {:.2} %",
+        part * 100.0,
+        ideal * 100.0
+    );
+    ensure!(
+        (part - ideal).abs() * 100.0 <= points,
+        "{what}: {:.2} %, not {:.2} % within {points} points",
+        part * 100.0,
+        ideal * 100.0
+    );
+    Ok(())
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! tixd goes and the shares stay: killed, stopped, ejected, and where there is no scheduler to be had.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use tix_tests::daemon::{enabled_so_often, in_force, read, sh, tickets, tixctl, until};
+use tix_tests::daemon_load::{Hog, Split, near};
+use tix_tests::daemon_wire::Wire;
+
+use crate::service::{PATIENCE, SOCKET, another, pid};
+use crate::users::{ALICE, BOB};
+
+/// alice's part of what both get: 300 to 100.
+const DUE: f64 = 0.75;
+const LONG: Duration = Duration::from_secs(120);
+
+fn hogs() -> Result<[Hog; 2]> {
+    Ok([Hog::start("alice", "hog")?, Hog::start("bob", "hog")?])
+}
+
+/// alice's part over the next `seconds` of CPU time.
+fn part(what: &str, seconds: u64, points: f64) -> Result<()> {
+    let split = Split::between(ALICE, BOB)?;
+    let part = split.over(Duration::from_secs(seconds), LONG)?;
+    near(what, part, DUE, points)
+}
+
+/// Funds until tixd is gone; how often it said yes.
+fn fund_until_gone(gone: &AtomicBool) -> Result<u64> {
+    let mut wire = Wire::connect(SOCKET)?;
+    let mut yes = 0;
+    let call = json!({"holder": "diary", "issuer": "base", "resource": "cpu", "amount": 1});
+    while wire.call("Fund", call.clone()).is_ok() {
+        yes += 1;
+    }
+    ensure!(
+        gone.load(Ordering::SeqCst),
+        "refused before tixd was killed"
+    );
+    Ok(yes)
+}
+
+pub fn killed() -> Result<()> {
+    let hogs = hogs()?;
+    tixctl("create diary")?.ok()?;
+    part("before the kill", 3, 2.0)?;
+    let (seq, old) = (enabled_so_often()?, pid()?);
+    let around = Split::between(ALICE, BOB)?;
+    let gone = AtomicBool::new(false);
+    let yes = std::thread::scope(|s| -> Result<u64> {
+        let funds = s.spawn(|| fund_until_gone(&gone));
+        std::thread::sleep(Duration::from_secs(1));
+        gone.store(true, Ordering::SeqCst);
+        sh(&format!("kill -KILL {old}"))?.ok()?;
+        funds.join().map_err(|_| anyhow::anyhow!("panicked"))?
+    })?;
+    let during = around.part()?;
+    ensure!(in_force(), "not in force while tixd is dead");
+    another(old)?;
+    near("around the kill", around.part()?, DUE, 2.0)?;
+    eprintln!(
+        "       until it was dead: {:.2} %; {yes} funds acknowledged",
+        during * 100.0
+    );
+    part("after the kill", 3, 2.0)?;
+    ensure!(enabled_so_often()? == seq, "the scheduler was loaded anew");
+    ensure!(in_force());
+    tixctl("status")?.ok()?;
+    let has = tickets("diary", "base")?;
+    ensure!(
+        yes > 0 && (yes..=yes + 1).contains(&has),
+        "{yes} were acknowledged, {has} are there"
+    );
+    let status = tixctl("status --json")?.ok()?.json()?;
+    ensure!(status["tixd"]["scheduler"]["reloads"] == 0, "{status}");
+    ensure!(status["tixd"]["problems"] == json!([]), "{status}");
+    drop(hogs);
+    tixctl("destroy diary")?.ok()?;
+    Ok(())
+}
+
+pub fn stopped() -> Result<()> {
+    let hogs = hogs()?;
+    let seq = enabled_so_often()?;
+    sh("systemctl stop tixd")?.ok()?;
+    sh("systemctl show -P Result tixd")?.ok()?.has("success")?;
+    ensure!(in_force(), "SIGTERM took the scheduler along");
+    tixctl("status")?.exits(3)?.has("scheduler is in force")?;
+    tixctl("tree")?.exits(3)?;
+    part("while tixd is stopped", 3, 2.0)?;
+    // The kernel side alone mirrors what comes.
+    sh("systemd-run -q --unit meanwhile.service sleep infinity")?.ok()?;
+    sh("systemctl start tixd")?.ok()?;
+    ensure!(enabled_so_often()? == seq, "the scheduler was loaded anew");
+    tixctl("status")?.ok()?;
+    ensure!(tickets("/system.slice/meanwhile.service", "/system.slice")? == 100);
+    sh("systemctl stop meanwhile.service")?.ok()?;
+    part("with tixd again", 3, 2.0)?;
+    drop(hogs);
+    Ok(())
+}
+
+pub fn ejected() -> Result<()> {
+    let hogs = hogs()?;
+    let (seq, old) = (enabled_so_often()?, pid()?);
+    std::fs::write("/proc/sysrq-trigger", "S")?;
+    let mut wire = Wire::connect(SOCKET)?;
+    // While it is out, and loaded again, tixd answers, and says what happened and what it does.
+    let mut slowest = Duration::ZERO;
+    let mut reason = String::new();
+    until("it is in force again", PATIENCE, || {
+        let start = Instant::now();
+        let status = wire.call("Status", json!({}))?;
+        slowest = slowest.max(start.elapsed());
+        let scheduler = &status["scheduler"];
+        if scheduler["in_force"] == false && scheduler["reason"].is_string() {
+            reason = scheduler["reason"].to_string();
+            let problem = status["problems"][0].to_string();
+            ensure!(
+                problem.contains("sysrq") && problem.contains("again"),
+                "{status}"
+            );
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        Ok(scheduler["in_force"] == true && enabled_so_often()? > seq)
+    })?;
+    ensure!(reason.contains("sysrq"), "the reason is {reason:?}");
+    eprintln!("       slowest answer meanwhile: {slowest:?}");
+    ensure!(
+        slowest < Duration::from_secs(5),
+        "an answer took {slowest:?}"
+    );
+    ensure!(pid()? == old, "systemd has restarted tixd meanwhile");
+    tixctl("status")?.ok()?.has("sysrq")?;
+    let status = tixctl("status --json")?.ok()?.json()?;
+    ensure!(status["tixd"]["scheduler"]["reloads"] == 1, "{status}");
+    part("after it was loaded again", 3, 2.0)?;
+    drop(hogs);
+    Ok(())
+}
+
+pub fn given_up() -> Result<()> {
+    sh("tixd --stop-scheduler")?.ok()?.has("kernel's own")?;
+    until("tixd has seen it", PATIENCE, || {
+        Ok(tixctl("status")?.status == 1)
+    })?;
+    let seq = enabled_so_often()?;
+    tixctl("status")?
+        .exits(1)?
+        .has("unregistered from user space")?;
+    sh("systemctl stop tixd")?.ok()?;
+    ensure!(enabled_so_often()? == seq && !in_force());
+    tixctl("status")?.exits(3)?;
+    sh("tixd --stop-scheduler")?.ok()?.has("was not in force")?;
+    sh("systemctl start tixd")?.ok()?;
+    tixctl("status")?.ok()?;
+    // In the other order: tixd first.
+    sh("systemctl stop tixd")?.ok()?;
+    ensure!(in_force());
+    sh("tixd --stop-scheduler")?.ok()?.has("kernel's own")?;
+    ensure!(!in_force());
+    ensure!(read("/sys/kernel/sched_ext/state")? == "disabled");
+    sh("systemctl start tixd")?.ok()?;
+    tixctl("status")?.ok()?;
+    Ok(())
+}
+
+pub fn fallback() -> Result<()> {
+    sh("systemctl stop tixd")?.ok()?;
+    sh("tixd --stop-scheduler")?.ok()?;
+    // For this tixd the kernel has no sched_ext.
+    let drop_in = "/run/systemd/system/tixd.service.d/none.conf";
+    std::fs::create_dir_all("/run/systemd/system/tixd.service.d")?;
+    std::fs::write(
+        drop_in,
+        "[Service]\nTemporaryFileSystem=/sys/kernel/sched_ext\n",
+    )?;
+    sh("systemctl daemon-reload")?.ok()?;
+    sh("systemctl start tixd")?.ok()?;
+    tixctl("status")?.exits(1)?.has("cpu.weight")?;
+    let status = tixctl("status --json")?.exits(1)?.json()?;
+    ensure!(
+        status["tixd"]["scheduler"]["enforcer"] == "cpu_weight",
+        "{status}"
+    );
+    let weight = |slice: &str| -> Result<u64> {
+        Ok(read(&format!("/sys/fs/cgroup{slice}/cpu.weight"))?.parse()?)
+    };
+    let (a, b) = (weight(ALICE)?, weight(BOB)?);
+    near("alice's weight", a as f64 / (a + b) as f64, DUE, 1.0)?;
+    let hogs = hogs()?;
+    part("by cpu.weight", 3, 3.0)?;
+    // The next tixd knows that these weights are tixd's, and nobody's tickets.
+    let old = pid()?;
+    sh(&format!("kill -KILL {old}"))?.ok()?;
+    another(old)?;
+    part("by cpu.weight, after a kill", 3, 3.0)?;
+    drop(hogs);
+    sh("systemctl stop tixd")?.ok()?;
+    std::fs::remove_file(drop_in)?;
+    sh("systemctl daemon-reload")?.ok()?;
+    sh("systemctl start tixd")?.ok()?;
+    tixctl("status")?.ok()?;
+    for slice in [ALICE, BOB] {
+        ensure!(
+            weight(slice)? == 100,
+            "{slice} keeps a weight that tixd wrote"
+        );
+    }
+    tixctl(&format!("unbind bob {BOB}"))?.ok()?;
+    let has = tickets(BOB, "/user.slice").context("bob")?;
+    ensure!(has == 100, "the parent's ticket is {has} after that");
+    tixctl(&format!("bind bob {BOB}"))?.ok()?;
+    Ok(())
+}

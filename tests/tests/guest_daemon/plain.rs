@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A machine without systemd: cgroups are directories that somebody made.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tix_tests::daemon::{
+    Checks, Said, currency, enabled_so_often, in_force, install, read, run, sh, tickets, tixctl,
+    until,
+};
+
+use crate::abuse;
+
+const ROOT: &str = "/sys/fs/cgroup";
+const SOCKET: &str = "/run/elsewhere/tixd.sock";
+const PATIENCE: Duration = Duration::from_secs(60);
+const UID: u32 = 1000;
+
+struct Tixd(Child);
+
+impl Tixd {
+    fn start() -> Result<Tixd> {
+        let child = Command::new("tixd")
+            .args(["--state", "/var/lib/elsewhere", "--socket", SOCKET])
+            .stdin(Stdio::null())
+            .spawn()?;
+        let tixd = Tixd(child);
+        until("tixd answers", PATIENCE, || {
+            Ok(tixctl("status")?.status != 3)
+        })?;
+        Ok(tixd)
+    }
+
+    fn signal(mut self, name: &str) -> Result<std::process::ExitStatus> {
+        sh(&format!("kill -{name} {}", self.0.id()))?.ok()?;
+        Ok(self.0.wait()?)
+    }
+}
+
+impl Drop for Tixd {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A command line as a user who is nobody here, in the cgroup `place`.
+fn user(place: &str, line: &str) -> Result<Said> {
+    let enter = format!("echo 0 >{ROOT}{place}/cgroup.procs && exec \"$@\"");
+    let id = UID.to_string();
+    let mut command = Command::new("sh");
+    command.args([
+        "-c", &enter, "sh", "setpriv", "--reuid", &id, "--regid", &id,
+    ]);
+    run(command.args(["--clear-groups", "sh", "-c", line]))
+}
+
+pub fn all(c: &mut Checks) {
+    // SAFETY: no thread but this one reads the environment yet.
+    unsafe { std::env::set_var("TIX_SOCKET", SOCKET) };
+    let mut tixd = None;
+    c.check("setup: install and start", || {
+        install()?;
+        tixctl("status")?.exits(3)?;
+        fs::write(format!("{ROOT}/cgroup.subtree_control"), "-cpu")?;
+        tixd = Some(Tixd::start()?);
+        tixctl("status")?.ok()?.has("scheduler is in force")?;
+        Ok(())
+    });
+    c.check("the cpu controller is enabled at the root", || {
+        ensure!(read(&format!("{ROOT}/cgroup.subtree_control"))?.contains("cpu"));
+        Ok(())
+    });
+    c.check("a user without a cgroup is told what to do", || {
+        user("/", "tixctl run -- true")?.refused(&["cgroup", "chown"])?;
+        Ok(())
+    });
+    c.check("setup: a cgroup of the user's own", || {
+        fs::create_dir_all(format!("{ROOT}/home/shell"))?;
+        sh(&format!("chown -R {UID} {ROOT}/home"))?.ok()?;
+        until("the currency is there", PATIENCE, || {
+            Ok(currency("/home")?.is_some_and(|c| c["owner"] == UID))
+        })?;
+        tixctl("fund /home --from base cpu 250")?.ok()?;
+        Ok(())
+    });
+    c.check("a user runs a command below the own cgroup", runs);
+    c.check("what a user may do and what not", rights);
+    c.check("a cgroup that vanished", vanished);
+    c.check("bad input", || abuse::all(SOCKET));
+    c.check("SIGKILL and SIGTERM leave the scheduler in force", || {
+        let seq = enabled_so_often()?;
+        let held = tickets("/home", "base")?;
+        tixd.take().context("no tixd")?.signal("KILL")?;
+        ensure!(in_force());
+        tixd = Some(Tixd::start()?);
+        ensure!(tickets("/home", "base")? == held);
+        let ended = tixd.take().context("no tixd")?.signal("TERM")?;
+        ensure!(ended.success(), "SIGTERM ends it with {ended}");
+        ensure!(in_force() && enabled_so_often()? == seq);
+        ensure!(fs::metadata(SOCKET).is_err(), "its socket stays behind");
+        Ok(())
+    });
+    c.check("--stop-scheduler gives the machine back", || {
+        sh("tixd --stop-scheduler")?.ok()?.has("kernel's own")?;
+        ensure!(!in_force());
+        sh("tixd --stop-scheduler")?.ok()?.has("was not in force")?;
+        Ok(())
+    });
+    c.check("--observe changes nothing", || {
+        let state = "/var/lib/observer";
+        let child = Command::new("tixd")
+            .args(["--observe", "--state", state, "--socket", SOCKET])
+            .stdin(Stdio::null())
+            .spawn()?;
+        let tixd = Tixd(child);
+        until("tixd answers", PATIENCE, || Ok(tixctl("tree")?.status != 3))?;
+        tixctl("status")?.exits(1)?.has("--observe")?;
+        ensure!(!in_force());
+        tixd.signal("TERM")?;
+        Ok(())
+    });
+}
+
+fn runs() -> Result<()> {
+    let line = "tixctl run --name job --cpu 50 -- sh -c 'cut -d: -f3 /proc/self/cgroup; tixctl tree --json; exit 7'";
+    // In a cgroup that gives nothing to its children, and from deep inside: the nearest that is the user's has a currency.
+    for (place, parent) in [("/home/shell", "/home"), ("/home/shell", "/home")] {
+        let said = user(place, line)?.exits(7)?;
+        let (cgroup, tree) = said.out.split_once('\n').context("it said nothing")?;
+        ensure!(cgroup.starts_with(parent), "it ran in {cgroup}");
+        let tree: serde_json::Value = serde_json::from_str(tree)?;
+        let list = tree["currencies"].as_array().context("no list")?;
+        let job = list.iter().find(|c| c["name"] == "job").context("no job")?;
+        ensure!(job["cgroup"] == cgroup && job["owner"] == UID, "{job}");
+        let paid =
+            serde_json::json!([{"from": "/home", "resource": "cpu", "kind": "soft", "amount": 50}]);
+        ensure!(job["funding"] == paid, "{job}");
+        until("currency and cgroup go with the command", PATIENCE, || {
+            Ok(currency("job")?.is_none() && fs::metadata(format!("{ROOT}{cgroup}")).is_err())
+        })?;
+    }
+    Ok(())
+}
+
+fn rights() -> Result<()> {
+    fs::create_dir(format!("{ROOT}/others"))?;
+    let me = |line: &str| user("/home/shell", line);
+    me("tixctl create mine")?.ok()?;
+    me("tixctl fund mine --from /home cpu 20")?.ok()?;
+    me("mkdir /sys/fs/cgroup/home/place")?.ok()?;
+    me("tixctl bind mine /home/place")?.ok()?;
+    ensure!(tickets("/home/place", "mine")? == 100);
+    for line in [
+        "tixctl fund mine --from base cpu 1",
+        "tixctl fund mine --from /others cpu 1",
+        "tixctl unfund /home --from base cpu 1",
+        "tixctl bind mine /others",
+        "tixctl run --from /others -- true",
+    ] {
+        me(line)?.refused(&["uid 1000"])?;
+    }
+    me("tixctl unbind mine")?.ok()?;
+    me("rmdir /sys/fs/cgroup/home/place")?.ok()?;
+    me("tixctl destroy mine")?.ok()?;
+    fs::remove_dir(format!("{ROOT}/others"))?;
+    Ok(())
+}
+
+fn vanished() -> Result<()> {
+    let dir = format!("{ROOT}/short");
+    fs::create_dir(&dir)?;
+    tixctl("create brief")?.ok()?;
+    tixctl("fund brief --from base cpu 10")?.ok()?;
+    tixctl("bind brief /short")?.ok()?;
+    fs::remove_dir(&dir)?;
+    until("its currency goes", PATIENCE, || {
+        Ok(currency("/short")?.is_none())
+    })?;
+    tixctl("fund /short --from base cpu 1")?.refused(&["/short"])?;
+    tixctl("bind brief /short")?.refused(&["/short"])?;
+    tixctl("explain /short")?.refused(&["/short"])?;
+    // Root's binding waits for it, and can be taken back meanwhile.
+    fs::create_dir(&dir)?;
+    until("bound again", PATIENCE, || {
+        Ok(currency("/short")?.is_some_and(|c| c["funding"][0]["from"] == "brief"))
+    })?;
+    fs::remove_dir(&dir)?;
+    until("its currency goes", PATIENCE, || {
+        Ok(currency("/short")?.is_none())
+    })?;
+    tixctl("unbind brief /short")?.ok()?;
+    fs::create_dir(&dir)?;
+    until("not bound", PATIENCE, || {
+        Ok(currency("/short")?.is_some_and(|c| c["funding"][0]["from"] == "base"))
+    })?;
+    fs::remove_dir(&dir)?;
+    tixctl("destroy brief")?.ok()?;
+    Ok(())
+}

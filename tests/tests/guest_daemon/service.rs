@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! tixd as the unit file has it.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tix_tests::daemon::{in_force, install, sh, tixctl, until};
+
+pub const SOCKET: &str = "/run/tix/tixd.sock";
+/// Under emulation, loading takes a while; with all CPU time in demand, a long one.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+pub fn start() -> Result<()> {
+    install()?;
+    sh("systemctl daemon-reload")?.ok()?;
+    sh("systemctl start tixd")?.ok()?;
+    // Type=notify: when it has started it serves, and the scheduler is in force.
+    ensure!(in_force(), "started, and not in force");
+    tixctl("status")?.ok()?;
+    sh("systemctl show -P StatusText tixd")?
+        .ok()?
+        .has("scheduler in force")?;
+    Ok(())
+}
+
+pub fn status_when_in_force() -> Result<()> {
+    tixctl("status")?.ok()?.has("scheduler is in force")?;
+    let status = tixctl("status --json")?.ok()?.json()?;
+    ensure!(status["in_force"] == true, "{status}");
+    ensure!(
+        status["tixd"]["scheduler"]["enforcer"] == "sched_ext",
+        "{status}"
+    );
+    ensure!(
+        status["tixd"]["problems"] == serde_json::json!([]),
+        "{status}"
+    );
+    Ok(())
+}
+
+/// The process that systemd has for tixd.
+pub fn pid() -> Result<i32> {
+    Ok(sh("systemctl show -P MainPID tixd")?
+        .ok()?
+        .out
+        .trim()
+        .parse()?)
+}
+
+/// Waits until a tixd with another pid than `old` answers.
+pub fn another(old: i32) -> Result<()> {
+    until("another tixd answers", PATIENCE, || {
+        Ok(pid()? > 0 && pid()? != old && tixctl("status")?.status != 3)
+    })
+}
+
+/// Nothing went by unseen in all this: errors that are part of a check name what it did.
+pub fn journal() -> Result<()> {
+    let said = sh("journalctl -u tixd -p warning -o cat --no-pager")?.ok()?;
+    let expected = ["the scheduler left", "sched_ext", "connections open"];
+    let odd: Vec<&str> = said
+        .out
+        .lines()
+        .filter(|l| !expected.iter().any(|e| l.contains(e)))
+        .filter(|l| !l.starts_with("-- "))
+        .collect();
+    ensure!(odd.is_empty(), "{}", odd.join("\n"));
+    Ok(())
+}
