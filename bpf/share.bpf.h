@@ -187,9 +187,9 @@ static __noinline void file_locked(u32 q, u32 coming, bool wake)
 }
 
 /*
- * A thread that last ran from another queue takes its place in virtual time along when it
- * is the first here: what it owes, and what it is owed unless others there wait for that
- * (or it slept). Tags of all queues are of one virtual time.
+ * A thread that last ran from another queue of its principal takes its place in virtual
+ * time along: its part of the share goes with it, and so does what that part is behind or
+ * ahead. Where `others` are it counts for one of them. A sleeper brings only what it owes.
  */
 static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool wake)
 {
@@ -199,12 +199,18 @@ static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool w
 	if (from == q || q >= TIX_QUEUES_MAX)
 		return;
 	t->ran_from = q;
-	if (others || CLIENTS[q].linked)
-		return;
 	if (from < TIX_QUEUES_MAX && QUEUES[from].node == t->node &&
-	    ((s64)(QUEUES[from].tag - tag) > 0 || (!wake && !QUEUES[from].nr)))
+	    (!wake || (s64)(QUEUES[from].tag - tag) > 0))
 		tag = QUEUES[from].tag;
-	QUEUES[q].tag = tag;
+	else if (others)
+		return;
+	if (!others) {
+		QUEUES[q].tag = tag;
+	} else if ((s64)(tag - QUEUES[q].tag) >= 0) {
+		QUEUES[q].tag += (tag - QUEUES[q].tag) / (others + 1);
+	} else {
+		QUEUES[q].tag -= (QUEUES[q].tag - tag) / (others + 1);
+	}
 }
 
 static void file(u32 q, bool wake, struct task_ctx *t)
