@@ -14,6 +14,7 @@
 struct pick {
 	/* out: by how much the queue's tag and V were moved in advance; in: those of `refile` */
 	u64 grant, grant_v;
+	u64 inverse;	/* out: what the run is charged by */
 	u64 sum;	/* in: CPU time of the previous thread, if it is to be charged */
 	u64 now;	/* in */
 	u32 weight;	/* in: its nice weight */
@@ -120,9 +121,9 @@ static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u6
 	if (used > 0xffffffff)
 		used = 0xffffffff;
 	if (q < TIX_QUEUES_MAX && QUEUES[q].node == t->node)
-		QUEUES[q].tag += tix_mul_q32(used, QUEUES[q].inverse) - t->grant;
+		QUEUES[q].tag += tix_mul_q32(used, t->inverse ?: QUEUES[q].inverse) - t->grant;
 	now_v += tix_mul_q32(used, GRAPH->rate) - t->grant_v;
-	t->grant = t->grant_v = 0;
+	t->grant = t->grant_v = t->inverse = 0;
 	n->used_ns += used;
 	t->vtime += used * 100 / (weight ?: 1);
 	n->vtime += used / (n->nr_runnable ?: 1);
@@ -250,6 +251,7 @@ static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr)
 	pick->queue = q;
 	pick->slice = queue->slice;
 	pick->grant = queue->period;
+	pick->inverse = queue->inverse;
 	pick->grant_v = tix_mul_q32(queue->slice, GRAPH->rate);
 	queue->tag += queue->period;
 	now_v += pick->grant_v;

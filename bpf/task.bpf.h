@@ -8,6 +8,7 @@ struct task_ctx {
 	u64 vtime;	/* inside its principal, ns at nice 0 */
 	u64 grant;	/* by how much its queue's tag was moved for the run that it is on */
 	u64 grant_v;	/* by how much V was moved for that */
+	u64 inverse;	/* what it is charged by: its queue's when it was picked */
 	u32 node;
 	u32 queue;	/* where it waits, or VTRR_NONE */
 	u32 ran_from;	/* the queue that its run is charged to */
@@ -25,7 +26,7 @@ struct {
 
 struct cpu_ctx {
 	/* what the thread being moved to the local queue is charged in advance */
-	u64 grant, grant_v;
+	u64 grant, grant_v, inverse;
 	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
 	u64 timer_at;	/* when the timer fires next; 0: it is off */
 	u64 now;	/* at the last decision or timer here */
@@ -34,7 +35,7 @@ struct cpu_ctx {
 	u32 probe;	/* the CPU to look at next for overdue work */
 	u32 helper;	/* the CPU that was asked last to help */
 	u32 graces;	/* given in a row to who runs */
-	u32 pad;	/* a cache line of its own */
+	u32 pad[15];	/* cache lines of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
