@@ -11,6 +11,8 @@
 #ifndef TIX_SHARE_BPF_H
 #define TIX_SHARE_BPF_H
 
+#define INVERSE_MAX (1ull << 56)	/* 2^-24 of what values are counted against: the smallest weight */
+
 struct pick {
 	/* out: by how much the queue's tag and V were moved in advance; in: those of `refile` */
 	u64 grant, grant_v;
@@ -28,30 +30,37 @@ struct pick {
 	u32 vt;		/* the struct vtrr chosen from */
 };
 
+/* inverse * total / load, for total >= load > 0; at most INVERSE_MAX. */
+static u64 part(u64 inverse, u32 total, u32 load)
+{
+	u64 ratio = ((u64)total << 16) / load;
+
+	inverse >>= 16;
+	return inverse > INVERSE_MAX / ratio ? INVERSE_MAX : inverse * ratio;
+}
+
 /*
  * Bring share, slice and group of queue `q` up to date; its node is active, and `nr`
- * threads of it count here.
+ * threads of it, of nice weight `load` together, count here.
  *
  * In a round of ROUND_NS a principal is due `budget` ns of CPU, and each of its threads a
  * part of that: the slice. A slice shorter than MIN_SLICE_NS would only buy switches, so
  * from there on the share it is charged by is raised instead (a forced run).
  */
-static __noinline void refresh_locked(u32 q, u32 nr)
+static __noinline void refresh_locked(u32 q, u32 nr, u32 load)
 {
 	struct tix_queue *queue = &QUEUES[q];
 	struct tix_node *n = &NODES[queue->node];
 	struct fund_node *f = &FUNDS[queue->node];
 	u64 value, inverse, slice, most;
-	u32 runnable;
+	u32 runnable, total;
 
 	fund_refresh(GRAPH, FUNDS, queue->node);
 	if (f->ver != n->self_ver || f->issued != n->self_issued || GRAPH->rate != n->self_rate) {
 		value = fund_self_value(GRAPH, FUNDS, queue->node);
 		if (f->ver != n->self_ver || f->issued != n->self_issued) {
 			inverse = (1ull << 62) / ((value >> 18) ?: 1);
-			if (inverse > 1ull << 42)
-				inverse = 1ull << 42;	/* 2^-24 of the machine: the smallest weight */
-			n->inverse = inverse << 14;
+			n->inverse = inverse > INVERSE_MAX >> 14 ? INVERSE_MAX : inverse << 14;
 		}
 		n->self_ver = f->ver;
 		n->self_issued = f->issued;
@@ -60,20 +69,26 @@ static __noinline void refresh_locked(u32 q, u32 nr)
 	}
 
 	runnable = n->nr_runnable ?: 1;
+	total = n->load ?: 1;
 	if (queue->vt == VT_ANY || nr > runnable)
 		nr = runnable;
+	if (queue->vt == VT_ANY || load > total || !load)
+		load = total;
 	if (queue->seen_inverse == n->inverse && queue->seen_budget == n->budget &&
-	    queue->seen_nr == nr && queue->seen_runnable == runnable)
+	    queue->seen_nr == nr && queue->seen_runnable == runnable &&
+	    queue->seen_load == load && queue->seen_total == total)
 		return;
 	queue->seen_inverse = n->inverse;
 	queue->seen_budget = n->budget;
 	queue->seen_nr = nr;
 	queue->seen_runnable = runnable;
+	queue->seen_load = load;
+	queue->seen_total = total;
 
 	slice = slice_ns;
 	inverse = n->inverse;
-	if (nr != runnable)
-		inverse = inverse / nr * runnable;
+	if (load != total)
+		inverse = part(inverse, total, load);
 	if (n->budget < slice * runnable) {
 		slice = n->budget / runnable;
 		if (slice < MIN_SLICE_NS) {
@@ -126,7 +141,7 @@ static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u6
 	t->grant = t->grant_v = t->inverse = 0;
 	n->used_ns += used;
 	t->vtime += used * 100 / (weight ?: 1);
-	n->vtime += used / (n->nr_runnable ?: 1);
+	n->vtime += used * 100 / (n->load ?: 100);
 	turn_locked(n, now);
 }
 
@@ -136,7 +151,7 @@ static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u6
  */
 static u64 place(struct tix_node *n, struct task_ctx *t)
 {
-	u64 slice = n->slice ?: slice_ns, most = n->budget / (n->nr_runnable ?: 1);
+	u64 slice = n->slice ?: slice_ns, most = n->budget * 100 / (n->load ?: 100);
 
 	if (most < MIN_SLICE_NS)
 		most = MIN_SLICE_NS;
@@ -159,8 +174,8 @@ static void charge(struct task_struct *p, struct task_ctx *t)
 }
 
 /*
- * File queue `q` where its tag says, unless it is filed. `coming` threads are about to
- * join it and are not counted yet; `wake`: somebody woke up.
+ * File queue `q` where its tag says, unless it is filed. `coming`: nice weight of a thread
+ * that is about to join it and is not counted yet, or 0; `wake`: somebody woke up.
  *
  * A tag may be behind V by what a busy CPU owes and others may take over (STEAL_NS), and
  * ahead by as much and by what runs at the same time; anything more is forgotten. One who comes back
@@ -175,8 +190,8 @@ static __noinline void file_locked(u32 q, u32 coming, bool wake)
 	if (q >= TIX_QUEUES_MAX || CLIENTS[q].linked)
 		return;
 	queue = &QUEUES[q];
-	nr = queue->nr + coming;
-	refresh_locked(q, nr);
+	nr = queue->nr + !!coming;
+	refresh_locked(q, nr, queue->load + coming);
 	slack = tix_mul_q32(2 * STEAL_NS * nr_online, GRAPH->rate);
 	bound = wake && nr <= 1 ? now_v : now_v - LAG_PERIODS * queue->period - slack;
 	if ((s64)(queue->tag - bound) < 0)
@@ -242,12 +257,12 @@ static __noinline void refund_locked(u32 q, u64 grant, u64 grant_v)
 		file_locked(q, 0, false);
 }
 
-/* Charge a slice in advance for a run from queue `q`, of whose threads `nr` count. */
-static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr)
+/* Charge a slice in advance for a run from queue `q`, of whose threads `nr` of `load` count. */
+static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr, u32 load)
 {
 	struct tix_queue *queue = &QUEUES[q];
 
-	refresh_locked(q, nr);
+	refresh_locked(q, nr, load);
 	pick->queue = q;
 	pick->slice = queue->slice;
 	pick->grant = queue->period;
@@ -261,7 +276,7 @@ static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr)
 static __noinline void keep_locked(struct pick *pick)
 {
 	pick->waiting = 0;
-	grant_locked(pick, pick->prev_queue, 1);
+	grant_locked(pick, pick->prev_queue, 1, pick->weight);
 }
 
 /* Look into struct vtrr `at` and keep the better choice. */
@@ -357,11 +372,11 @@ static __noinline void pick_locked(struct pick *pick)
 		waiting = QUEUES[q].nr;
 		if (!waiting && !prev)
 			continue;	/* filed for a thread that another CPU has taken */
-		grant_locked(pick, q, waiting + prev);
+		grant_locked(pick, q, waiting + prev, QUEUES[q].load + (prev ? pick->weight : 0));
 		pick->waiting = waiting;
 		stats.picks++;
 		if (waiting > !prev)
-			file_locked(q, prev, false);
+			file_locked(q, prev ? pick->weight : 0, false);
 		return;
 	}
 }
@@ -387,7 +402,7 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 	if (t && pick->prev_queue < TIX_QUEUES_MAX)
 		move_locked(t, pick->prev_queue, QUEUES[pick->prev_queue].nr, false);
 	if (pick->prev_queue != VTRR_NONE && !yielded)
-		file_locked(pick->prev_queue, 1, false);
+		file_locked(pick->prev_queue, pick->weight, false);
 	pick_locked(pick);
 	if (pick->refile != VTRR_NONE)
 		refund_locked(pick->refile, grant, grant_v);
@@ -395,7 +410,7 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 		if (pick->queue == VTRR_NONE)
 			keep_locked(pick);
 		else if (yielded)
-			file_locked(pick->prev_queue, 1, false);
+			file_locked(pick->prev_queue, pick->weight, false);
 	}
 	bpf_spin_unlock(&tix_lock);
 	return 0;

@@ -35,6 +35,7 @@ struct tix_node {
 	u32 nr_tasks;		/* threads that belong to it, runnable or not */
 	u32 nr_holders;		/* nodes that hold a ticket of its */
 	u32 nr_runnable;	/* atomic */
+	u32 load;		/* atomic: sum of their nice weights */
 	u32 self_active;
 	u32 homes;		/* first of its queues on CPUs, or VTRR_NONE */
 	u32 next_free;
@@ -43,8 +44,8 @@ struct tix_node {
 
 /*
  * Threads of one node that wait in one place: a client of the round-robin. A principal
- * with threads on several CPUs has a client on each, with the part of its share that its
- * threads there are of all its runnable ones.
+ * with threads on several CPUs has a client on each, with the part of its share that the
+ * nice weights of its threads there are of all its runnable ones'.
  */
 struct tix_queue {
 	u64 tag;		/* start tag s_i, ns of virtual time */
@@ -53,12 +54,13 @@ struct tix_queue {
 	u32 node;
 	u32 vt;			/* which struct vtrr it is filed in */
 	u32 nr;			/* atomic: threads in the DSQ or promised to it */
+	u32 load;		/* atomic: sum of their nice weights */
 	u32 next;		/* of the same node, or of the free list */
 	u32 slice;		/* ns */
 	u32 group;
 	/* what inverse and slice were computed from */
 	u64 seen_inverse, seen_budget;
-	u32 seen_nr, seen_runnable;
+	u32 seen_nr, seen_runnable, seen_load, seen_total;
 };
 
 #define PAGE 4096ull

@@ -12,6 +12,7 @@ struct task_ctx {
 	u32 node;
 	u32 queue;	/* where it waits, or VTRR_NONE */
 	u32 ran_from;	/* the queue that its run is charged to */
+	u32 load;	/* its nice weight while it is runnable */
 	u32 home;	/* its queue in home_vt, a cache */
 	u32 home_vt;
 	bool yielded;

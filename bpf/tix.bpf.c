@@ -85,7 +85,8 @@ static bool is_pinned(const struct task_struct *p)
 {
 	if (nr_cpu_ids == 1)
 		return false;
-	return p->nr_cpus_allowed < nr_online || migration_disabled(p);
+	/* One CPU is less than all as soon as another comes online. */
+	return p->nr_cpus_allowed < nr_online || p->nr_cpus_allowed == 1 || migration_disabled(p);
 }
 
 /* Where a thread that goes on being runnable on `cpu` will wait. */
@@ -157,8 +158,10 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		q = t->node;
 	}
 
-	if (t->queue != VTRR_NONE)	/* put anew without having been taken out */
+	if (t->queue != VTRR_NONE) {	/* put anew without having been taken out */
+		__sync_fetch_and_add(&QUEUES[t->queue].load, -t->load);
 		__sync_fetch_and_add(&QUEUES[t->queue].nr, -1);
+	}
 	n = &NODES[t->node];
 	queue = &QUEUES[q];
 	vtime = place(n, t);
@@ -172,6 +175,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	t->queue = q;
 
+	__sync_fetch_and_add(&queue->load, t->load);
 	__sync_fetch_and_add(&queue->nr, 1);
 	scx_bpf_dsq_insert_vtime(p, DSQ(q), n->slice ?: slice_ns, vtime, enq_flags);
 	if (!CLIENTS[q].linked)
@@ -191,6 +195,7 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 	q = t->queue;
 	t->queue = VTRR_NONE;
 	t->ran_from = q;
+	__sync_fetch_and_add(&QUEUES[q].load, -t->load);
 	if (!deq_flags) {
 		c = cpu_ctx(bpf_get_smp_processor_id());
 		if (c->granting == q) {
@@ -296,7 +301,11 @@ void BPF_STRUCT_OPS(tix_runnable, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *t = task_ctx(p);
 
 	USES_ARENA();
-	if (t && !__sync_fetch_and_add(&NODES[t->node].nr_runnable, 1))
+	if (!t)
+		return;
+	t->load = p->scx.weight;
+	__sync_fetch_and_add(&NODES[t->node].load, t->load);
+	if (!__sync_fetch_and_add(&NODES[t->node].nr_runnable, 1))
 		activity(t->node);
 }
 
@@ -305,7 +314,10 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 	struct task_ctx *t = task_ctx(p);
 
 	USES_ARENA();
-	if (t && __sync_fetch_and_add(&NODES[t->node].nr_runnable, -1) == 1)
+	if (!t)
+		return;
+	__sync_fetch_and_add(&NODES[t->node].load, -t->load);
+	if (__sync_fetch_and_add(&NODES[t->node].nr_runnable, -1) == 1)
 		activity(t->node);
 }
 
