@@ -11,6 +11,7 @@ pub mod figures;
 pub mod latency;
 pub mod maps;
 pub mod migrations;
+pub mod nice;
 pub mod perf;
 pub mod report;
 pub mod shares;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use tix_tests::guest::{Guest, under_tix};
 use tix_tests::load::figures::Figures;
+use tix_tests::load::nice::Nice;
 use tix_tests::load::shares::{Service, Shares};
 
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
@@ -22,7 +23,8 @@ fn one_cpu() {
         Path::new(LOAD),
         "$LOAD figures56 --seconds 60
          $LOAD shares --seconds 30
-         $LOAD shares --label deep --tree A:1{A1:1,A2:9},B:3{B1:2,B2:1{x:1,y:1}} --seconds 10",
+         $LOAD shares --label deep --tree A:1{A1:1,A2:9},B:3{B1:2,B2:1{x:1,y:1}} --seconds 10
+         $LOAD nice --seconds 10",
     )
     .unwrap();
     let script = format!("{LOAD} --require kernel shares --label kernel --seconds 30\n{tix}");
@@ -62,6 +64,10 @@ fn one_cpu() {
         "a nested share is {} off",
         deep.largest_relative_error
     );
+
+    // The kernel's weights in hundredths: nice 10 is 11 of 100 instead of 10.74.
+    let nice = reports.get::<Nice>("nice", "").unwrap().result;
+    assert!(nice.largest_relative_error < 0.05, "{:?}", nice.levels);
 }
 
 /// A thread that waits 30 s ends any sched_ext scheduler: whoever can arrange that could switch

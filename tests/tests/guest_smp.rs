@@ -7,6 +7,7 @@ use std::path::Path;
 use tix_tests::guest::{Guest, under_tix};
 use tix_tests::load::churn::Outcome;
 use tix_tests::load::migrations::Migrations;
+use tix_tests::load::nice::Nice;
 use tix_tests::load::shares::Shares;
 use tix_tests::load::starve::Pinned;
 
@@ -21,6 +22,7 @@ fn two_cpus() {
     let script = under_tix(
         Path::new(LOAD),
         "$LOAD shares --threads 2 --seconds 20
+         $LOAD nice --seconds 10
          $LOAD shares --label capped --shares 9,1 --sample-ms 0 --seconds 5",
     )
     .unwrap();
@@ -33,6 +35,9 @@ fn two_cpus() {
         "a share is {} off",
         shares.largest_relative_error
     );
+
+    let nice = reports.get::<Nice>("nice", "").unwrap().result;
+    assert!(nice.largest_relative_error < 0.05, "{:?}", nice.levels);
 
     // One thread cannot use two CPUs: 9:1 is 1:1. Nothing is sampled: there is no slack to make up
     // for what the sampler takes.

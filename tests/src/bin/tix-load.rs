@@ -13,7 +13,7 @@ use tix_tests::load::report::{Report, Table};
 use tix_tests::load::shares::Plan;
 use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
-use tix_tests::load::{churn, figures, latency, migrations, starve, switches, sys};
+use tix_tests::load::{churn, figures, latency, migrations, nice, starve, switches, sys};
 
 /// Loads to measure a CPU scheduler by.
 #[derive(Parser)]
@@ -107,6 +107,14 @@ enum Experiment {
         /// Who has how much; the first has one hog.
         #[arg(long, default_value = "alice=300,bob=100")]
         shares: String,
+    },
+    /// Busy threads of several nice values in one cgroup.
+    Nice {
+        #[arg(long, value_delimiter = ',', default_value = "0,5,10")]
+        values: Vec<i32>,
+        /// Of each value.
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
     },
     /// What thousands of threads bound to one CPU cost the next CPU.
     Pinned {
@@ -205,6 +213,9 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         }),
         Experiment::Hogs { n, shares } => report(c, "hogs", || {
             starve::hogs(*n, shares, c.warmup, c.seconds)?.run(root)
+        }),
+        Experiment::Nice { values, threads } => report(c, "nice", || {
+            nice::run(root, values, *threads, c.warmup, c.seconds)
         }),
         Experiment::Pinned { n, cpu } => report(c, "pinned", || {
             starve::pinned(root, *n, *cpu, c.warmup, c.seconds)
