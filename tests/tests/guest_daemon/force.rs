@@ -43,8 +43,31 @@ fn fund_until_gone(gone: &AtomicBool) -> Result<u64> {
     Ok(yes)
 }
 
+/// tixd has what it needs (the lifeline) while others take all they can get. Emulation makes it some thirty times slower than it is.
+fn answers_soon() -> Result<()> {
+    let mut wire = Wire::connect(SOCKET)?;
+    let mut took = Vec::new();
+    for _ in 0..10 {
+        let start = Instant::now();
+        wire.call("Tree", json!({}))?;
+        took.push(start.elapsed());
+    }
+    took.sort();
+    eprintln!(
+        "       the tree under full load: {:?} at the middle, {:?} at most",
+        took[5], took[9]
+    );
+    ensure!(
+        took[9] < Duration::from_secs(3),
+        "the tree took {:?}",
+        took[9]
+    );
+    Ok(())
+}
+
 pub fn killed() -> Result<()> {
     let hogs = hogs()?;
+    answers_soon()?;
     tixctl("create diary")?.ok()?;
     part("before the kill", 3, 2.0)?;
     let (seq, old) = (enabled_so_often()?, pid()?);

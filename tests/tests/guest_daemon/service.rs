@@ -38,6 +38,19 @@ pub fn status_when_in_force() -> Result<()> {
     Ok(())
 }
 
+/// Where the cgroup tree cannot be read tixd does not start, rather than hold no shares silently.
+pub fn filtered() -> Result<()> {
+    let tixd = "tixd --observe --state /run/filtered --socket /run/filtered/sock";
+    let said = sh(&format!(
+        "systemd-run -q --pipe --wait -p RestrictSUIDSGID=yes {tixd}"
+    ))?
+    .exits(1)?;
+    for word in ["/sys/fs/cgroup", "openat2", "RestrictSUIDSGID"] {
+        ensure!(said.err.contains(word), "no {word} in {}", said.err);
+    }
+    Ok(())
+}
+
 /// The process that systemd has for tixd.
 pub fn pid() -> Result<i32> {
     Ok(sh("systemctl show -P MainPID tixd")?
