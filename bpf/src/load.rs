@@ -6,7 +6,7 @@ use crate::control::{bytes_of_mut, stats_from};
 use crate::{Edge, Error, Exit, Force, LAYOUT, NodeId, NodeState, Stats, in_force, pins, settled};
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Program};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Program};
 use std::mem::{MaybeUninit, zeroed};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -65,6 +65,8 @@ impl Scheduler {
             Force::Disabled => {}
         }
         pins::prepare(dir)?;
+        // Whatever this kernel's sched_ext does not know and we leave at zero is told as information: eight lines at every load.
+        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
         Self::load_and_pin(dir, options).inspect_err(|_| {
             // Half a scheduler is none; the first error is the one to tell.
             let _ = pins::remove(dir);
