@@ -362,7 +362,7 @@ fn load_error(err: libbpf_rs::Error) -> Error {
         libbpf_rs::ErrorKind::PermissionDenied => {
             ": tixd needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN"
         }
-        _ if btf_lies() => {
+        _ if Btf::from_vmlinux().is_ok_and(|btf| btf_lies(&btf)) => {
             ": this kernel's BTF describes the scx_bpf_* functions wrongly (built with a broken pahole); \
              boot another build of it"
         }
@@ -373,11 +373,8 @@ fn load_error(err: libbpf_rs::Error) -> Error {
 
 /// Whether the kernel's own BTF is readable but wrong about sched_ext: it lacks the functions, or gives them the implicit parameter
 /// `aux`, which only their `_impl` forms have and no program passes (pahole 1.30; `tixctl doctor` names them all).
-fn btf_lies() -> bool {
+fn btf_lies(btf: &Btf<'_>) -> bool {
     use libbpf_rs::btf::types::{Func, FuncProto};
-    let Ok(btf) = Btf::from_vmlinux() else {
-        return false;
-    };
     let implicit = |f: &Func<'_>| {
         let name = f.name().and_then(|n| n.to_str()).unwrap_or_default();
         name.starts_with("scx_bpf_")
