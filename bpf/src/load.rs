@@ -6,7 +6,7 @@ use crate::control::{bytes_of_mut, stats_from};
 use crate::{Edge, Error, Exit, Force, LAYOUT, NodeId, NodeState, Stats, in_force, pins, settled};
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Program};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Program};
 use std::mem::{MaybeUninit, zeroed};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -65,6 +65,8 @@ impl Scheduler {
             Force::Disabled => {}
         }
         pins::prepare(dir)?;
+        // Whatever this kernel's sched_ext does not know and we leave at zero is told as information: eight lines at every load.
+        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
         Self::load_and_pin(dir, options).inspect_err(|_| {
             // Half a scheduler is none; the first error is the one to tell.
             let _ = pins::remove(dir);
@@ -360,7 +362,7 @@ fn load_error(err: libbpf_rs::Error) -> Error {
         libbpf_rs::ErrorKind::PermissionDenied => {
             ": tixd needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN"
         }
-        _ if btf_lies() => {
+        _ if Btf::from_vmlinux().is_ok_and(|btf| btf_lies(&btf)) => {
             ": this kernel's BTF describes the scx_bpf_* functions wrongly (built with a broken pahole); \
              boot another build of it"
         }
@@ -371,11 +373,8 @@ fn load_error(err: libbpf_rs::Error) -> Error {
 
 /// Whether the kernel's own BTF is readable but wrong about sched_ext: it lacks the functions, or gives them the implicit parameter
 /// `aux`, which only their `_impl` forms have and no program passes (pahole 1.30; `tixctl doctor` names them all).
-fn btf_lies() -> bool {
+fn btf_lies(btf: &Btf<'_>) -> bool {
     use libbpf_rs::btf::types::{Func, FuncProto};
-    let Ok(btf) = Btf::from_vmlinux() else {
-        return false;
-    };
     let implicit = |f: &Func<'_>| {
         let name = f.name().and_then(|n| n.to_str()).unwrap_or_default();
         name.starts_with("scx_bpf_")

@@ -8,6 +8,9 @@
 use crate::cgroups::systemd;
 use crate::core::{Core, Failure, Handle};
 use crate::ledger::{Op, Resource};
+use std::time::Duration;
+use tix_api as api;
+use tokio::sync::broadcast;
 
 pub const NAME: &str = "lifeline";
 const UNITS: [&str; 5] = [
@@ -23,36 +26,79 @@ fn due(rest: u64) -> u64 {
     (rest / 19).max(5)
 }
 
-/// Creates, funds and binds it; to be repeated when base has issued more, or a unit started later.
-pub async fn arrange(handle: &Handle) -> Result<(), Failure> {
+/// Keeps it as it should be, for ever.
+pub async fn keep(handle: Handle) {
     if !systemd::is_running() {
-        return Ok(());
+        return;
     }
-    let mut paths = Vec::new();
-    for unit in UNITS {
-        if let Ok(Some(path)) = systemd::cgroup_of(unit).await {
-            let known = path.clone();
-            if !handle
-                .call(move |core| core.ledger.find(&known).is_some())
-                .await?
-                && let Err(e) = systemd::enable_cpu(unit).await
-            {
-                tracing::warn!("{e}");
-            }
-            paths.push(path);
+    let mut events = handle.events();
+    let mut clock = tokio::time::interval(Duration::from_secs(10));
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        if let Err(e) = arrange(&handle).await {
+            tracing::warn!("lifeline: {e}");
+        }
+        // When one of them appears at once, and otherwise now and then: base may have issued more.
+        tokio::select! {
+            _ = clock.tick() => {}
+            () = appears(&mut events) => {}
         }
     }
-    if let Some(own) = std::fs::read_to_string("/proc/self/cgroup")
-        .ok()
-        .and_then(|t| {
-            t.lines()
-                .find_map(|l| l.strip_prefix("0::").map(str::to_owned))
-        })
-        && own.starts_with("/system.slice/")
-    {
-        paths.push(own);
+}
+
+async fn appears(events: &mut broadcast::Receiver<api::Event>) {
+    loop {
+        match events.recv().await {
+            Ok(e) if e.kind == api::EventKind::CgroupCreated => {
+                if e.cgroup.is_some_and(|path| paths().contains(&path)) {
+                    return;
+                }
+            }
+            Ok(_) => {}
+            Err(broadcast::error::RecvError::Lagged(_)) => return,
+            // tixd is ending.
+            Err(broadcast::error::RecvError::Closed) => return std::future::pending().await,
+        }
     }
-    handle.call(move |core| set(core, &paths)).await?
+}
+
+/// Where systemd has their cgroups, and tixd's own.
+fn paths() -> Vec<String> {
+    let mut paths: Vec<String> = UNITS.iter().map(|unit| place(unit)).collect();
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = own.lines().find_map(|l| l.strip_prefix("0::"));
+    paths.extend(
+        own.filter(|p| p.starts_with("/system.slice/"))
+            .map(str::to_owned),
+    );
+    paths
+}
+
+fn place(unit: &str) -> String {
+    match unit.ends_with(".scope") {
+        true => format!("/{unit}"),
+        false => format!("/system.slice/{unit}"),
+    }
+}
+
+/// Creates, funds and binds it, as far as that is not done.
+async fn arrange(handle: &Handle) -> Result<(), Failure> {
+    for unit in UNITS {
+        let path = place(unit);
+        let lacks_cpu = handle
+            .call(move |core| {
+                core.ledger.find(&path).is_none()
+                    && core
+                        .root
+                        .cgroup(&path)
+                        .is_ok_and(|c| c.weight().is_ok_and(|w| w.is_none()))
+            })
+            .await?;
+        if lacks_cpu && let Err(e) = systemd::enable_cpu(unit).await {
+            tracing::warn!("{e}");
+        }
+    }
+    handle.call(move |core| set(core, &paths())).await?
 }
 
 fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {

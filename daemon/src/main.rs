@@ -112,7 +112,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let (handle, jobs) = core.handle();
     tokio::task::spawn_local(api::serve(listener, handle.clone()));
     if !args.observe {
-        tokio::task::spawn_local(keep_lifeline(handle.clone()));
+        tokio::task::spawn_local(lifeline::keep(handle.clone()));
     }
     tokio::task::spawn_local(watchdog(handle));
     let status = if core.cpu.in_charge() {
@@ -156,17 +156,6 @@ fn enable_cpu(root: &cgroups::Root) {
 fn notify(state: &[sd_notify::NotifyState<'_>]) {
     if let Err(e) = sd_notify::notify(false, state) {
         tracing::debug!("telling systemd: {e}");
-    }
-}
-
-async fn keep_lifeline(handle: Handle) {
-    let mut clock = tokio::time::interval(Duration::from_secs(10));
-    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        clock.tick().await;
-        if let Err(e) = lifeline::arrange(&handle).await {
-            tracing::warn!("lifeline: {e}");
-        }
     }
 }
 

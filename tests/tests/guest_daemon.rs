@@ -24,6 +24,10 @@ fn under_systemd() {
         c.check("setup: install and start", service::start);
         c.check("status says in force", service::status_when_in_force);
         c.check(
+            "a system call filter that is too strict is named",
+            service::filtered,
+        );
+        c.check(
             "the slices of users who are logged in are currencies",
             users::slices,
         );

@@ -162,7 +162,9 @@ fn remedy(outlook: Outlook) -> String {
     }
 }
 
-pub fn status(core: &Core, uid: u32, pid: i32) -> api::StatusReply {
+pub fn status(core: &mut Core, uid: u32, pid: i32) -> api::StatusReply {
+    // What tixd says of it is to be no older than what the kernel says.
+    core.look();
     let force = tix_bpf::in_force();
     let in_force = matches!(force, tix_bpf::Force::InForce { .. }) && core.cpu.in_charge();
     let (state, ops) = match force {
@@ -182,10 +184,10 @@ pub fn status(core: &Core, uid: u32, pid: i32) -> api::StatusReply {
         })
     };
     if !in_force {
-        let why = core.cpu.reason().unwrap_or(match core.cpu.outlook() {
-            Outlook::InForce => "the scheduler has just left",
-            _ => "the scheduler is not in force",
-        });
+        let why = match core.cpu.outlook() {
+            Outlook::InForce => "the kernel is taking the scheduler out of force",
+            _ => core.cpu.reason().unwrap_or("the scheduler is not in force"),
+        };
         problem(why.to_owned(), &remedy(core.cpu.outlook()));
     }
     if stats.shared > 0 {

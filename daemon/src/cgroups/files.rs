@@ -97,36 +97,69 @@ impl Root {
 
     /// Opens the cgroup `path` (`/` and more, relative to the root).
     pub fn cgroup(&self, path: &str) -> Result<Cgroup, Error> {
-        let below = path.strip_prefix('/').ok_or_else(|| Error::BadPath {
-            path: path.to_owned(),
-        })?;
-        if below.split('/').any(|part| part == "..") || below.contains('\0') {
-            return Err(Error::BadPath {
-                path: path.to_owned(),
-            });
-        }
-        let full = self.path.join(below);
-        let at = |e: Errno| Error::Io {
-            path: full.clone(),
+        let (fd, path) = self.open_below(path, "", OFlags::DIRECTORY)?;
+        let stat = fstat(&fd).map_err(|e| Error::Io {
+            path: path.clone(),
             source: e.into(),
-        };
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-        let name = if below.is_empty() { "." } else { below };
-        let fd = openat2(&self.fd, name, flags, Mode::empty(), resolve).map_err(|e| match e {
-            Errno::NOSYS | Errno::PERM => Error::NoOpenat2 {
-                path: full.clone(),
-                source: e.into(),
-            },
-            e => at(e),
         })?;
-        let stat = fstat(&fd).map_err(at)?;
         Ok(Cgroup {
             fd,
-            path: full,
+            path,
             id: stat.st_ino,
             owner: stat.st_uid,
         })
+    }
+
+    /// CPU time that the cgroup `path` has used, microseconds, with everything below, also what is gone. One file is opened: this is
+    /// asked of every cgroup, and often.
+    pub fn used_usec(&self, path: &str) -> Result<u64, Error> {
+        let (fd, path) = self.open_below(path, "cpu.stat", OFlags::empty())?;
+        let mut text = [0; 1024];
+        let n = rustix::io::read(&fd, &mut text).map_err(|e| Error::Io {
+            path: path.clone(),
+            source: e.into(),
+        })?;
+        // The number wanted is in the first line; what is cut off does not matter.
+        parse_usage(&String::from_utf8_lossy(&text[..n])).map_err(|(line, text)| Error::Format {
+            path,
+            line,
+            text,
+        })
+    }
+
+    /// Opens `file` of the cgroup `path`, or its directory, beneath the root and through no symbolic link.
+    fn open_below(
+        &self,
+        path: &str,
+        file: &str,
+        flags: OFlags,
+    ) -> Result<(OwnedFd, PathBuf), Error> {
+        let bad = || Error::BadPath {
+            path: path.to_owned(),
+        };
+        let below = path.strip_prefix('/').ok_or_else(bad)?;
+        if below.split('/').any(|part| part == "..") || below.contains('\0') {
+            return Err(bad());
+        }
+        let relative = match (below, file) {
+            ("", name) | (name, "") => name.to_owned(),
+            (below, file) => format!("{below}/{file}"),
+        };
+        let full = self.path.join(&relative);
+        let relative = if relative.is_empty() { "." } else { &relative };
+        let flags = flags | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        match openat2(&self.fd, relative, flags, Mode::empty(), resolve) {
+            Ok(fd) => Ok((fd, full)),
+            Err(e @ (Errno::NOSYS | Errno::PERM)) => Err(Error::NoOpenat2 {
+                path: full,
+                source: e.into(),
+            }),
+            Err(e) => Err(Error::Io {
+                path: full,
+                source: e.into(),
+            }),
+        }
     }
 }
 
@@ -201,16 +234,6 @@ impl Cgroup {
         self.read("cgroup.type").is_ok_and(|t| t.trim() != "domain")
     }
 
-    /// CPU time used, microseconds, with everything below, also what is gone.
-    pub fn used_usec(&self) -> Result<u64, Error> {
-        let text = self.read("cpu.stat")?;
-        parse_usage(&text).map_err(|(line, text)| Error::Format {
-            path: self.path.join("cpu.stat"),
-            line,
-            text,
-        })
-    }
-
     /// The processes directly in it.
     pub fn processes(&self) -> Result<Vec<u32>, Error> {
         Ok(self
@@ -243,7 +266,7 @@ mod tests {
         std::fs::write(a.join("cpu.weight"), "many\n").unwrap();
         let root = Root::open_any(dir.path()).unwrap();
         let cgroup = root.cgroup("/a").unwrap();
-        assert_eq!(cgroup.used_usec().unwrap(), 1234);
+        assert_eq!(root.used_usec("/a").unwrap(), 1234);
         let error = cgroup.weight().unwrap_err().to_string();
         assert!(
             error.contains("a/cpu.weight:1") && error.contains("many"),

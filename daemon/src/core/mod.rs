@@ -308,12 +308,17 @@ impl Core {
         let _ = self.events.send(blank(api::EventKind::Scheduler, message));
     }
 
-    fn tick(&mut self) {
+    /// Looks whether the scheduler is still in force.
+    pub fn look(&mut self) {
         if let Poll::Lost(why) = self.cpu.poll() {
             let message = format!("scheduler left: {why}");
             let _ = self.events.send(blank(api::EventKind::Scheduler, message));
             self.write_weights();
         }
+    }
+
+    fn tick(&mut self) {
+        self.look();
         self.count_usage();
         if self.saved.elapsed().as_secs() >= 30 {
             self.save_usage();

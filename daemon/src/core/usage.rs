@@ -73,15 +73,14 @@ impl Core {
             let read: Vec<(u64, u64)> = self
                 .counted(cid)
                 .into_iter()
-                .filter_map(|(id, path)| {
-                    let cgroup = self.root.cgroup(&path).ok().filter(|c| c.id == id)?;
-                    Some((id, cgroup.used_usec().ok()?))
-                })
+                .filter_map(|(id, path)| Some((id, self.root.used_usec(&path).ok()?)))
                 .collect();
             let usage = self.usage.entry(cid).or_default();
             for (id, now) in read {
-                let last = usage.seen.insert(id, now).unwrap_or(0);
-                usage.total += now.saturating_sub(last);
+                let last = usage.seen.entry(id).or_insert(0);
+                // Less than before: the cgroup went, and this is another with its name, of which we shall be told.
+                usage.total += now.saturating_sub(*last);
+                *last = now.max(*last);
             }
         }
         let ledger = &self.ledger;
@@ -92,11 +91,7 @@ impl Core {
     /// CPU time of `cid` so far, microseconds.
     pub fn used_usec(&mut self, cid: Cid) -> u64 {
         let now = match self.ledger.get(cid).and_then(|c| c.mirror.as_ref()) {
-            Some(m) => self
-                .root
-                .cgroup(&m.path)
-                .and_then(|c| c.used_usec())
-                .unwrap_or(0),
+            Some(m) => self.root.used_usec(&m.path).unwrap_or(0),
             None => self.usage.get(&cid).map_or(0, |u| u.total),
         };
         let largest = self.largest.entry(cid).or_insert(0);

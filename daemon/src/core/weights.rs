@@ -6,6 +6,7 @@
 
 use super::Core;
 use crate::enforce::weight;
+use crate::lifeline;
 use std::collections::BTreeMap;
 
 /// A `cpu.weight` that tixd wrote.
@@ -74,7 +75,7 @@ impl Core {
             return;
         }
         let wanted = if self.cpu.by_weight() {
-            weight::weights(&self.ledger)
+            weight::weights(&self.ledger, self.ledger.find(lifeline::NAME))
         } else {
             BTreeMap::new()
         };

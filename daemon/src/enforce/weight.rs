@@ -6,8 +6,19 @@ use crate::ledger::{BASE, Cid, Ledger, Resource};
 use std::collections::{BTreeMap, HashMap};
 
 /// The `cpu.weight` that each cgroup should have where that is not its own funding.
-pub fn weights(ledger: &Ledger) -> BTreeMap<String, u64> {
-    let values = ledger.values(Resource::Cpu, &|_| true);
+///
+/// Files cannot say that what one of a currency's cgroups leaves is for its others. For the currency `whole`, whose cgroups are to have
+/// what they need rather than to share, each counts as if it had all of it.
+pub fn weights(ledger: &Ledger, whole: Option<Cid>) -> BTreeMap<String, u64> {
+    let mut values = ledger.values(Resource::Cpu, &|_| true);
+    if let Some(all) = whole.and_then(|c| values.entitlement.get(&c)).copied() {
+        for (cid, _) in ledger
+            .iter()
+            .filter(|(_, c)| c.bound_to.is_some() && c.bound_to == whole)
+        {
+            values.entitlement.insert(cid, all);
+        }
+    }
     let mut below: HashMap<Cid, u128> = HashMap::new();
     let mut special: HashMap<Cid, bool> = HashMap::new();
     sum(ledger, BASE, &values.entitlement, &mut below, &mut special);
@@ -86,7 +97,7 @@ mod tests {
         for path in ["/a", "/b", "/c"] {
             l.cgroup_created(path, 7, 100, 0, false);
         }
-        assert!(weights(&l).is_empty());
+        assert!(weights(&l, None).is_empty());
         for op in [
             Op::Create {
                 cid: l.next_cid(),
@@ -106,8 +117,22 @@ mod tests {
         ] {
             l.apply(&op, 0).unwrap();
         }
-        let w = weights(&l);
+        let w = weights(&l, None);
         assert_eq!(w.len(), 1);
         assert!((299..=300).contains(&w["/a"]), "{w:?}");
+
+        // With a second one it is halves, unless each is to have it all.
+        let bind = Op::Bind {
+            name: "n".into(),
+            path: "/b".into(),
+        };
+        l.apply(&bind, 0).unwrap();
+        let w = weights(&l, None);
+        assert!((149..=150).contains(&w["/a"]), "{w:?}");
+        let w = weights(&l, l.find("n"));
+        assert!(
+            (299..=300).contains(&w["/a"]) && w["/a"] == w["/b"],
+            "{w:?}"
+        );
     }
 }

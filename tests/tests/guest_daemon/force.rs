@@ -43,8 +43,31 @@ fn fund_until_gone(gone: &AtomicBool) -> Result<u64> {
     Ok(yes)
 }
 
+/// tixd has what it needs (the lifeline) while others take all they can get. Emulation makes it some thirty times slower than it is.
+fn answers_soon() -> Result<()> {
+    let mut wire = Wire::connect(SOCKET)?;
+    let mut took = Vec::new();
+    for _ in 0..10 {
+        let start = Instant::now();
+        wire.call("Tree", json!({}))?;
+        took.push(start.elapsed());
+    }
+    took.sort();
+    eprintln!(
+        "       the tree under full load: {:?} at the middle, {:?} at most",
+        took[5], took[9]
+    );
+    ensure!(
+        took[9] < Duration::from_secs(3),
+        "the tree took {:?}",
+        took[9]
+    );
+    Ok(())
+}
+
 pub fn killed() -> Result<()> {
     let hogs = hogs()?;
+    answers_soon()?;
     tixctl("create diary")?.ok()?;
     part("before the kill", 3, 2.0)?;
     let (seq, old) = (enabled_so_often()?, pid()?);
@@ -116,7 +139,8 @@ pub fn ejected() -> Result<()> {
         let status = wire.call("Status", json!({}))?;
         slowest = slowest.max(start.elapsed());
         let scheduler = &status["scheduler"];
-        if scheduler["in_force"] == false && scheduler["reason"].is_string() {
+        let known = scheduler["reason"].as_str().unwrap_or_default();
+        if scheduler["in_force"] == false && known.contains("sysrq") {
             reason = scheduler["reason"].to_string();
             let problem = status["problems"][0].to_string();
             ensure!(
@@ -144,13 +168,11 @@ pub fn ejected() -> Result<()> {
 
 pub fn given_up() -> Result<()> {
     sh("tixd --stop-scheduler")?.ok()?.has("kernel's own")?;
-    until("tixd has seen it", PATIENCE, || {
-        Ok(tixctl("status")?.status == 1)
-    })?;
     let seq = enabled_so_often()?;
     tixctl("status")?
         .exits(1)?
-        .has("unregistered from user space")?;
+        .has("unregistered from user space")?
+        .has("cpu.weight")?;
     sh("systemctl stop tixd")?.ok()?;
     ensure!(enabled_so_often()? == seq && !in_force());
     tixctl("status")?.exits(3)?;
