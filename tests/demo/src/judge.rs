@@ -6,7 +6,7 @@ use std::fmt::Write;
 use anyhow::{Result, bail};
 
 use crate::programs::Person;
-use crate::record::{Record, Sample, Scene, SceneResult, rest_fraction, used_fraction};
+use crate::record::{Record, Sample, Scene, SceneResult, system_fraction, used_fraction};
 
 /// How far a steady share may be from its ideal, as a fraction of the machine.
 pub const TOLERANCE: f64 = 0.02;
@@ -30,7 +30,7 @@ pub fn ideal(people: &[Person], working: &[bool]) -> Vec<f64> {
 
 /// Compares what was used in the scene's steady window with the scene's ideal.
 ///
-/// The machine's own work (tixd, the journal, this program) has tickets of its own and comes first off the whole: what
+/// The machine's own work (interrupts, kernel threads, tixd, the journal, this program) comes first off the whole: what
 /// is shared is the rest. CPU time that nobody used counts as shared, so a CPU left idle fails the scene.
 pub fn judge(scene: &mut Scene, samples: &[Sample], people: &[Person], cpus: usize) -> Result<()> {
     let steady = |sample: &&Sample| sample.at >= scene.steady_from && sample.at <= scene.to;
@@ -41,7 +41,7 @@ pub fn judge(scene: &mut Scene, samples: &[Sample], people: &[Person], cpus: usi
             scene.title
         );
     };
-    scene.system = rest_fraction(first, last, cpus);
+    scene.system = system_fraction(first, last, cpus);
     scene.results = (people.iter().zip(&scene.ideal).enumerate())
         .map(|(who, (person, &ideal))| {
             let used = used_fraction(first, last, who, cpus) / (1.0 - scene.system);
@@ -63,7 +63,7 @@ pub fn table(record: &Record) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{}", text.trim_end());
     };
-    let mut head = format!("{:<32}", "share of the CPU, steady");
+    let mut head = format!("{:<32}", "share of what the system left");
     let mut units = format!("{:<32}", "");
     for person in &record.people {
         head += &format!(
@@ -119,7 +119,7 @@ mod tests {
         ]
     }
 
-    fn sample(at: f64, system: f64, alice: f64, bob: f64) -> Sample {
+    fn sample(at: f64, idle: f64, alice: f64, bob: f64) -> Sample {
         let usec = |seconds: f64| (seconds * 1e6) as u64;
         let person = |used| PersonSample {
             entitlement: 0.0,
@@ -129,7 +129,7 @@ mod tests {
         };
         Sample {
             at,
-            machine_usec: usec(system + alice + bob),
+            idle_usec: usec(idle),
             people: vec![person(alice), person(bob)],
         }
     }
@@ -149,8 +149,8 @@ mod tests {
     fn the_settling_time_does_not_count_and_the_system_comes_first() {
         let samples = [
             sample(0.0, 0.0, 0.0, 9.0),
-            sample(2.0, 1.0, 1.0, 10.0),
-            sample(12.0, 3.0, 14.5, 14.5),
+            sample(2.0, 0.0, 1.0, 10.0),
+            sample(12.0, 0.0, 14.5, 14.5),
         ];
         let mut scene = scene(&[true, true]);
         judge(&mut scene, &samples, &people(), 2).unwrap();
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_cpu_left_idle_fails() {
-        let samples = [sample(2.0, 0.0, 0.0, 0.0), sample(12.0, 0.0, 0.0, 10.0)];
+        let samples = [sample(2.0, 0.0, 0.0, 0.0), sample(12.0, 10.0, 0.0, 10.0)];
         let mut scene = scene(&[false, true]);
         judge(&mut scene, &samples, &people(), 2).unwrap();
         assert_eq!(scene.ideal, [0.0, 1.0]);

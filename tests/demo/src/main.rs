@@ -42,6 +42,9 @@ pub struct Run {
     /// tixd's unit file; its ExecStart is pointed at --bin
     #[arg(long)]
     unit: PathBuf,
+    /// A C program for alice and bob to compile
+    #[arg(long)]
+    source: PathBuf,
     /// Where the record of the run is written, as JSON
     #[arg(long)]
     json: PathBuf,

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::record::{Record, rest_fraction, used_fraction};
+use crate::record::{Record, system_fraction, used_fraction};
 
 const SIZE: (u32, u32) = (960, 420);
 /// Told apart by colour-blind readers too.
@@ -78,7 +78,7 @@ where
         let points: Vec<_> = (record.samples.windows(2))
             .map(|pair| {
                 let (before, after) = (&pair[0], &pair[1]);
-                let shared = 1.0 - rest_fraction(before, after, record.cpus);
+                let shared = 1.0 - system_fraction(before, after, record.cpus);
                 (
                     (before.at + after.at) / 2.0,
                     100.0 * used_fraction(before, after, who, record.cpus) / shared,

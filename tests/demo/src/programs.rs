@@ -8,8 +8,10 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail};
 
-/// What the programs read. They go over it again and again.
+/// What the programs read, again and again: bytes, and a C program in one piece.
+const FOLDER: &str = "/run/tix-demo";
 const DATA: &str = "/run/tix-demo/data";
+const SOURCE: &str = "/run/tix-demo/core.i";
 const DATA_BYTES: usize = 8 << 20;
 
 pub struct Person {
@@ -83,8 +85,8 @@ impl Person {
         }
     }
 
-    /// Start `copies` loops of the program `kind` as this user, in this user's slice.
-    pub fn start(&mut self, name: &str, kind: &str, copies: usize) -> Result<()> {
+    /// Start `copies` loops of `again` as this user, in this user's slice.
+    pub fn start(&mut self, name: &str, again: &str, copies: usize) -> Result<()> {
         let unit = format!("tixdemo-{}-{name}.service", self.name);
         let mut command = Command::new("systemd-run");
         command.args(["--quiet", "--collect"]);
@@ -97,7 +99,7 @@ impl Person {
                 .arg("--property=DynamicUser=yes")
                 .arg(format!("--uid=tixdemo-{}", self.name)),
         };
-        let again_and_again = format!("while :; do {kind} {DATA}; done >/dev/null");
+        let again_and_again = format!("while :; do {again}; done >/dev/null");
         run(command.args(["sh", "-c"]).arg(format!(
             "for copy in $(seq {copies}); do ({again_and_again}) & done; wait"
         )))?;
@@ -134,9 +136,9 @@ impl Person {
 }
 
 /// Is there everything on this machine that the programs of the demo need?
-pub fn check(kinds: &[(&str, &str)]) -> Result<()> {
-    for (_, kind) in kinds {
-        let program = kind.split(' ').next().unwrap_or(kind);
+pub fn check(commands: &[(&str, &str)]) -> Result<()> {
+    for (_, command) in commands {
+        let program = command.split(' ').next().unwrap_or(command);
         let found = output(
             Command::new("sh")
                 .arg("-c")
@@ -149,12 +151,12 @@ pub fn check(kinds: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
-/// Collect some megabytes of this machine's own programs for compressing and hashing.
-pub fn make_data() -> Result<()> {
-    let data = Path::new(DATA);
-    let folder = data.parent().context("the data file is in a folder")?;
-    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let mut out = fs::File::create(data).with_context(|| format!("cannot write {DATA}"))?;
+/// Collect some megabytes of this machine's own programs for compressing and hashing, and `source` with all that it
+/// includes for compiling.
+pub fn make_data(source: &Path) -> Result<()> {
+    fs::create_dir_all(FOLDER).with_context(|| format!("cannot create {FOLDER}"))?;
+    run(Command::new("cc").args(["-E", "-o", SOURCE]).arg(source))?;
+    let mut out = fs::File::create(DATA).with_context(|| format!("cannot write {DATA}"))?;
     let mut names: Vec<_> = fs::read_dir("/usr/bin")?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .collect();
@@ -175,7 +177,7 @@ pub fn make_data() -> Result<()> {
 
 pub fn remove_data() {
     // Left-over bytes in /run harm nobody, so failing to remove them is not worth a message.
-    let _ = fs::remove_file(DATA);
+    let _ = fs::remove_dir_all(FOLDER);
 }
 
 /// Run a command to its end and return what it printed; its failure is an error that says what it printed.

@@ -59,8 +59,8 @@ pub struct SceneResult {
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Sample {
     pub at: f64,
-    /// All CPU time used in any cgroup.
-    pub machine_usec: u64,
+    /// CPU time that nobody used, of all CPUs.
+    pub idle_usec: u64,
     pub people: Vec<PersonSample>,
 }
 
@@ -128,22 +128,14 @@ pub fn program_fraction(
     }
 }
 
-/// What was used of the machine by nobody in particular.
-pub fn rest_fraction(before: &Sample, after: &Sample, cpus: usize) -> f64 {
-    let people = |sample: &Sample| {
-        sample
-            .people
-            .iter()
-            .map(|person| person.used_usec)
-            .sum::<u64>()
-    };
-    let machine = after.machine_usec.saturating_sub(before.machine_usec);
-    fraction(
-        machine.saturating_sub(people(after).saturating_sub(people(before))),
-        before,
-        after,
-        cpus,
-    )
+/// What the system itself used: neither these people nor idle. Interrupts and the kernel's own threads are in no
+/// cgroup's figure, so this is the rest, not a sum.
+pub fn system_fraction(before: &Sample, after: &Sample, cpus: usize) -> f64 {
+    let people: f64 = (0..after.people.len())
+        .map(|who| used_fraction(before, after, who, cpus))
+        .sum();
+    let idle = after.idle_usec.saturating_sub(before.idle_usec);
+    (1.0 - people - fraction(idle, before, after, cpus)).max(0.0)
 }
 
 fn fraction(usec: u64, before: &Sample, after: &Sample, cpus: usize) -> f64 {

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::Screen;
 use crate::programs::Person;
-use crate::record::{Record, Sample, program_fraction, rest_fraction, used_fraction};
+use crate::record::{Record, Sample, program_fraction, system_fraction, used_fraction};
 
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
@@ -146,7 +146,7 @@ fn picture(frame: &Frame, before: &Sample, now: &Sample) -> String {
         "the system itself",
         None,
         None,
-        rest_fraction(before, now, cpus),
+        system_fraction(before, now, cpus),
     ));
     out
 }

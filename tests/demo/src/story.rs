@@ -16,14 +16,14 @@ use crate::service::Service;
 use crate::watch::Watch;
 use crate::{Run, judge::TOLERANCE};
 
-/// What both run at first: a name, and a command that takes a file and writes to its standard output.
+/// What both run at first: a name, and a command for what `programs::make_data` made.
 const PROGRAMS: [(&str, &str); 4] = [
-    ("zstd", "zstd -12 -c"),
-    ("xz", "xz -2 -c"),
-    ("gzip", "gzip -9 -c"),
-    ("sha256sum", "sha256sum"),
+    ("zstd", "zstd -12 -c /run/tix-demo/data"),
+    ("xz", "xz -2 -c /run/tix-demo/data"),
+    ("cc", "cc -O2 -S -o - /run/tix-demo/core.i"),
+    ("sha256sum", "sha256sum /run/tix-demo/data"),
 ];
-const BOBS_TEN_MORE: (&str, &str) = ("sha512sum", "sha512sum");
+const BOBS_TEN_MORE: (&str, &str) = ("sha512sum", "sha512sum /run/tix-demo/data");
 const SAMPLE_EVERY: Duration = Duration::from_secs(2);
 /// The first part of every scene, in which programs start or stop, is no part of its result.
 const SETTLING: f64 = 0.25;
@@ -93,7 +93,7 @@ fn scenes(
     let cpus = thread::available_parallelism()
         .context("cannot count the CPUs")?
         .get();
-    programs::make_data()?;
+    programs::make_data(&run.source)?;
     // A program can use one CPU at most, so on a large machine everybody runs more of them, to have a share to fight for.
     let copies = cpus.div_ceil(PROGRAMS.len());
     for (name, command) in PROGRAMS {

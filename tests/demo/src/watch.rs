@@ -86,7 +86,7 @@ impl Watch {
                 Err(error) => bail!("{error:#}"),
             };
         let at = self.now();
-        let machine_usec = all_cgroups_usec()?;
+        let idle_usec = idle_usec()?;
         let mut seen = Vec::new();
         for person in people {
             let used_usec = used_usec(&cgroup(&person.cgroup))?;
@@ -114,7 +114,7 @@ impl Watch {
         }
         Ok(Sample {
             at,
-            machine_usec,
+            idle_usec,
             people: seen,
         })
     }
@@ -145,16 +145,21 @@ fn cgroup(path: &str) -> PathBuf {
     Path::new(CGROUPS).join(path.trim_start_matches('/'))
 }
 
-/// The sum over the top-level cgroups: the root's own figure is sampled at timer ticks and not as exact.
-fn all_cgroups_usec() -> Result<u64> {
-    let mut sum = 0;
-    for entry in fs::read_dir(CGROUPS).with_context(|| format!("cannot list {CGROUPS}"))? {
-        let path = entry?.path();
-        if path.is_dir() {
-            sum += used_usec(&path)?;
-        }
-    }
-    Ok(sum)
+/// What all CPUs together were idle since boot.
+fn idle_usec() -> Result<u64> {
+    const FILE: &str = "/proc/stat";
+    let text = fs::read_to_string(FILE).with_context(|| format!("cannot read {FILE}"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "));
+    // user nice system idle iowait …
+    let idle = line.map(|line| {
+        line.split_whitespace()
+            .skip(3)
+            .take(2)
+            .map(str::parse::<u64>)
+    });
+    let ticks = idle.and_then(|both| both.sum::<Result<u64, _>>().ok());
+    let ticks = ticks.with_context(|| format!("no idle time in {FILE}"))?;
+    Ok(ticks * 1_000_000 / rustix::param::clock_ticks_per_second())
 }
 
 fn used_usec(cgroup: &Path) -> Result<u64> {
