@@ -55,8 +55,10 @@ static bool is_kernel_pinned(const struct task_struct *p)
 	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
 }
 
-/* There exactly when RCU is preemptible, whatever the kernel's version. */
-extern const void __rcu_read_lock __ksym __weak;
+static bool rcu_is_preemptible(void)
+{
+	return bpf_core_field_exists(((struct task_struct *)0)->rcu_read_lock_nesting);
+}
 
 /*
  * Whether `p` must stay where it is for now. Where RCU is preemptible (and before 6.18
@@ -65,7 +67,7 @@ extern const void __rcu_read_lock __ksym __weak;
 static bool migration_disabled(const struct task_struct *p)
 {
 	u32 own = p == bpf_get_current_task_btf() &&
-		  (&__rcu_read_lock || LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 18, 0));
+		  (rcu_is_preemptible() || LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 18, 0));
 
 	return p->migration_disabled > own;
 }
@@ -76,8 +78,8 @@ static bool migration_disabled(const struct task_struct *p)
  */
 static bool reads_rcu(const struct task_struct *p)
 {
-	if (!bpf_core_field_exists(p->rcu_read_lock_nesting))
-		return false;	/* then such a section is not preemptible either */
+	if (!rcu_is_preemptible())
+		return false;	/* then nobody is preempted in such a section either */
 	return p->rcu_read_lock_nesting > (p == bpf_get_current_task_btf());
 }
 

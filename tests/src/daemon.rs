@@ -2,7 +2,6 @@
 //! Tests of tixd and tixctl in a guest. The test program boots a guest that runs the same test of the same program again; there it
 //! sees that it is inside and does the work, as root, with the real daemon under the real systemd (or without one).
 
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::guest::tree;
+use crate::guest::{tree, turn};
 
 /// Set for the test program in the guest.
 const INSIDE: &str = "TIX_TEST_INSIDE";
@@ -37,9 +36,7 @@ pub fn in_guest(test: &str, kind: Kind, inside: impl FnOnce(&mut Checks)) {
 
 fn boot(test: &str, kind: Kind) -> Result<()> {
     build()?;
-    let turn = tree().join("target/guest.lock");
-    let turn = File::create(&turn).with_context(|| format!("create {}", turn.display()))?;
-    turn.lock()?;
+    let _turn = turn()?;
     let mut command = Command::new(tree().join("tests/vm/run"));
     command
         // A clock that counts instructions: a share is what it is, however busy this machine is.
