@@ -91,7 +91,7 @@ impl Service {
     }
 }
 
-/// The packaged unit with its ExecStart pointed at another binary.
+/// The packaged unit with its ExecStart pointed at another binary, which the service sees wherever it lies: /tmp is its own.
 fn render(unit: &Path, tixd: &Path) -> Result<String> {
     const INSTALLED: &str = "ExecStart=/usr/sbin/tixd";
     let text =
@@ -99,5 +99,9 @@ fn render(unit: &Path, tixd: &Path) -> Result<String> {
     if !text.contains(INSTALLED) {
         bail!("{} has no line {INSTALLED}", unit.display());
     }
-    Ok(text.replace(INSTALLED, &format!("ExecStart={}", tixd.display())))
+    let tixd = tixd.display();
+    Ok(text.replace(
+        INSTALLED,
+        &format!("ExecStart={tixd}\nBindReadOnlyPaths={tixd}"),
+    ))
 }
