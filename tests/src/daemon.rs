@@ -46,8 +46,14 @@ fn boot(test: &str, kind: Kind) -> Result<()> {
         .arg(std::env::current_exe()?)
         .args(["--exact", test, "--ignored", "--nocapture"])
         .env(INSIDE, "1");
-    let status = command.status().context("run tests/vm/run")?;
-    ensure!(status.success(), "{test} in the guest ended with {status}");
+    let out = command.output().context("run tests/vm/run")?;
+    print!("{}", String::from_utf8_lossy(&out.stdout));
+    eprint!("{}", String::from_utf8_lossy(&out.stderr));
+    ensure!(
+        out.status.success(),
+        "{test} in the guest ended with {}",
+        out.status
+    );
     Ok(())
 }
 

@@ -4,15 +4,10 @@
 //!
 //! Two boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
 
-#[path = "guest_daemon/abuse.rs"]
 mod abuse;
-#[path = "guest_daemon/force.rs"]
 mod force;
-#[path = "guest_daemon/plain.rs"]
 mod plain;
-#[path = "guest_daemon/service.rs"]
 mod service;
-#[path = "guest_daemon/users.rs"]
 mod users;
 
 use tix_tests::daemon::{Kind, in_guest};
@@ -20,7 +15,7 @@ use tix_tests::daemon::{Kind, in_guest};
 #[test]
 #[ignore = "boots a guest"]
 fn under_systemd() {
-    in_guest("under_systemd", Kind::Systemd, |c| {
+    in_guest("daemon::under_systemd", Kind::Systemd, |c| {
         c.check("setup: install and start", service::start);
         c.check("status says in force", service::status_when_in_force);
         c.check(
@@ -51,5 +46,5 @@ fn under_systemd() {
 #[test]
 #[ignore = "boots a guest"]
 fn without_systemd() {
-    in_guest("without_systemd", Kind::Plain, plain::all);
+    in_guest("daemon::without_systemd", Kind::Plain, plain::all);
 }

@@ -10,8 +10,8 @@ use tix_tests::daemon::{enabled_so_often, in_force, read, sh, tickets, tixctl, u
 use tix_tests::daemon_load::{Hog, Split, near};
 use tix_tests::daemon_wire::Wire;
 
-use crate::service::{PATIENCE, SOCKET, another, pid};
-use crate::users::{ALICE, BOB};
+use super::service::{PATIENCE, SOCKET, another, pid};
+use super::users::{ALICE, BOB};
 
 /// alice's part of what both get: 300 to 100.
 const DUE: f64 = 0.75;

@@ -11,7 +11,7 @@ use tix_tests::daemon::{
     until,
 };
 
-use crate::abuse;
+use super::abuse;
 
 const ROOT: &str = "/sys/fs/cgroup";
 const SOCKET: &str = "/run/elsewhere/tixd.sock";

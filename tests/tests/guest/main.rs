@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What only a real kernel can show. Every test boots a guest, so all are `#[ignore]`d:
+//! `cargo test -p tix-tests NAME -- --ignored --nocapture`. They are one program, so that as many
+//! run at a time as there are CPUs.
+
+mod cost;
+mod daemon;
+mod shares;
+mod smp;
