@@ -63,10 +63,12 @@ TIX_INLINE u64 tix_mul_q62(u64 a, u64 b)
 	return (hi << 2) | ((mid2 & 0xffffffff) >> 30);
 }
 
-/* ns * inv / 2^32 for ns < 2^32: time weighed by the inverse of a share (Q32.32). */
+/* ns * inv / 2^32, rounded down: time weighed by the inverse of a share (Q32.32). */
 TIX_INLINE u64 tix_mul_q32(u64 ns, u64 inv)
 {
-	return ns * (inv >> 32) + ((ns * (inv & 0xffffffff)) >> 32);
+	u64 low = ns & 0xffffffff;
+
+	return (ns >> 32) * inv + low * (inv >> 32) + ((low * (inv & 0xffffffff)) >> 32);
 }
 
 #endif

@@ -7,6 +7,7 @@ fn main() {
     for file in [
         "arch.h",
         "control.bpf.h",
+        "dump.bpf.h",
         "funding.h",
         "intf.h",
         "nodes.bpf.h",

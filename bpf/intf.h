@@ -8,7 +8,7 @@
 
 #include "funding.h"
 
-#define TIX_LAYOUT 1u			/* raised whenever pinned state changes its meaning */
+#define TIX_LAYOUT 2u			/* raised whenever pinned state changes its meaning */
 #define TIX_NODES_MAX (131072u + 1024u)	/* cgroups and named currencies */
 #define TIX_HOMES_MAX 262144u		/* a principal's queues on CPUs */
 #define TIX_QUEUES_MAX (TIX_NODES_MAX + TIX_HOMES_MAX)
@@ -76,6 +76,7 @@ struct tix_stats {
 	u64 forced;		/* runs owed to the 10 s rule, not to a share */
 	u64 unqueued;		/* pinned threads put straight on a CPU for want of a queue */
 	u64 preempts;		/* slices ended between ticks */
+	u64 overdue;		/* picks of who had waited OVERDUE_NS */
 };
 
 /* Why the kernel ended the scheduler; kind is 0 while it runs. */
@@ -84,6 +85,7 @@ struct tix_exit {
 	s64 code;
 	char reason[128];
 	char message[1024];
+	char dump[32768];	/* the kernel's and tix's state then (dump.bpf.h) */
 };
 
 #endif

@@ -17,8 +17,8 @@ struct pick {
 	/* out: by how much the queue's tag and V were moved in advance; in: those of `refile` */
 	u64 grant, grant_v;
 	u64 inverse;	/* out: what the run is charged by */
-	u64 sum;	/* in: CPU time of the previous thread, if it is to be charged */
 	u64 now;	/* in */
+	u64 sum;	/* in: CPU time of the previous thread, if it is to be charged */
 	u32 weight;	/* in: its nice weight */
 	u32 cpu;
 	u32 prev_queue;	/* in: its queue if it is still runnable, or VTRR_NONE */
@@ -27,7 +27,8 @@ struct pick {
 	u32 queue;	/* out: VTRR_NONE if nobody waits */
 	u32 waiting;	/* out: threads that wait in it */
 	u32 slice;	/* likewise, ns of CPU */
-	u32 vt;		/* the struct vtrr chosen from */
+	u32 vt;		/* the struct vtrr chosen from, or VTRR_NONE */
+	u32 late;	/* who is overdue in it, or VTRR_NONE */
 };
 
 /* inverse * total / load, for total >= load > 0; at most INVERSE_MAX. */
@@ -39,22 +40,36 @@ static u64 part(u64 inverse, u32 total, u32 load)
 	return inverse > INVERSE_MAX / ratio ? INVERSE_MAX : inverse * ratio;
 }
 
+/* Bring `v_round` and `v_steal` up to date. */
+static __noinline void units_locked(void)
+{
+	if (GRAPH->rate == v_rate && nr_online == v_online)
+		return;
+	v_rate = GRAPH->rate;
+	v_online = nr_online;
+	v_round = tix_mul_q32(ROUND_NS * v_online, v_rate);
+	v_steal = tix_mul_q32(STEAL_NS * v_online, v_rate);
+}
+
 /*
  * Bring share, slice and group of queue `q` up to date; its node is active, and `nr`
  * threads of it, of nice weight `load` together, count here.
  *
- * In a round of ROUND_NS a principal is due `budget` ns of CPU, and each of its threads a
- * part of that: the slice. A slice shorter than MIN_SLICE_NS would only buy switches, so
- * from there on the share it is charged by is raised instead (a forced run).
+ * Each thread of a queue is served in a round, whatever its principal's share and the
+ * queue's part of that by nice: the smaller the share, the shorter the slice. A slice
+ * shorter than MIN_SLICE_NS would only buy switches, so from there on the share it is
+ * charged by is raised instead (a forced run).
  */
 static __noinline void refresh_locked(u32 q, u32 nr, u32 load)
 {
 	struct tix_queue *queue = &QUEUES[q];
 	struct tix_node *n = &NODES[queue->node];
 	struct fund_node *f = &FUNDS[queue->node];
-	u64 value, inverse, slice, most;
-	u32 runnable, total;
+	u64 value, inverse, slice, round;
+	u32 total;
 
+	units_locked();
+	round = v_round;
 	fund_refresh(GRAPH, FUNDS, queue->node);
 	if (f->ver != n->self_ver || f->issued != n->self_issued || GRAPH->rate != n->self_rate) {
 		value = fund_self_value(GRAPH, FUNDS, queue->node);
@@ -68,20 +83,17 @@ static __noinline void refresh_locked(u32 q, u32 nr, u32 load)
 		n->budget = ((fund_share(GRAPH, value) >> 30) * (ROUND_NS >> 8) >> 24) * nr_online;
 	}
 
-	runnable = n->nr_runnable ?: 1;
 	total = n->load ?: 1;
-	if (queue->vt == VT_ANY || nr > runnable)
-		nr = runnable;
+	if (queue->vt == VT_ANY || nr > n->nr_runnable)
+		nr = n->nr_runnable ?: 1;
 	if (queue->vt == VT_ANY || load > total || !load)
 		load = total;
-	if (queue->seen_inverse == n->inverse && queue->seen_budget == n->budget &&
-	    queue->seen_nr == nr && queue->seen_runnable == runnable &&
-	    queue->seen_load == load && queue->seen_total == total)
+	if (queue->seen_inverse == n->inverse && queue->seen_round == round &&
+	    queue->seen_nr == nr && queue->seen_load == load && queue->seen_total == total)
 		return;
 	queue->seen_inverse = n->inverse;
-	queue->seen_budget = n->budget;
+	queue->seen_round = round;
 	queue->seen_nr = nr;
-	queue->seen_runnable = runnable;
 	queue->seen_load = load;
 	queue->seen_total = total;
 
@@ -89,19 +101,14 @@ static __noinline void refresh_locked(u32 q, u32 nr, u32 load)
 	inverse = n->inverse;
 	if (load != total)
 		inverse = part(inverse, total, load);
-	if (n->budget < slice * runnable) {
-		slice = n->budget / runnable;
+	if (tix_mul_q32(slice, inverse) * nr > round) {
+		slice = (round << 18) / ((inverse >> 14) * nr);
 		if (slice < MIN_SLICE_NS) {
 			slice = MIN_SLICE_NS;
-			most = (((ROUND_NS * nr_online) << 18) / (nr * MIN_SLICE_NS)) << 14;
-			most = tix_mul_q32(most, GRAPH->rate);
-			if (inverse > most) {
-				inverse = most;
-				stats.forced++;
-			}
+			inverse = ((round << 18) / (nr * MIN_SLICE_NS)) << 14;
+			stats.forced++;
 		}
 	}
-	n->slice = slice;
 	queue->slice = slice;
 	queue->inverse = inverse;
 	queue->period = tix_mul_q32(slice, inverse);
@@ -146,19 +153,35 @@ static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u6
 }
 
 /*
- * Where a thread stands in its principal's virtual time: what a sleeper may catch up is
- * one slice; and whatever it had before, it waits a round at most.
+ * Where a thread of queue `q` stands in its principal's virtual time. Whatever it had
+ * before, it waits a round at most, and nobody waits longer for it: `most`, what the
+ * principal is given in one, or has to be, divided by the weights of its threads.
+ *
+ * What a sleeper may catch up is one slice. When it wakes up it goes before all that wait:
+ * after a turn (turn_locked) they may be further behind, and one that has been given the
+ * lock that a crowd waits for would come last.
  */
-static u64 place(struct tix_node *n, struct task_ctx *t)
+static u64 place(u32 q, struct task_ctx *t, bool wake)
 {
-	u64 slice = n->slice ?: slice_ns, most = n->budget * 100 / (n->load ?: 100);
+	struct tix_node *n = &NODES[t->node];
+	u64 slice = QUEUES[q].slice ?: slice_ns, most = n->nr_runnable * MIN_SLICE_NS;
+	struct task_struct *first;
+	u64 low;
 
-	if (most < MIN_SLICE_NS)
-		most = MIN_SLICE_NS;
-	if ((s64)(t->vtime - (n->vtime - slice)) < 0)
-		t->vtime = n->vtime - slice;
-	else if ((s64)(t->vtime - (n->vtime + most)) > 0)
+	if (most < n->budget)
+		most = n->budget;
+	most = most * 100 / (n->load ?: 100);
+	if (slice > most)
+		slice = most;
+	low = n->vtime - slice;
+	if ((s64)(t->vtime - low) < 0) {
+		t->vtime = low;
+		first = wake ? __COMPAT_scx_bpf_dsq_peek(DSQ(q)) : NULL;
+		if (first && (s64)(first->scx.dsq_vtime - low) < 0)
+			return first->scx.dsq_vtime - 1;
+	} else if ((s64)(t->vtime - (n->vtime + most)) > 0) {
 		t->vtime = n->vtime + most;
+	}
 	return t->vtime;
 }
 
@@ -178,13 +201,14 @@ static void charge(struct task_struct *p, struct task_ctx *t)
  * that is about to join it and is not counted yet, or 0; `wake`: somebody woke up.
  *
  * A tag may be behind V by what a busy CPU owes and others may take over (STEAL_NS), and
- * ahead by as much and by what runs at the same time; anything more is forgotten. One who comes back
- * starts at V or where it was, whichever is later (Nieh eq. 8).
+ * ahead by as much and by what runs at the same time, by a round at most in both directions;
+ * anything more is forgotten. One who comes back starts at V or where it was, whichever is
+ * later (Nieh eq. 8).
  */
 static __noinline void file_locked(u32 q, u32 coming, bool wake)
 {
 	struct tix_queue *queue;
-	u64 bound, slack;
+	u64 bound, most, round, slack;
 	u32 nr;
 
 	if (q >= TIX_QUEUES_MAX || CLIENTS[q].linked)
@@ -192,14 +216,19 @@ static __noinline void file_locked(u32 q, u32 coming, bool wake)
 	queue = &QUEUES[q];
 	nr = queue->nr + !!coming;
 	refresh_locked(q, nr, queue->load + coming);
-	slack = tix_mul_q32(2 * STEAL_NS * nr_online, GRAPH->rate);
-	bound = wake && nr <= 1 ? now_v : now_v - LAG_PERIODS * queue->period - slack;
+	round = v_round;
+	slack = 2 * v_steal;
+	most = (LAG_PERIODS + nr) * queue->period;
+	bound = now_v - (most < round ? most : round) - slack;
+	if (wake && nr <= 1)
+		bound = now_v;
 	if ((s64)(queue->tag - bound) < 0)
 		queue->tag = bound;
-	bound = now_v + (LEAD_PERIODS + nr) * queue->period + slack;
+	most = (LEAD_PERIODS + nr) * queue->period;
+	bound = now_v + (most < round + queue->period ? most : round + queue->period) + slack;
 	if ((s64)(queue->tag - bound) > 0)
 		queue->tag = bound;
-	vtrr_link(VT(queue->vt), CLIENTS, q, queue->tag, queue->group, wake);
+	vtrr_link(VT(queue->vt), CLIENTS, q, queue->tag, queue->group, wake, now_ns);
 }
 
 /*
@@ -229,9 +258,18 @@ static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool w
 	}
 }
 
+static __noinline void advance_locked(u64 now)
+{
+	if ((s64)(now - now_ns) > 0)	/* CPUs' clocks differ a little */
+		now_ns = now;
+}
+
 static void file(u32 q, bool wake, struct task_ctx *t)
 {
+	u64 now = scx_bpf_now();
+
 	bpf_spin_lock(&tix_lock);
+	advance_locked(now);
 	move_locked(t, q, QUEUES[q].nr - 1, wake);
 	if (QUEUES[q].nr)
 		file_locked(q, 0, wake);
@@ -263,6 +301,8 @@ static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr, u32 load)
 	struct tix_queue *queue = &QUEUES[q];
 
 	refresh_locked(q, nr, load);
+	if (pick->late == q)
+		queue->tag = now_v - nr * queue->period;
 	pick->queue = q;
 	pick->slice = queue->slice;
 	pick->grant = queue->period;
@@ -276,7 +316,17 @@ static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr, u32 load)
 static __noinline void keep_locked(struct pick *pick)
 {
 	pick->waiting = 0;
+	pick->late = VTRR_NONE;
 	grant_locked(pick, pick->prev_queue, 1, pick->weight);
+}
+
+/* Whether somebody is overdue in struct vtrr `at`. */
+static __noinline bool late_locked(struct pick *pick, u32 at)
+{
+	pick->late = vtrr_overdue(VT(at), CLIENTS, now_ns, OVERDUE_NS);
+	if (pick->late != VTRR_NONE)
+		pick->vt = at;
+	return pick->late != VTRR_NONE;
 }
 
 /* Look into struct vtrr `at` and keep the better choice. */
@@ -311,6 +361,9 @@ static __noinline void jump_locked(const struct vtrr_choice *choice, u32 looks)
  * in turn, one other CPU's if the next thread there is due earlier by STEAL_NS of the
  * whole machine. A CPU that has nothing looks at all others before it goes idle.
  *
+ * Who has waited for OVERDUE_NS goes first, whatever the tags say, but for every other pick:
+ * should thousands be overdue at once, who has a large share has it still.
+ *
  * V jumps to the earliest tag when nobody is eligible. What one CPU sees is not everybody:
  * V waits until nobody was eligible in so many looks that all CPUs had their turn.
  */
@@ -319,7 +372,12 @@ static __noinline void choose_locked(struct pick *pick)
 	u32 cpu = pick->cpu & (TIX_CPUS_MAX - 1), other;
 	struct vtrr_choice *mine, *theirs;
 
-	pick->vt = VTRR_NONE;
+	pick->vt = pick->late = VTRR_NONE;
+	if (!cpu_ctxs[cpu].rescued &&
+	    (late_locked(pick, VT_ANY) ||
+	     (nr_cpu_ids > 1 &&
+	      (late_locked(pick, VT_HOME(cpu)) || late_locked(pick, VT_BOUND(cpu))))))
+		return;
 	consider_locked(pick, VT_ANY);
 	if (nr_cpu_ids == 1) {
 		if (pick->vt != VTRR_NONE)
@@ -337,11 +395,13 @@ static __noinline void choose_locked(struct pick *pick)
 		other &= TIX_CPUS_MAX - 1;
 		if (other == cpu || !VT(VT_HOME(other))->nr)
 			return;
+		if (!cpu_ctxs[cpu].rescued && late_locked(pick, VT_HOME(other)))
+			return;
 		vtrr_peek(VT(VT_HOME(other)), now_v);
 		mine = &VT(pick->vt)->choice;
 		theirs = &VT(VT_HOME(other))->choice;
 		jump_locked(theirs, 2 * nr_online);
-		if ((s64)(mine->finish - theirs->finish) > (s64)tix_mul_q32(STEAL_NS * nr_online, GRAPH->rate)) {
+		if ((s64)(mine->finish - theirs->finish) > (s64)v_steal) {
 			pick->vt = VT_HOME(other);
 			stats.stolen++;
 		}
@@ -364,7 +424,7 @@ static __noinline void pick_locked(struct pick *pick)
 		choose_locked(pick);
 		if (pick->vt == VTRR_NONE)
 			return;
-		q = vtrr_first(VT(pick->vt));
+		q = pick->late != VTRR_NONE ? pick->late : vtrr_first(VT(pick->vt));
 		if (q >= TIX_QUEUES_MAX)
 			return;
 		vtrr_unlink(VT(pick->vt), CLIENTS, q);
@@ -374,6 +434,8 @@ static __noinline void pick_locked(struct pick *pick)
 			continue;	/* filed for a thread that another CPU has taken */
 		grant_locked(pick, q, waiting + prev, QUEUES[q].load + (prev ? pick->weight : 0));
 		pick->waiting = waiting;
+		cpu_ctx(pick->cpu)->rescued = pick->late != VTRR_NONE;
+		stats.overdue += pick->late != VTRR_NONE;
 		stats.picks++;
 		if (waiting > !prev)
 			file_locked(q, prev ? pick->weight : 0, false);
@@ -397,6 +459,7 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 	grant = pick->grant;
 	grant_v = pick->grant_v;
 	bpf_spin_lock(&tix_lock);
+	advance_locked(pick->now);
 	if (t && pick->first)
 		charge_locked(t, pick->sum, pick->weight, pick->now);
 	if (t && pick->prev_queue < TIX_QUEUES_MAX)

@@ -25,8 +25,8 @@ struct tix_node {
 	/* FUNDS[].ver and issued, and the graph's rate, that they were computed from */
 	u64 self_ver, self_issued, self_rate;
 	u64 vtime;		/* virtual time inside the principal, ns at nice 0 */
-	u64 turn_at;		/* when the present turn began (charge_locked) */
-	u64 high, last_high;	/* latest place in the queue given out in it; in the one before */
+	u64 turn_at;		/* when the present turn began (turn_locked) */
+	u64 high, last_high;	/* latest place given out in it; in the one before */
 	u64 used_ns;
 	u64 cgid;
 	u32 parent;
@@ -39,7 +39,6 @@ struct tix_node {
 	u32 self_active;
 	u32 homes;		/* first of its queues on CPUs, or VTRR_NONE */
 	u32 next_free;
-	u32 slice;		/* ns, of the last choice */
 };
 
 /*
@@ -59,8 +58,8 @@ struct tix_queue {
 	u32 slice;		/* ns */
 	u32 group;
 	/* what inverse and slice were computed from */
-	u64 seen_inverse, seen_budget;
-	u32 seen_nr, seen_runnable, seen_load, seen_total;
+	u64 seen_inverse, seen_round;
+	u32 seen_nr, seen_load, seen_total;
 };
 
 #define PAGE 4096ull

@@ -36,7 +36,9 @@ struct cpu_ctx {
 	u32 probe;	/* the CPU to look at next for overdue work */
 	u32 helper;	/* the CPU that was asked last to help */
 	u32 graces;	/* given in a row to who runs */
-	u32 pad[15];	/* cache lines of its own */
+	u32 rescued;	/* the last pick was of somebody overdue */
+	u32 asked;	/* pid of who ran when the last decision replaced it */
+	u32 pad[13];	/* cache lines of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
@@ -45,6 +47,10 @@ static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
 private(TIX) struct bpf_spin_lock tix_lock;
 /* V: ns of CPU given out, times the graph's rate, under tix_lock; from where no tag gets below 0 */
 static u64 now_v = 1ull << 40;
+/* What passes of it in ROUND_NS and in STEAL_NS on a busy machine, of v_online CPUs. */
+static u64 v_round, v_steal, v_rate;
+static u32 v_online;
+static u64 now_ns;		/* at the last decision, under tix_lock */
 static u32 jump_looks;		/* in a row without anybody eligible */
 static u64 jump_head = ~0ull;	/* the earliest tag among them */
 static u32 steal_left;	/* scratch, in memory for the verifier's sake (see funding.h) */

@@ -3,8 +3,8 @@
  * tix: the sched_ext operations, glue between the kernel and vtrr.h and funding.h.
  *
  * A principal is a cgroup with runnable threads. Its threads wait in a DSQ ordered by
- * virtual time inside the principal (weighted by nice), one per CPU that they are at home
- * on; those queues are the clients of the CPU's struct vtrr. A CPU runs its own threads,
+ * virtual time inside it (weighted by nice), one per CPU that they are at home on; those
+ * queues are the clients of the CPU's struct vtrr. A CPU runs its own threads,
  * which keeps them where their caches are, and takes over what is overdue elsewhere.
  * Threads bound to a CPU wait in queues and a struct vtrr apart, charged alike and never
  * in the way of another CPU's pick.
@@ -12,10 +12,12 @@
  * The kernel side stands alone: cgroups are mirrored into the funding graph here, funded
  * by their parent with cpu.weight tickets. The daemon adds what differs (control.bpf.h).
  *
- * Every runnable thread runs at least every 10 s: a principal's period is at most
- * ROUND_NS divided by its runnable threads, whatever its share; slices get shorter for
- * that, down to MIN_SLICE_NS, and only then is the principal given more than its share.
- * Inside a principal nobody is overtaken for ever: turn_locked().
+ * Every runnable thread runs at least every 10 s: a queue's period is at most ROUND_NS
+ * divided by its threads, whatever its share; slices get shorter for that, down to
+ * MIN_SLICE_NS, and only then is the queue given more than its share. Where that is not
+ * enough (the shares of those on one CPU may add up to several), who has waited for
+ * OVERDUE_NS goes first. Inside a principal nobody is overtaken for ever: place(),
+ * turn_locked().
  */
 #include <scx/common.bpf.h>
 #include "enums.bpf.h"
@@ -32,8 +34,8 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 
 #define MIN_SLICE_NS 100000ull
 /*
- * The 10 s rule: a principal gets ahead by two rounds at most, a thread inside it is
- * overtaken for two turns and one round; the rest is room for what switches cost.
+ * The 10 s rule: a queue gets ahead by two rounds at most, a thread of it is overtaken for
+ * two turns and one round; the rest is room for what switches cost.
  */
 #define ROUND_NS 1500000000ull
 #define TURN_NS 1650000000ull		/* longer than a round, so that it changes nothing in a steady crowd */
@@ -41,6 +43,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define LAG_PERIODS 4			/* how far a tag may be behind V */
 #define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
 #define STEAL_NS 64000000ull		/* overdue by this, another CPU takes it over */
+#define OVERDUE_NS 4000000000ull	/* who waits longer goes first */
 #define SPARE_QUEUES 64
 #define GRACES 40			/* MIN_SLICE_NS each, charged, in a row */
 
@@ -49,6 +52,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "nodes.bpf.h"
 #include "timer.bpf.h"
 #include "control.bpf.h"
+#include "dump.bpf.h"
 
 static bool is_kernel_pinned(const struct task_struct *p)
 {
@@ -120,6 +124,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p), idle = -1;
 	struct tix_queue *queue;
 	struct tix_node *n;
+	struct cpu_ctx *c;
 	u64 vtime, high;
 	u32 q;
 
@@ -132,6 +137,14 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (p->se.sum_exec_runtime != t->sum)
 		charge(p, t);
+	c = cpu_ctx(cpu);
+	if (p == bpf_get_current_task_btf() && c->asked != p->pid && c->graces < GRACES &&
+	    reads_rcu(p)) {
+		/* Its slice was over, but a higher class took the CPU before we were asked. */
+		c->graces++;
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, MIN_SLICE_NS, enq_flags | SCX_ENQ_HEAD);
+		return;
+	}
 
 	if (is_pinned(p)) {
 		if (p->nr_cpus_allowed > 1 && !migration_disabled(p)) {
@@ -166,7 +179,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	n = &NODES[t->node];
 	queue = &QUEUES[q];
-	vtime = place(n, t);
+	vtime = place(q, t, enq_flags & SCX_ENQ_WAKEUP);
 	high = n->high;
 	while ((s64)(vtime - high) > 0 && can_loop) {
 		u64 was = __sync_val_compare_and_swap(&n->high, high, vtime);
@@ -176,10 +189,9 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		high = was;
 	}
 	t->queue = q;
-
 	__sync_fetch_and_add(&queue->load, t->load);
 	__sync_fetch_and_add(&queue->nr, 1);
-	scx_bpf_dsq_insert_vtime(p, DSQ(q), n->slice ?: slice_ns, vtime, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, DSQ(q), queue->slice ?: slice_ns, vtime, enq_flags);
 	if (!CLIENTS[q].linked)
 		file(q, enq_flags & SCX_ENQ_WAKEUP, t);
 }
@@ -214,13 +226,13 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 
 /*
  * Whether `prev` goes on rather than the first thread of the same queue: the one that is
- * behind in the principal's virtual time runs.
+ * due earlier runs.
  */
 static bool prev_is_behind(struct task_ctx *t, u32 q)
 {
 	struct task_struct *first = __COMPAT_scx_bpf_dsq_peek(DSQ(q));
 
-	return !first || (s64)(place(&NODES[t->node], t) - first->scx.dsq_vtime) <= 0;
+	return !first || (s64)(place(q, t, false) - first->scx.dsq_vtime) <= 0;
 }
 
 void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
@@ -239,11 +251,13 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 
 	USES_ARENA();
 	c->now = pick.now;
+	c->asked = prev ? prev->pid : 0;
 	if (prev && t) {
 		runnable = prev->scx.flags & SCX_TASK_QUEUED;
 		/* All of the machine waits for a reader of RCU that waits: it may finish. */
 		if (runnable && c->graces < GRACES && reads_rcu(prev)) {
 			c->graces++;
+			c->asked = 0;
 			scx_bpf_task_set_slice(prev, MIN_SLICE_NS);
 			run_until(cpu, c, pick.now, MIN_SLICE_NS);
 			return;
@@ -268,6 +282,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			t->inverse = pick.inverse;
 			t->yielded = false;
 			scx_bpf_task_set_slice(prev, pick.slice);
+			c->asked = 0;
 			run_until(cpu, c, pick.now, pick.slice);
 			stats.keeps++;
 			return;
@@ -279,6 +294,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		if (scx_bpf_dsq_move_to_local(DSQ(pick.queue), 0)) {
 			if (t)
 				t->yielded = false;
+			c->graces = 0;
 			run_until(cpu, c, pick.now, pick.slice);
 			return;
 		}
@@ -459,6 +475,7 @@ void BPF_STRUCT_OPS(tix_exit, struct scx_exit_info *ei)
 	bpf_probe_read_kernel_str(last_exit.message, sizeof(last_exit.message), ei->msg);
 	last_exit.code = ei->exit_code;
 	last_exit.kind = ei->kind;
+	bpf_probe_read_kernel_str(last_exit.dump, sizeof(last_exit.dump), ei->dump);
 }
 
 SCX_OPS_DEFINE(tix_ops,
@@ -480,6 +497,9 @@ SCX_OPS_DEFINE(tix_ops,
 	       .cpu_offline = (void *)tix_cpu_offline,
 	       .init = (void *)tix_init,
 	       .exit = (void *)tix_exit,
+	       .dump = (void *)tix_dump,
+	       .dump_cpu = (void *)tix_dump_cpu,
+	       .dump_task = (void *)tix_dump_task,
 	       .flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	       .timeout_ms = 30000,
 	       .name = "tix");

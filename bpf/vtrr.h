@@ -22,6 +22,10 @@
  * Cost: insert and remove are O(1). A pick looks at each non-empty group once, at most
  * VTRR_GROUPS of them, whatever the number of clients.
  *
+ * Virtual time is only as good as the shares that the caller knows: one who cannot be given
+ * its share (its CPU is full, the machine half idle) may see its tag recede. Clients are
+ * linked by when they were filed as well, so that the caller finds who waits too long.
+ *
  * Limits: a tag that lies further than the ring from the earliest one is put at the
  * ring's end (order within the group is lost there, the tag itself is kept by the
  * caller). Periods are clamped to 2^VTRR_MIN_OCTAVE ... 2^(VTRR_MIN_OCTAVE + 24).
@@ -44,7 +48,9 @@
 /* A place in a queue. `tag` is what the client was filed under. */
 struct vtrr_client {
 	u64 tag;
-	u32 next, prev;
+	u64 since;			/* when it was filed, by the caller's clock */
+	u32 next, prev;			/* in its slot */
+	u32 older, newer;		/* by when they were filed */
 	u16 group;
 	u16 slot;
 	u32 linked;
@@ -67,6 +73,7 @@ struct vtrr_choice {
 struct vtrr {
 	u64 map;			/* groups that are not empty */
 	u32 nr;				/* clients linked */
+	u32 oldest, newest;		/* of them, if there are any */
 	u32 pad;
 	u64 left;			/* scratch of vtrr_peek(), here for the verifier's sake */
 	struct vtrr_choice choice;	/* its result */
@@ -107,11 +114,12 @@ TIX_INLINE u64 vtrr_rotate(u64 map, u64 by)
 }
 
 /*
- * File client `c` under `tag` in group `group`; `front` puts it before those of the
- * same slot. The client must not be linked.
+ * File client `c` under `tag` in group `group`, at the time `since`, which is not before
+ * that of any other; `front` puts it before those of the same slot. The client must not be
+ * linked.
  */
 TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients,
-			  u32 c, u64 tag, u32 group, bool front)
+			  u32 c, u64 tag, u32 group, bool front, u64 since)
 {
 	struct vtrr_group *g;
 	struct vtrr_client *me = &clients[c];
@@ -155,6 +163,16 @@ TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients,
 		g->tail[s] = c;
 	}
 	v->map |= 1ull << group;
+
+	me->since = since;
+	me->newer = me->older = VTRR_NONE;
+	if (v->nr) {
+		me->older = v->newest;
+		clients[v->newest].newer = c;
+	} else {
+		v->oldest = c;
+	}
+	v->newest = c;
 	v->nr++;
 }
 
@@ -176,6 +194,14 @@ TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
 		g->tail[s] = me->prev;
 	else
 		clients[me->next].prev = me->prev;
+	if (me->older == VTRR_NONE)
+		v->oldest = me->newer;
+	else
+		clients[me->older].newer = me->newer;
+	if (me->newer == VTRR_NONE)
+		v->newest = me->older;
+	else
+		clients[me->newer].older = me->older;
 	me->linked = 0;
 	v->nr--;
 	if (g->head[s] == VTRR_NONE) {
@@ -229,6 +255,15 @@ TIX_INLINE bool vtrr_before(const struct vtrr_choice *a, const struct vtrr_choic
 	if (a->eligible != b->eligible)
 		return a->eligible;
 	return a->eligible ? a->finish < b->finish : a->head < b->head;
+}
+
+/* The client that has been filed longest, if that is longer than `limit`; or VTRR_NONE. */
+TIX_INLINE u32 vtrr_overdue(const struct vtrr *v, const struct vtrr_client *clients, u64 now,
+			    u64 limit)
+{
+	if (!v->nr || (s64)(now - clients[v->oldest].since) <= (s64)limit)
+		return VTRR_NONE;
+	return v->oldest;
 }
 
 /* The client of the last vtrr_peek(), or VTRR_NONE. */

@@ -32,7 +32,10 @@ fn main() -> ExitCode {
         eprintln!("scx_tix: {stats:?}");
     }
     if !held {
-        eprintln!("scx_tix: ejected: {:?}", scheduler.exit_reason());
+        match scheduler.exit() {
+            Ok(Some(exit)) => eprintln!("scx_tix: ejected: {}\n{}", exit.reason, exit.dump),
+            other => eprintln!("scx_tix: ejected: {other:?}"),
+        }
         return ExitCode::from(124);
     }
     if let Err(err) = scheduler.stop() {

@@ -144,6 +144,8 @@ pub struct Stats {
     pub unqueued: u64,
     /// Slices ended between ticks.
     pub preempts: u64,
+    /// Picks of who had waited for seconds, whatever its share.
+    pub overdue: u64,
 }
 
 /// Why the kernel ended a scheduler (`struct tix_exit`).
@@ -153,6 +155,8 @@ pub struct Exit {
     pub kind: i64,
     /// The kernel's words.
     pub reason: String,
+    /// What it printed of its own state and of tix's (`bpf/dump.bpf.h`); empty if it did not.
+    pub dump: String,
 }
 
 impl Exit {
@@ -168,21 +172,23 @@ impl Exit {
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Exit> {
         let (head, text) = bytes.split_at_checked(16)?;
         let kind = i64::from_ne_bytes(head[..8].try_into().ok()?);
-        let (reason, message) = text.split_at_checked(128)?;
+        let (reason, text) = text.split_at_checked(128)?;
+        let (message, dump) = text.split_at_checked(1024)?;
         if kind == 0 {
             return None;
         }
-        let text = |bytes: &[u8]| {
+        let words = |bytes: &[u8]| {
             let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
             String::from_utf8_lossy(&bytes[..end]).into_owned()
         };
-        let (reason, message) = (text(reason), text(message));
+        let (reason, message) = (words(reason), words(message));
         let reason = if message.is_empty() {
             reason
         } else {
             format!("{reason}: {message}")
         };
-        Some(Exit { kind, reason })
+        let dump = words(dump);
+        Some(Exit { kind, reason, dump })
     }
 }
 
@@ -205,9 +211,9 @@ pub fn stats_from(bytes: &[u8]) -> Option<Stats> {
 mod tests {
     use super::Exit;
 
-    fn bytes(kind: i64, reason: &str, message: &str) -> Vec<u8> {
+    fn bytes(kind: i64, reason: &str, message: &str, dump: &str) -> Vec<u8> {
         let mut all = [kind.to_ne_bytes(), [0; 8]].concat();
-        for (text, room) in [(reason, 128), (message, 1024)] {
+        for (text, room) in [(reason, 128), (message, 1024), (dump, 32768)] {
             let mut field = text.as_bytes().to_vec();
             field.resize(room, 0);
             all.extend(field);
@@ -217,12 +223,14 @@ mod tests {
 
     #[test]
     fn an_exit_is_read_as_the_kernel_side_writes_it() {
-        assert_eq!(Exit::from_bytes(&bytes(0, "", "")), None);
+        assert_eq!(Exit::from_bytes(&bytes(0, "", "", "")), None);
         assert_eq!(Exit::from_bytes(&[1; 20]), None);
-        let stall = Exit::from_bytes(&bytes(1026, "runnable task stall", "make[7]")).unwrap();
+        let stall =
+            Exit::from_bytes(&bytes(1026, "runnable task stall", "make[7]", "CPU 0")).unwrap();
         assert_eq!(stall.reason, "runnable task stall: make[7]");
+        assert_eq!(stall.dump, "CPU 0");
         assert!(!stall.on_purpose());
-        let out = Exit::from_bytes(&bytes(64, "unregistered from user space", "")).unwrap();
+        let out = Exit::from_bytes(&bytes(64, "unregistered from user space", "", "")).unwrap();
         assert_eq!(out.reason, "unregistered from user space");
         assert!(out.on_purpose());
     }

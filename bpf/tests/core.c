@@ -31,9 +31,10 @@ struct core_queue *core_queue_new(u32 clients)
 
 void core_queue_free(struct core_queue *q) { free(q); }
 
-void core_queue_link(struct core_queue *q, u32 c, u64 tag, u32 group, bool front)
+void core_queue_link(struct core_queue *q, u32 c, u64 tag, u32 group, bool front,
+		     u64 since)
 {
-	vtrr_link(&q->v, q->clients, c, tag, group, front);
+	vtrr_link(&q->v, q->clients, c, tag, group, front, since);
 }
 
 void core_queue_unlink(struct core_queue *q, u32 c) { vtrr_unlink(&q->v, q->clients, c); }
@@ -43,6 +44,11 @@ u32 core_queue_peek(struct core_queue *q, u64 now, struct vtrr_choice *choice)
 	vtrr_peek(&q->v, now);
 	*choice = q->v.choice;
 	return vtrr_first(&q->v);
+}
+
+u32 core_queue_overdue(const struct core_queue *q, u64 now, u64 limit)
+{
+	return vtrr_overdue(&q->v, q->clients, now, limit);
 }
 
 bool core_before(const struct vtrr_choice *a, const struct vtrr_choice *b)

@@ -15,6 +15,7 @@ struct Filed {
     group: u32,
     /// The slot's number, not reduced; not tag >> shift where that is beyond the ring.
     no: u64,
+    since: u64,
 }
 
 /// vtrr.h without rings and bitmaps.
@@ -30,7 +31,7 @@ impl Naive {
         Some((of().map(|f| f.no).min()?, of().map(|f| f.no).max()?))
     }
 
-    fn link(&mut self, client: u32, tag: u64, group: u32, front: bool) {
+    fn link(&mut self, client: u32, tag: u64, group: u32, front: bool, since: u64) {
         let last = u64::from(SLOTS) - 1;
         let mut no = tag >> host::shift(group);
         if let Some((lo, hi)) = self.span(group) {
@@ -41,6 +42,7 @@ impl Naive {
             tag,
             group,
             no,
+            since,
         };
         if front {
             self.filed.insert(0, filed);
@@ -81,9 +83,28 @@ impl Naive {
         Some((choice, first.client))
     }
 
+    /// The overdue one is the oldest, and the others follow it by age.
+    fn check_ages(&self, q: &Queue) {
+        let mut by_age: Vec<_> = self.filed.iter().collect();
+        by_age.sort_by_key(|f| f.since);
+        let Some(oldest) = by_age.first() else {
+            assert_eq!(q.overdue(u64::MAX >> 1, 0), NONE);
+            return;
+        };
+        assert_eq!(q.overdue(oldest.since + 8, 7), oldest.client);
+        assert_eq!(q.overdue(oldest.since + 7, 7), NONE);
+        let at = |i: usize| by_age.get(i).map_or(NONE, |f| f.client);
+        for (i, f) in by_age.iter().enumerate() {
+            let c = q.client(f.client);
+            assert_eq!((c.since, c.newer), (f.since, at(i + 1)));
+            assert_eq!(c.older, if i == 0 { NONE } else { at(i - 1) });
+        }
+    }
+
     /// Compare all of the structure's state.
     fn check(&self, q: &Queue) {
         assert_eq!(q.nr() as usize, self.filed.len());
+        self.check_ages(q);
         for group in 0..GROUPS {
             let span = self.span(group);
             assert_eq!(q.map() >> group & 1, span.is_some().into(), "{group}");
@@ -199,7 +220,7 @@ fn compare_peek(q: &mut Queue, naive: &Naive, now: u64) -> u32 {
 fn replay(ops: Vec<Op>) {
     let mut q = Queue::new(CLIENTS);
     let mut naive = Naive::default();
-    for op in ops {
+    for (since, op) in (0..).zip(ops) {
         match op {
             Op::Toggle { client, .. } if naive.has(client) => {
                 q.unlink(client);
@@ -211,8 +232,8 @@ fn replay(ops: Vec<Op>) {
                 group,
                 front,
             } => {
-                q.link(client, tag, group, front);
-                naive.link(client, tag, group, front);
+                q.link(client, tag, group, front, since);
+                naive.link(client, tag, group, front, since);
             }
             Op::Pick { now, later } => {
                 let client = compare_peek(&mut q, &naive, now);
@@ -222,8 +243,8 @@ fn replay(ops: Vec<Op>) {
                     q.unlink(client);
                     naive.unlink(client);
                     naive.check(&q);
-                    q.link(client, tag, group, false);
-                    naive.link(client, tag, group, false);
+                    q.link(client, tag, group, false, since);
+                    naive.link(client, tag, group, false, since);
                 }
             }
             Op::Peek { now } => {
@@ -352,7 +373,8 @@ impl Sim {
 
     fn file(&mut self, i: usize) {
         let group = host::group_of(self.periods[i]);
-        self.q.link(i as u32, self.tags[i], group, false);
+        self.q
+            .link(i as u32, self.tags[i], group, false, self.given);
     }
 
     /// Quanta that client `i` has had more than its due.

@@ -22,8 +22,11 @@ pub const FUNDERS: usize = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Client {
     pub tag: u64,
+    pub since: u64,
     pub next: u32,
     pub prev: u32,
+    pub older: u32,
+    pub newer: u32,
     pub group: u16,
     pub slot: u16,
     pub linked: u32,
@@ -62,7 +65,8 @@ unsafe extern "C" {
 
     fn core_queue_new(clients: u32) -> *mut RawQueue;
     fn core_queue_free(q: *mut RawQueue);
-    fn core_queue_link(q: *mut RawQueue, c: u32, tag: u64, group: u32, front: bool);
+    fn core_queue_link(q: *mut RawQueue, c: u32, tag: u64, group: u32, front: bool, since: u64);
+    fn core_queue_overdue(q: *const RawQueue, now: u64, limit: u64) -> u32;
     fn core_queue_unlink(q: *mut RawQueue, c: u32);
     fn core_queue_peek(q: *mut RawQueue, now: u64, choice: *mut Choice) -> u32;
     fn core_queue_nr(q: *const RawQueue) -> u32;
@@ -140,14 +144,19 @@ impl Queue {
         unsafe { core_client(self.raw.as_ptr(), c) }
     }
 
-    pub fn link(&mut self, c: u32, tag: u64, group: u32, front: bool) {
+    pub fn link(&mut self, c: u32, tag: u64, group: u32, front: bool, since: u64) {
         assert_eq!(self.client(c).linked, 0, "client {c} is linked");
-        unsafe { core_queue_link(self.raw.as_ptr(), c, tag, group, front) }
+        unsafe { core_queue_link(self.raw.as_ptr(), c, tag, group, front, since) }
     }
 
     pub fn unlink(&mut self, c: u32) {
         assert_eq!(self.client(c).linked, 1, "client {c} is not linked");
         unsafe { core_queue_unlink(self.raw.as_ptr(), c) }
+    }
+
+    /// Who was filed longest ago, if more than `limit` before `now`, or [`NONE`].
+    pub fn overdue(&self, now: u64, limit: u64) -> u32 {
+        unsafe { core_queue_overdue(self.raw.as_ptr(), now, limit) }
     }
 
     /// The choice at `now`, and the client, or [`NONE`].

@@ -201,8 +201,11 @@ impl Presence {
         };
         let exit = s.exit().ok().flatten();
         let on_purpose = exit.as_ref().is_some_and(tix_bpf::Exit::on_purpose);
-        let reason = exit.map_or(out, |exit| exit.reason);
+        let (reason, dump) = exit.map_or((out, String::new()), |exit| (exit.reason, exit.dump));
         tracing::error!("the scheduler left: {reason}");
+        if !on_purpose && !dump.is_empty() {
+            tracing::info!("the state that the kernel found it in:\n{dump}");
+        }
         self.reason = Some(reason.clone());
         self.scheduler = None;
         self.left = true;

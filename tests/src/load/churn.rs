@@ -58,7 +58,7 @@ pub struct Outcome {
     /// Entries of the scheduler's maps before and after.
     pub maps_before: BTreeMap<String, u64>,
     pub maps_after: BTreeMap<String, u64>,
-    /// The longest that any busy thread waited for a CPU, all but frozen and throttled ones.
+    /// The longest that any thread went without CPU time, as far as the rounds show it.
     pub longest_wait_ms: f64,
     /// 1:2:3:4:5 when it is over, on all CPUs, two threads each.
     pub shares: Shares,
@@ -92,10 +92,14 @@ struct World<'a> {
     /// Members of the crew that live, and the group each is in.
     members: Vec<(usize, usize)>,
     done: BTreeMap<String, u64>,
-    /// Members whose waits say nothing: they were frozen or throttled once.
-    held: Vec<bool>,
+    /// By member: its CPU time when last looked at, and since when it has been that.
+    progress: Vec<(u64, u64)>,
     longest_wait: u64,
 }
+
+/// ns without CPU time after which it is asked whether it was meant to run at all: the parent of a
+/// fork storm waits for its children.
+const SUSPICIOUS: u64 = 1_000_000_000;
 
 /// Groups and members kept alive at a time.
 const GROUPS: usize = 12;
@@ -150,7 +154,7 @@ impl Churn {
             groups: Vec::new(),
             members: Vec::new(),
             done: BTreeMap::new(),
-            held: vec![false; capacity],
+            progress: vec![(0, 0); capacity],
             longest_wait: 0,
         };
         world.crew.open(0);
@@ -212,9 +216,26 @@ impl World<'_> {
             self.hotplug()?;
         }
         sys::sleep(1_000_000 + 500_000 * self.dice.roll(8) as u64);
+        self.watch()?;
         while self.groups.iter().flatten().count() > GROUPS || self.members.len() > MEMBERS {
             let oldest = self.groups.iter().position(Option::is_some);
             self.remove(oldest.context("members without a group")?)?;
+        }
+        self.watch()
+    }
+
+    /// See whose CPU time stands still. What a thread does of its own is no measure: one that has
+    /// a ten-thousandth of a CPU needs many runs until it is through its first page faults.
+    fn watch(&mut self) -> Result<()> {
+        for &(member, _) in &self.members {
+            let pid = self.crew.pid(member)?;
+            let used = sys::cpu_ns(pid)?;
+            let now = sys::now();
+            let (before, since) = &mut self.progress[member];
+            if used != *before || *since == 0 || (now - *since > SUSPICIOUS && !runnable(pid)?) {
+                (*before, *since) = (used, now);
+            }
+            self.longest_wait = self.longest_wait.max(now - *since);
         }
         Ok(())
     }
@@ -289,9 +310,6 @@ impl World<'_> {
                 self.member_moved(member, parent);
                 self.count("driven out");
                 continue;
-            }
-            if !self.held[member] {
-                self.longest_wait = self.longest_wait.max(self.crew.longest_wait(member));
             }
             sys::set_nice(pid, 0)?;
             self.crew.dismiss(member)?;
@@ -401,15 +419,6 @@ impl World<'_> {
             return Ok(());
         };
         let dir = self.dir(group)?;
-        for &(member, at) in &self.members {
-            let mut i = Some(at);
-            while let Some(g) = i {
-                if g == group {
-                    self.held[member] = true;
-                }
-                i = self.groups[g].as_ref().and_then(|g| g.parent);
-            }
-        }
         let limit = dir.join("cpu.max");
         if self.dice.roll(2) == 0 && limit.exists() {
             fs::write(&limit, "2000 10000")?;
@@ -447,8 +456,6 @@ impl World<'_> {
             }
             // SAFETY: reaps the children just made.
             while unsafe { libc::wait(std::ptr::null_mut()) } > 0 {}
-            // Forking took CPU time, waiting for the children was no wait for a CPU.
-            me.nap_over();
             me.spin()
         })?;
         self.members.push((member, group));
@@ -471,6 +478,13 @@ impl World<'_> {
     }
 }
 
+fn runnable(pid: i32) -> Result<bool> {
+    let file = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&file).with_context(|| file.clone())?;
+    let state = stat.rsplit_once(") ").with_context(|| stat.clone())?.1;
+    Ok(state.starts_with('R'))
+}
+
 fn live(me: &Me, nap: bool) {
     if !nap {
         me.spin();
@@ -478,7 +492,6 @@ fn live(me: &Me, nap: bool) {
     loop {
         me.spin_for(300_000);
         sys::sleep(700_000);
-        me.nap_over();
     }
 }
 

@@ -112,11 +112,6 @@ impl Me<'_> {
         now
     }
 
-    /// What was since the last look was no wait for a CPU.
-    pub fn nap_over(&self) {
-        self.slot.seen.store(sys::now(), Ordering::Relaxed);
-    }
-
     /// Use the CPU for ever, looking at the clock several times in the shortest slice: time
     /// between two looks counts as waiting.
     pub fn spin(&self) -> ! {
@@ -187,6 +182,13 @@ impl Crew {
                 }
             }
             let head = self.board.head();
+            // Have its pages before the gate: who waits for the lock of one that a thousand others
+            // touch for the first time as well does not wait for a CPU.
+            let me = Me { slot };
+            busy(1);
+            me.look();
+            slot.wait.store(0, Ordering::Relaxed);
+            slot.seen.store(0, Ordering::Relaxed);
             slot.ready.store(1, Ordering::Release);
             while head.gate[gate].load(Ordering::Acquire) == 0 {
                 sys::futex_wait(&head.gate[gate], 0);
@@ -195,7 +197,7 @@ impl Crew {
             let opened = head.opened[gate].load(Ordering::Relaxed);
             let born = slot.born.load(Ordering::Relaxed);
             slot.seen.store(opened.max(born), Ordering::Relaxed);
-            work(&Me { slot });
+            work(&me);
             // SAFETY: leaves without running the parent's destructors.
             unsafe { libc::_exit(0) };
         }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::cgroups::{self, Arena};
-use super::crew::Crew;
+use super::crew::{Crew, busy};
 use super::perf::{Counter, Event};
 use super::report::{Table, columns};
 use super::shares;
@@ -57,10 +57,14 @@ pub struct Pinned {
     pub crowded: usize,
     pub observed: usize,
     /// ns of the machine's clock per context switch on the observed CPU with one bound thread, and
-    /// with n. On the instruction-counting clock both CPUs take half of it each.
+    /// with n.
     pub alone_ns: f64,
     pub crowded_ns: f64,
-    /// crowded_ns / alone_ns − 1.
+    /// ns that a fixed loop takes there. An emulator's instruction-counting clock counts what all
+    /// CPUs execute, and how much of it one CPU gets depends on the others' interrupts.
+    pub alone_loop_ns: f64,
+    pub crowded_loop_ns: f64,
+    /// By how much a switch costs more loops when it is crowded: as a part, minus 1.
     pub growth: f64,
 }
 
@@ -69,6 +73,7 @@ pub struct Pinned {
 pub fn pinned(root: &Path, n: usize, cpu: usize, warmup: f64, seconds: f64) -> Result<Pinned> {
     // So many that several are on each CPU: a lone one would yield without a switch.
     const YIELDERS: usize = 32;
+    const LOOPS: u64 = 150;
     ensure!(
         sys::cpus() > 1,
         "pinning is about the other CPUs: one is not enough"
@@ -93,40 +98,56 @@ pub fn pinned(root: &Path, n: usize, cpu: usize, warmup: f64, seconds: f64) -> R
     }
     crew.muster()?;
     let mut counter = Counter::new(Event::Switches, [observed])?;
-    let mut cost = || -> Result<f64> {
+    // This thread is of a higher class than all of them: its loop is not preempted.
+    sys::set_cpus(0, &[observed])?;
+    let mut cost = || -> Result<(f64, f64)> {
         sys::sleep((warmup * 1e9) as u64);
-        let (switches, began) = (counter.read()?, sys::now());
-        sys::sleep((seconds * 1e9) as u64);
-        let (ended, switches) = (sys::now(), counter.read()? - switches);
+        let (switches, mut looped) = (counter.read()?, 0);
+        let began = sys::now();
+        for _ in 0..LOOPS {
+            sys::sleep((seconds * 1e9) as u64 / LOOPS);
+            let start = sys::now();
+            busy(200_000);
+            looped += sys::now() - start;
+        }
+        let (took, switches) = (sys::now() - began, counter.read()? - switches);
         ensure!(
-            switches > 100,
+            switches > 10 * LOOPS,
             "CPU {observed} switched {switches} times only"
         );
-        Ok((ended - began) as f64 / switches as f64)
+        let per_switch = (took - looped) as f64 / switches as f64;
+        Ok((per_switch, looped as f64 / LOOPS as f64))
     };
     crew.open(0);
-    let alone_ns = cost().context("with one bound thread")?;
+    let (alone_ns, alone_loop_ns) = cost().context("with one bound thread")?;
     crew.open(1);
-    let crowded_ns = cost().context("with all bound threads")?;
+    let (crowded_ns, crowded_loop_ns) = cost().context("with all bound threads")?;
     Ok(Pinned {
         n,
         crowded: cpu,
         observed,
         alone_ns,
         crowded_ns,
-        growth: crowded_ns / alone_ns - 1.0,
+        alone_loop_ns,
+        crowded_loop_ns,
+        growth: (crowded_ns / crowded_loop_ns) / (alone_ns / alone_loop_ns) - 1.0,
     })
 }
 
 impl Table for Pinned {
     fn table(&self) -> String {
-        let row = |n: usize, ns: f64| vec![n.to_string(), format!("{ns:.0}")];
+        let row = |n: usize, ns: f64, loop_ns: f64| {
+            vec![n.to_string(), format!("{ns:.0}"), format!("{loop_ns:.0}")]
+        };
         let cpu = format!("ns per switch on CPU {}", self.observed);
         let bound = format!("bound to CPU {}", self.crowded);
-        let rows = [row(1, self.alone_ns), row(self.n, self.crowded_ns)];
+        let rows = [
+            row(1, self.alone_ns, self.alone_loop_ns),
+            row(self.n, self.crowded_ns, self.crowded_loop_ns),
+        ];
         format!(
             "{}growth {:.1} %\n",
-            columns(&[&bound, &cpu], &rows),
+            columns(&[&bound, &cpu, "ns per loop"], &rows),
             self.growth * 100.0
         )
     }

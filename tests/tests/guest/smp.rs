@@ -55,7 +55,7 @@ fn two_cpus() {
 fn a_pinned_crowd_costs_the_other_cpu_nothing() {
     let script = under_tix(
         Path::new(LOAD),
-        "$LOAD pinned --n 5000 --cpu 0 --warmup 2 --seconds 3",
+        "$LOAD pinned --n 5000 --cpu 0 --warmup 2 --seconds 9",
     )
     .unwrap();
     let guest = Guest::new().cpus(2).icount(2).memory("4G").timeout(900);
