@@ -72,13 +72,17 @@ pub enum Row {
         /// Soft: tickets. Hard: thousandths of the issuer, or bytes if `bytes`.
         amount: u64,
         bytes: bool,
-        /// The holder gave it up and base's issuer has not withdrawn it: it counts and is worth nothing.
-        given_up: bool,
         by: By,
     },
     /// The named currency that funds a cgroup.
-    Binding { cid: Cid, by: By },
+    Binding {
+        cid: Cid,
+        by: By,
+        /// The parent's weight ticket is withdrawn, and not just put aside.
+        withdrawn: bool,
+    },
     Exchange { legs: Vec<Leg>, by: By },
-    /// Base tickets of a currency that was destroyed by somebody who may not withdraw them: they count until root does.
+    /// Base tickets that a holder gave up, or that a currency had which was destroyed by somebody who may not withdraw them: they count until
+    /// root does.
     Lapsed { amount: u64 },
 }

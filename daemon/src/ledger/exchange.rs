@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Exchange tickets (Sullivan §3.2.2, model.md §5): issued by base, each worth exactly its amount, in sets that sum to zero per resource.
+//!
+//! So T does not change, and nobody's entitlement but that of the parties and of whom they fund. While a party is inactive its exchange
+//! tickets rest with its funders, in proportion to what each contributes to its entitlement: the others of those funders then have
+//! what they would have without the exchange (footnote 3). `tixctl nice` is the smallest exchange: −n on the user's currency, +n on the
+//! job's (§3.4, §4.6).
+
+use super::values::of_milli;
+use super::{BASE, By, Cid, Event, Key, Ledger, Refusal, Resource};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exchange {
+    /// Party, resource, thousandths of a base ticket; negative: given away.
+    pub legs: Vec<(Cid, Resource, i64)>,
+    pub by: By,
+}
+
+/// What rests with whom, as of an epoch.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rests {
+    epoch: u64,
+    with: [FxHashMap<Cid, i128>; Resource::COUNT],
+}
+
+/// Values by currency that may be below zero.
+type Lower = FxHashMap<Cid, i128>;
+
+impl Ledger {
+    pub fn exchanges(&self) -> impl Iterator<Item = (u64, &Exchange)> {
+        self.exchanges.iter().map(|(id, x)| (*id, x))
+    }
+
+    /// The exchange tickets of inactive parties that rest with `c`, in base tickets with 64 fractional bits.
+    pub(super) fn resting(&self, c: Cid, r: Resource) -> i128 {
+        if self.exchanges.is_empty() {
+            return 0;
+        }
+        if self.rests.borrow().epoch != self.epoch {
+            let with = Resource::ALL.map(|r| self.rest_now(r));
+            *self.rests.borrow_mut() = Rests {
+                epoch: self.epoch,
+                with,
+            };
+        }
+        let rests = self.rests.borrow();
+        rests.with[r.index()].get(&c).copied().unwrap_or(0)
+    }
+
+    fn rest_now(&self, r: Resource) -> FxHashMap<Cid, i128> {
+        let mut rest: FxHashMap<Cid, i128> = FxHashMap::default();
+        let mut parties: Vec<Cid> = Vec::new();
+        for (party, _, _) in self.legs(r) {
+            let delta = self.get(party).map_or(0, |x| x.delta(r));
+            if delta != 0 && !self.active(party, r) && !parties.contains(&party) {
+                parties.push(party);
+                rest.insert(party, of_milli(delta));
+            }
+        }
+        // Holders before issuers: what rests with one that is inactive itself goes further up, all of it at once.
+        for c in self.upwards(&parties, r) {
+            if c == BASE || self.active(c, r) {
+                continue;
+            }
+            let amount = rest.remove(&c).unwrap_or(0);
+            for (issuer, part) in self.split_rest(c, r, amount) {
+                *rest.entry(issuer).or_insert(0) += part;
+            }
+        }
+        rest
+    }
+
+    fn legs(&self, r: Resource) -> impl Iterator<Item = (Cid, Resource, i64)> {
+        let all = self.exchanges.values().flat_map(|x| x.legs.iter().copied());
+        all.filter(move |(_, of, _)| *of == r)
+    }
+
+    /// Those and whoever is above them, holders before issuers.
+    fn upwards(&self, from: &[Cid], r: Resource) -> Vec<Cid> {
+        let (mut order, mut seen) = (Vec::new(), FxHashSet::default());
+        for start in from {
+            if !seen.insert(*start) {
+                continue;
+            }
+            let mut stack: Vec<(Cid, Vec<Cid>)> =
+                vec![(*start, self.funders(*start, r).into_iter().collect())];
+            while let Some((c, rest)) = stack.last_mut() {
+                match rest.pop() {
+                    Some(up) if seen.insert(up) => {
+                        stack.push((up, self.funders(up, r).into_iter().collect()));
+                    }
+                    Some(_) => {}
+                    None => {
+                        order.push(*c);
+                        stack.pop();
+                    }
+                }
+            }
+        }
+        order.reverse();
+        order
+    }
+
+    /// How `amount`, which `c` holds, rests with its funders: exactly all of it.
+    fn split_rest(&self, c: Cid, r: Resource, amount: i128) -> Vec<(Cid, i128)> {
+        let parts = self.contributions(c, r);
+        let total: u128 = parts.iter().map(|(_, w)| *w).sum();
+        if total == 0 {
+            return vec![(BASE, amount)];
+        }
+        let (mut out, mut given, mut sum) = (Vec::new(), 0i128, 0u128);
+        for (issuer, w) in parts {
+            sum += w;
+            let upto = super::values::signed_part(amount, sum, total);
+            out.push((issuer, upto - given));
+            given = upto;
+        }
+        out
+    }
+
+    /// What each ticket of `c` contributes to its entitlement.
+    pub fn contributions(&self, c: Cid, r: Resource) -> Vec<(Cid, u128)> {
+        let Some(x) = self.get(c) else { return vec![] };
+        let tickets = self.tickets(x, r).into_iter().filter(|t| !t.kept);
+        tickets
+            .map(|t| (t.issuer, self.ticket_value(&t, r, true)))
+            .collect()
+    }
+
+    /// E⁻: the entitlement of `c` with what it and those above it have given away, and nothing of what was got in exchange.
+    fn lower(&self, c: Cid, r: Resource, known: &mut Lower) -> i128 {
+        if let Some(v) = known.get(&c) {
+            return *v;
+        }
+        let Some(x) = self.get(c) else { return 0 };
+        let mut sum = match c {
+            BASE => i128::from(self.total(r)) << 64,
+            _ => 0,
+        };
+        for t in self.tickets(x, r).iter().filter(|t| !t.kept) {
+            let above = u128::try_from(self.lower(t.issuer, r, known)).unwrap_or(0);
+            sum += i128::try_from(self.guaranteed_part(t, r, above)).unwrap_or(i128::MAX);
+        }
+        let given = self.legs(r).filter(|(p, _, n)| *p == c && *n < 0);
+        sum += given.map(|(_, _, n)| of_milli(n)).sum::<i128>();
+        known.insert(c, sum);
+        sum
+    }
+
+    /// A party whose E⁻ is below zero for `r`: it has given away what it has not got.
+    fn overdrawn(&self, r: Resource) -> Option<Cid> {
+        let mut known = Lower::default();
+        self.legs(r)
+            .filter(|(_, _, n)| *n < 0)
+            .map(|(p, _, _)| p)
+            .find(|p| self.lower(*p, r, &mut known) < 0)
+    }
+
+    /// May these be exchanged? Only if afterwards E⁻ ≥ 0 for everybody. Thousandths of base tickets.
+    pub(super) fn check_exchange(&self, giver: Cid, r: Resource, milli: i64) -> Result<(), Refusal> {
+        // Giving lowers the giver, and what is below it.
+        let mut known = Lower::default();
+        let has = self.lower(giver, r, &mut known);
+        let left = has - of_milli(milli);
+        let mut known = Lower::from_iter([(giver, left)]);
+        let below: FxHashSet<Cid> = match self.exchanges.is_empty() {
+            true => FxHashSet::default(),
+            false => self.below(giver, r).into_iter().collect(),
+        };
+        let short = left < 0
+            || self
+                .legs(r)
+                .filter(|(p, _, n)| *n < 0 && below.contains(p))
+                .any(|(p, _, _)| self.lower(p, r, &mut known) < 0);
+        match short {
+            true => Err(Refusal::TooLittle {
+                name: self.name(giver),
+                resource: r,
+                has: (has >> 64).try_into().unwrap_or(0),
+                asked: milli.unsigned_abs().div_ceil(1000),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn exchange(&mut self, legs: Vec<(Cid, Resource, i64)>, by: By) -> Event {
+        let id = self.next_exchange;
+        self.put_exchange(id, Exchange { legs, by });
+        self.exchanged(id, None)
+    }
+
+    fn exchanged(&self, id: u64, revoked: Option<String>) -> Event {
+        let legs = self.exchanges.get(&id).map(|x| x.legs.clone());
+        let mut parties: Vec<Cid> = legs.into_iter().flatten().map(|(p, _, _)| p).collect();
+        parties.sort_unstable();
+        parties.dedup();
+        Event::Exchanged {
+            id,
+            parties,
+            revoked,
+        }
+    }
+
+    pub(super) fn put_exchange(&mut self, id: u64, x: Exchange) {
+        self.note(Key::Exchange(id));
+        self.next_exchange = self.next_exchange.max(id + 1);
+        self.move_legs(&x, 1);
+        self.exchanges.insert(id, x);
+    }
+
+    pub(super) fn take_exchange(&mut self, id: u64) {
+        self.note(Key::Exchange(id));
+        if let Some(x) = self.exchanges.remove(&id) {
+            self.move_legs(&x, -1);
+        }
+    }
+
+    fn move_legs(&mut self, x: &Exchange, sign: i64) {
+        for (party, r, n) in &x.legs {
+            if let Some(c) = self.currencies.get_mut(party) {
+                c.side_mut(*r).delta += sign * n;
+            }
+        }
+        self.reshaped();
+    }
+
+    pub(super) fn revoke(&mut self, id: u64, why: String) -> Event {
+        let event = self.exchanged(id, Some(why));
+        self.take_exchange(id);
+        event
+    }
+
+    /// The exchanges that `c` is a party to end with it.
+    pub(super) fn revoke_of(&mut self, c: Cid, why: &str) -> Vec<Event> {
+        let its: Vec<u64> = (self.exchanges.iter())
+            .filter(|(_, x)| x.legs.iter().any(|(p, _, _)| *p == c))
+            .map(|(id, _)| *id)
+            .collect();
+        its.into_iter()
+            .map(|id| self.revoke(id, why.to_owned()))
+            .collect()
+    }
+
+    /// After a change: whoever has given away what is no longer there gets it back, newest exchange first, until E⁻ ≥ 0.
+    pub(super) fn revoke_overdrawn(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        if self.exchanges.is_empty() {
+            return events;
+        }
+        for r in Resource::ALL {
+            while let Some(short) = self.overdrawn(r) {
+                let mut at_fault: FxHashSet<Cid> =
+                    self.ancestry(short, r).iter().map(|(i, _)| *i).collect();
+                at_fault.insert(short);
+                let newest = self.exchanges.iter().rev().find(|(_, x)| {
+                    x.legs
+                        .iter()
+                        .any(|(p, of, n)| *of == r && *n < 0 && at_fault.contains(p))
+                });
+                let Some((id, _)) = newest else { break };
+                let (id, name) = (*id, self.name(short));
+                events.push(self.revoke(
+                    id,
+                    format!(
+                        "{name} no longer has the {} rights that were given away",
+                        r.name()
+                    ),
+                ));
+            }
+        }
+        events
+    }
+}
