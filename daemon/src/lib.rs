@@ -9,3 +9,4 @@ pub mod enforce;
 pub mod ledger;
 pub mod lifeline;
 pub mod store;
+pub mod units;
