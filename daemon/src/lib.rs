@@ -8,4 +8,6 @@ pub mod core;
 pub mod enforce;
 pub mod ledger;
 pub mod lifeline;
+pub mod policy;
 pub mod store;
+pub mod units;

@@ -260,7 +260,6 @@ impl Reduction {
         let row = Row::Ticket {
             amount: has.saturating_add(more).min(MAX_AMOUNT),
             bytes: false,
-            given_up: false,
             by,
         };
         self.set(key, row);
@@ -281,10 +280,12 @@ impl Reduction {
     fn bind(&mut self, cid: Cid, path: &str, uid: u32) {
         let key = Key::Binding(path.to_owned());
         let by = match self.rows.get(&key) {
-            Some(Row::Binding { cid: known, by }) if *known == cid => whose(*by, uid),
+            Some(Row::Binding { cid: known, by, .. }) if *known == cid => whose(*by, uid),
             _ => uid,
         };
-        self.set(key, Row::Binding { cid, by });
+        // Root withdrew what the binding replaces; of others' the ledger of that time did not say.
+        let withdrawn = by == 0;
+        self.set(key, Row::Binding { cid, by, withdrawn });
     }
 
     fn unbind(&mut self, name: &str, path: Option<&str>) {

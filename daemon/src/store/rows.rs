@@ -17,10 +17,10 @@ CREATE TABLE broker (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE ticket (
     issuer ANY, holder ANY, resource INTEGER, kind INTEGER,
-    amount INTEGER NOT NULL, bytes INTEGER NOT NULL, given_up INTEGER NOT NULL, by INTEGER NOT NULL, sum INTEGER NOT NULL,
+    amount INTEGER NOT NULL, bytes INTEGER NOT NULL, by INTEGER NOT NULL, sum INTEGER NOT NULL,
     PRIMARY KEY (issuer, holder, resource, kind)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE binding (path TEXT PRIMARY KEY, cid INTEGER NOT NULL, by INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE binding (path TEXT PRIMARY KEY, cid INTEGER NOT NULL, by INTEGER NOT NULL, withdrawn INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE exchange (id INTEGER PRIMARY KEY, legs TEXT NOT NULL, by INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT;
 CREATE TABLE lapsed (
     holder TEXT, resource INTEGER, amount INTEGER NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (holder, resource)
@@ -235,11 +235,10 @@ fn insert(db: &Connection, key: &Key, row: &Row, sum: i64) -> Result<(), Fault> 
             Row::Ticket {
                 amount,
                 bytes,
-                given_up,
                 by,
             },
         ) => run(
-            "INSERT OR REPLACE INTO ticket VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO ticket VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 EndColumn(issuer),
                 EndColumn(holder),
@@ -247,14 +246,13 @@ fn insert(db: &Connection, key: &Key, row: &Row, sum: i64) -> Result<(), Fault> 
                 number_of(*kind),
                 amount.cast_signed(),
                 bytes,
-                given_up,
                 by,
                 sum
             ],
         ),
-        (Key::Binding(path), Row::Binding { cid, by }) => run(
-            "INSERT OR REPLACE INTO binding VALUES (?, ?, ?, ?)",
-            params![path, cid.cast_signed(), by, sum],
+        (Key::Binding(path), Row::Binding { cid, by, withdrawn }) => run(
+            "INSERT OR REPLACE INTO binding VALUES (?, ?, ?, ?, ?)",
+            params![path, cid.cast_signed(), by, withdrawn, sum],
         ),
         (Key::Exchange(id), Row::Exchange { legs, by }) => {
             let legs = serde_json::to_string(legs).map_err(|e| Fault::Damaged(e.to_string()))?;
@@ -301,8 +299,9 @@ pub(super) fn load(db: &Connection, each: &mut dyn FnMut(Key, Row)) -> Result<To
         let row = Row::Binding {
             cid: cid.cast_unsigned(),
             by: r.get(2)?,
+            withdrawn: r.get(3)?,
         };
-        Ok(Some((Key::Binding(r.get(0)?), row, r.get(3)?)))
+        Ok(Some((Key::Binding(r.get(0)?), row, r.get(4)?)))
     })?;
     table("ticket", |r| {
         let (Some(resource), Some(kind)) = (resource_of(r.get(2)?), kind_of(r.get(3)?)) else {
@@ -318,10 +317,9 @@ pub(super) fn load(db: &Connection, each: &mut dyn FnMut(Key, Row)) -> Result<To
         let row = Row::Ticket {
             amount: amount.cast_unsigned(),
             bytes: r.get(5)?,
-            given_up: r.get(6)?,
-            by: r.get(7)?,
+            by: r.get(6)?,
         };
-        Ok(Some((key, row, r.get(8)?)))
+        Ok(Some((key, row, r.get(7)?)))
     })?;
     table("exchange", |r| {
         let Ok(legs) = serde_json::from_str::<Vec<Leg>>(r.get_ref(1)?.as_str()?) else {

@@ -90,7 +90,6 @@ pub(super) fn sum(key: &Key, row: &Row) -> Option<i64> {
             Row::Ticket {
                 amount,
                 bytes,
-                given_up,
                 by,
             },
         ) => Sum(3)
@@ -99,11 +98,13 @@ pub(super) fn sum(key: &Key, row: &Row) -> Option<i64> {
             .word(resource.index() as u64)
             .word(number_of(*kind).cast_unsigned())
             .word(*amount)
-            .word(u64::from(*bytes) | u64::from(*given_up) << 1)
+            .word(u64::from(*bytes))
             .word((*by).into()),
-        (Key::Binding(path), Row::Binding { cid, by }) => {
-            Sum(4).text(path).word(*cid).word((*by).into())
-        }
+        (Key::Binding(path), Row::Binding { cid, by, withdrawn }) => Sum(4)
+            .text(path)
+            .word(*cid)
+            .word((*by).into())
+            .word(u64::from(*withdrawn)),
         (Key::Exchange(id), Row::Exchange { legs, by }) => {
             let sum = Sum(5).word(*id).word((*by).into()).word(legs.len() as u64);
             legs.iter().fold(sum, |sum, leg| {

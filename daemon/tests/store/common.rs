@@ -62,7 +62,6 @@ pub fn ticket(issuer: End, holder: End, amount: u64) -> (Key, Row) {
     let row = Row::Ticket {
         amount,
         bytes: false,
-        given_up: false,
         by: 0,
     };
     (key, row)

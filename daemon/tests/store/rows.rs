@@ -96,11 +96,10 @@ fn change() -> impl Strategy<Value = Change> {
         kind,
         number(),
         any::<bool>(),
-        any::<bool>(),
         uid(),
     )
         .prop_map(
-            |(issuer, holder, resource, kind, amount, bytes, given_up, by)| {
+            |(issuer, holder, resource, kind, amount, bytes, by)| {
                 let key = Key::Ticket {
                     issuer,
                     holder,
@@ -110,14 +109,14 @@ fn change() -> impl Strategy<Value = Change> {
                 let row = Row::Ticket {
                     amount,
                     bytes,
-                    given_up,
                     by,
                 };
                 (key, row)
             },
         );
-    let binding = (path(), number(), uid())
-        .prop_map(|(path, cid, by)| (Key::Binding(path), Row::Binding { cid, by }));
+    let binding = (path(), number(), uid(), any::<bool>()).prop_map(|(path, cid, by, withdrawn)| {
+        (Key::Binding(path), Row::Binding { cid, by, withdrawn })
+    });
     let exchange = (0..6_u64, vec(leg(), 0..5), uid())
         .prop_map(|(id, legs, by)| (Key::Exchange(id), Row::Exchange { legs, by }));
     let lapsed = (path(), resource(), number())
