@@ -4,7 +4,7 @@
 use super::brokers::{Caller, Right, is_root};
 use super::{
     BASE, By, Cid, Currency, DEFAULT_MODE, Event, Grant, Hard, Key, Kind, Ledger, MAX_AMOUNT,
-    Refusal, Resource, ops::Part,
+    Refusal, Resource, TIXD, ops::Part,
 };
 
 type Done = Result<Vec<Event>, Refusal>;
@@ -141,12 +141,7 @@ impl Ledger {
     }
 
     /// To take: c on the holder, or i on the issuer. The second result: the issuer's side does it, and may withdraw for good.
-    fn may_take(
-        &self,
-        caller: &Caller,
-        holder: Cid,
-        issuer: Cid,
-    ) -> Result<bool, Refusal> {
+    fn may_take(&self, caller: &Caller, holder: Cid, issuer: Cid) -> Result<bool, Refusal> {
         let what = format!(
             "take tickets of {:?} away from {:?}",
             self.name(issuer),
@@ -403,7 +398,7 @@ impl Ledger {
     /// Who did what is to go with its cgroup, whoever did it: not root, whose doings wait for it.
     fn passing(&self, caller: &Caller) -> By {
         match caller.is_root() {
-            true => By::MAX - 1,
+            true => TIXD,
             false => caller.uid,
         }
     }

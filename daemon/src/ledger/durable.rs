@@ -168,7 +168,9 @@ impl Ledger {
                     match found {
                         Some(legs) => self.put_exchange(id, Exchange { legs, by }),
                         // A party vanished meanwhile: it is revoked, as one.
-                        None => self.log.push((Key::Exchange(id), Some(Row::Exchange { legs, by }))),
+                        None => self
+                            .log
+                            .push((Key::Exchange(id), Some(Row::Exchange { legs, by }))),
                     }
                 }
             }
@@ -270,7 +272,8 @@ impl Ledger {
 
     /// How many rows root or the policy made wait for their cgroups.
     pub fn waiting(&self) -> usize {
-        let bindings = (self.bindings.iter()).filter(|(p, b)| is_root(b.by) && self.find(p).is_none());
+        let bindings =
+            (self.bindings.iter()).filter(|(p, b)| is_root(b.by) && self.find(p).is_none());
         self.waiting.len() + bindings.count()
     }
 }

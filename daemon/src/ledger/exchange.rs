@@ -158,7 +158,12 @@ impl Ledger {
     }
 
     /// May these be exchanged? Only if afterwards E⁻ ≥ 0 for everybody. Thousandths of base tickets.
-    pub(super) fn check_exchange(&self, giver: Cid, r: Resource, milli: i64) -> Result<(), Refusal> {
+    pub(super) fn check_exchange(
+        &self,
+        giver: Cid,
+        r: Resource,
+        milli: i64,
+    ) -> Result<(), Refusal> {
         // Giving lowers the giver, and what is below it.
         let mut known = Lower::default();
         let has = self.lower(giver, r, &mut known);

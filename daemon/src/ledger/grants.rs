@@ -119,10 +119,7 @@ impl Ledger {
 
     /// Base tickets that `name` gave up, or had when it was destroyed by somebody who may not withdraw them. They count until root does.
     pub fn lapsed(&self, name: &str, r: Resource) -> u64 {
-        self.lapsed
-            .get(&(name.to_owned(), r))
-            .copied()
-            .unwrap_or(0)
+        self.lapsed.get(&(name.to_owned(), r)).copied().unwrap_or(0)
     }
 
     /// All of those.

@@ -2,9 +2,7 @@
 //! Hard tickets (Sullivan §2.4): a fixed part of the issuer, whatever soft tickets it issues beside them. How many it may issue, and
 //! which of them it cannot honour any more.
 
-use super::{
-    BASE, Cid, End, HARD_WHOLE, Key, Kind, Ledger, MAX_HARD_OF_BASE, Refusal, Resource,
-};
+use super::{BASE, Cid, End, HARD_WHOLE, Key, Kind, Ledger, MAX_HARD_OF_BASE, Refusal, Resource};
 use serde::{Deserialize, Serialize};
 
 /// How much of its issuer a hard ticket is asked to be.

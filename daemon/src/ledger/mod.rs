@@ -35,7 +35,7 @@ pub use exchange::Exchange;
 pub use hard::{Hard, Unheld};
 pub use ops::{Op, Part, Ref};
 pub use refusal::Refusal;
-pub use rows::{By, End, Key, Leg, POLICY, Row};
+pub use rows::{By, End, Key, Leg, POLICY, Row, TIXD};
 pub use tree::Cgroup;
 pub use values::fraction;
 
@@ -320,6 +320,11 @@ impl Ledger {
 
     pub fn is_empty(&self) -> bool {
         false
+    }
+
+    /// All bindings by path, those that wait for their cgroup too.
+    pub fn bindings(&self) -> impl Iterator<Item = (&str, &Binding)> {
+        self.bindings.iter().map(|(p, b)| (p.as_str(), b))
     }
 
     /// The number the next currency gets.

@@ -7,10 +7,12 @@
 use super::{Cid, Kind, Resource};
 use serde::{Deserialize, Serialize};
 
-/// Who did it: a uid; what the policy did is [`POLICY`]'s.
+/// Who did it: a uid, [`POLICY`] or [`TIXD`].
 pub type By = u32;
 /// Stands for the policy among uids: the kernel gives this number to nobody.
 pub const POLICY: By = u32::MAX;
+/// Stands for tixd: what it does because a cgroup went, and what root made that is to go with its cgroup.
+pub const TIXD: By = u32::MAX - 1;
 
 /// One end of a ticket.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -81,8 +83,13 @@ pub enum Row {
         /// The parent's weight ticket is withdrawn, and not just put aside.
         withdrawn: bool,
     },
-    Exchange { legs: Vec<Leg>, by: By },
+    Exchange {
+        legs: Vec<Leg>,
+        by: By,
+    },
     /// Base tickets that a holder gave up, or that a currency had which was destroyed by somebody who may not withdraw them: they count until
     /// root does.
-    Lapsed { amount: u64 },
+    Lapsed {
+        amount: u64,
+    },
 }

@@ -192,15 +192,7 @@ impl Ledger {
 
     /// What one ticket brings its holder, which is active, now; or what it guarantees.
     pub fn ticket_value(&self, t: &Ticket, r: Resource, guaranteed: bool) -> u128 {
-        self.worth(
-            t,
-            r,
-            if guaranteed {
-                When::Always
-            } else {
-                When::Now
-            },
-        )
+        self.worth(t, r, if guaranteed { When::Always } else { When::Now })
     }
 
     fn worth(&self, t: &Ticket, r: Resource, when: When) -> u128 {

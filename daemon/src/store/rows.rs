@@ -232,11 +232,7 @@ fn insert(db: &Connection, key: &Key, row: &Row, sum: i64) -> Result<(), Fault> 
                 resource,
                 kind,
             },
-            Row::Ticket {
-                amount,
-                bytes,
-                by,
-            },
+            Row::Ticket { amount, bytes, by },
         ) => run(
             "INSERT OR REPLACE INTO ticket VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             params![

@@ -87,11 +87,7 @@ pub(super) fn sum(key: &Key, row: &Row) -> Option<i64> {
                 resource,
                 kind,
             },
-            Row::Ticket {
-                amount,
-                bytes,
-                by,
-            },
+            Row::Ticket { amount, bytes, by },
         ) => Sum(3)
             .end(issuer)
             .end(holder)

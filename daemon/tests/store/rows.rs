@@ -98,25 +98,20 @@ fn change() -> impl Strategy<Value = Change> {
         any::<bool>(),
         uid(),
     )
-        .prop_map(
-            |(issuer, holder, resource, kind, amount, bytes, by)| {
-                let key = Key::Ticket {
-                    issuer,
-                    holder,
-                    resource,
-                    kind,
-                };
-                let row = Row::Ticket {
-                    amount,
-                    bytes,
-                    by,
-                };
-                (key, row)
-            },
-        );
-    let binding = (path(), number(), uid(), any::<bool>()).prop_map(|(path, cid, by, withdrawn)| {
-        (Key::Binding(path), Row::Binding { cid, by, withdrawn })
-    });
+        .prop_map(|(issuer, holder, resource, kind, amount, bytes, by)| {
+            let key = Key::Ticket {
+                issuer,
+                holder,
+                resource,
+                kind,
+            };
+            let row = Row::Ticket { amount, bytes, by };
+            (key, row)
+        });
+    let binding =
+        (path(), number(), uid(), any::<bool>()).prop_map(|(path, cid, by, withdrawn)| {
+            (Key::Binding(path), Row::Binding { cid, by, withdrawn })
+        });
     let exchange = (0..6_u64, vec(leg(), 0..5), uid())
         .prop_map(|(id, legs, by)| (Key::Exchange(id), Row::Exchange { legs, by }));
     let lapsed = (path(), resource(), number())
