@@ -51,8 +51,17 @@ impl Ledger {
         out
     }
 
+    /// Nobody has ever funded anything: shares are what the tree's own weights say.
+    pub fn is_plain(&self, r: Resource) -> bool {
+        self.bindings.is_empty()
+            && self
+                .currencies
+                .values()
+                .all(|c| !c.is_mirror() || c.grants(r).is_empty())
+    }
+
     /// Who funds `cid`, each once.
-    pub(crate) fn funders(&self, cid: Cid, r: Resource) -> BTreeSet<Cid> {
+    pub fn funders(&self, cid: Cid, r: Resource) -> BTreeSet<Cid> {
         self.get(cid)
             .map(|c| self.tickets(c, r).iter().map(|t| t.issuer).collect())
             .unwrap_or_default()
