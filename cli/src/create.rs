@@ -16,6 +16,8 @@ pub struct Args {
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    client.call(|tixd| tixd.create(&args.name)).await?;
+    client
+        .call(|tixd| tixd.create(&args.name, None, None, None))
+        .await?;
     Ok(())
 }

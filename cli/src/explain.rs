@@ -18,7 +18,7 @@ pub struct Args {
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    let reply = client.call(|tixd| tixd.explain(&args.name)).await?;
+    let reply = client.call(|tixd| tixd.explain(&args.name, None)).await?;
     match args.json {
         true => out::json(&reply),
         false => out::print(&render(&reply)),
