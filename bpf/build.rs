@@ -8,6 +8,7 @@ fn main() {
         "arch.h",
         "control.bpf.h",
         "dump.bpf.h",
+        "exchange.h",
         "funding.h",
         "intf.h",
         "nodes.bpf.h",

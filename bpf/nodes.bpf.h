@@ -85,12 +85,15 @@ static __noinline void reap(void)
 	idx = dead_nodes;
 	if (idx < TIX_NODES_MAX) {
 		dead_nodes = NODES[idx].next_free;
+		fund_detach(GRAPH, FUNDS, idx);
 		for (i = 0; i < FUNDS[idx].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
 			up = FUNDS[idx].edge[i].issuer;
 			NODES[up].nr_holders--;
 			release_locked(up);
 		}
 		FUNDS[idx].nr_edges = 0;
+		FUNDS[idx].hard = 0;
+		FUNDS[idx].delta = 0;
 		FUNDS[idx].seen = 0;
 		FUNDS[idx].value = 0;
 		FUNDS[idx].ver++;
@@ -152,9 +155,12 @@ static __noinline void fund_locked(u32 idx, const struct tix_funding_args *new)
 	for (i = 0; i < nr && i < FUND_FUNDERS && can_loop; i++) {
 		f->edge[i].issuer = new->edge[i].issuer;
 		f->edge[i].amount = new->edge[i].amount;
+		f->part[i] = new->part[i];
 		NODES[new->edge[i].issuer].nr_holders++;
 	}
 	f->nr_edges = nr;
+	f->hard = new->hard;
+	f->delta = new->delta << FUND_DELTA_LOG;
 	fund_attach(GRAPH, FUNDS, idx);
 }
 
@@ -209,6 +215,7 @@ static void node_mirror(struct cgroup *cgrp, u32 weight)
 	NODES[parent].nr_holders++;
 	FUNDS[i].edge[0].issuer = parent;
 	FUNDS[i].edge[0].amount = weight;
+	FUNDS[i].part[0] = 0xffff;
 	FUNDS[i].nr_edges = 1;
 	fund_attach(GRAPH, FUNDS, i);
 	bpf_spin_unlock(&tix_lock);

@@ -13,6 +13,7 @@ pub const EXIT: &str = "exit";
 pub const FUNDING: &str = "funding";
 pub const NAME: &str = "name";
 pub const READ: &str = "read";
+pub const TOTAL: &str = "total";
 
 /// `path` as a pin error.
 pub fn error(path: &Path, reason: impl ToString) -> Error {

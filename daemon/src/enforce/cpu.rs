@@ -130,14 +130,10 @@ impl Cpu {
                     None => self.nodes.get(&cid).copied(),
                 };
                 if let Some(state) = node.and_then(|n| by_node.get(&n.0)) {
-                    let skip = usize::from(state.by_parent);
-                    let edges = state
-                        .edges
-                        .iter()
-                        .skip(skip)
-                        .map(|e| (e.issuer, e.amount))
-                        .collect();
-                    self.pushed.insert(cid, (state.by_parent, edges));
+                    let by_parent = state.funding.by_parent;
+                    let edges = state.funding.edges.iter().skip(usize::from(by_parent));
+                    let edges = edges.map(|e| (e.issuer.0, e.amount)).collect();
+                    self.pushed.insert(cid, (by_parent, edges));
                 }
             }
         }
@@ -161,7 +157,7 @@ impl Cpu {
             .filter(|c| ledger.get(**c).is_some_and(|x| !x.is_mirror()))
         {
             if !self.nodes.contains_key(cid) {
-                match s.create_node() {
+                match s.create_node(*cid) {
                     Ok(node) => {
                         self.nodes.insert(*cid, node);
                         self.pushed.remove(cid);
@@ -183,12 +179,14 @@ impl Cpu {
                     self.trouble.remove(&cid);
                     continue;
                 }
-                let edges: Vec<Edge> = funding
-                    .1
-                    .iter()
-                    .map(|(i, a)| Edge::new(NodeId(*i), *a))
-                    .collect();
-                match s.set_funding(holder, funding.0, &edges) {
+                let weight = funding.0.then(|| Edge::soft(tix_bpf::BASE, 1));
+                let others = funding.1.iter().map(|(i, a)| Edge::soft(NodeId(*i), *a));
+                let backed = tix_bpf::Funding {
+                    by_parent: funding.0,
+                    edges: weight.into_iter().chain(others).collect(),
+                    delta: 0,
+                };
+                match s.set_funding(holder, &backed) {
                     Ok(()) => {
                         self.trouble.remove(&cid);
                         if plain {
