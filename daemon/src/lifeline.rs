@@ -7,7 +7,7 @@
 
 use crate::cgroups::systemd;
 use crate::core::{Core, Failure, Handle};
-use crate::ledger::{Op, Resource};
+use crate::ledger::{Caller, DEFAULT_MODE, Op, Resource};
 use std::time::Duration;
 use tix_api as api;
 use tokio::sync::broadcast;
@@ -109,8 +109,10 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
                 cid,
                 name: NAME.into(),
                 owner: 0,
+                group: 0,
+                mode: DEFAULT_MODE,
             }],
-            0,
+            &Caller::ROOT,
         )?;
     }
     let Some(cid) = core.ledger.find(NAME) else {
@@ -122,7 +124,7 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
             .map(|g| g.amount)
             .sum::<u64>()
     });
-    let wanted = due(core.ledger.base_tickets(Resource::Cpu).saturating_sub(has));
+    let wanted = due(core.ledger.total(Resource::Cpu).saturating_sub(has));
     let fund = |amount: u64| Op::Fund {
         holder: NAME.into(),
         issuer: "base".into(),
@@ -131,7 +133,7 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
     };
     // Only when it is off by a quarter: each change is journaled.
     if wanted > has + has / 4 {
-        core.submit(&[fund(wanted - has)], 0)?;
+        core.submit(&[fund(wanted - has)], &Caller::ROOT)?;
     } else if has > 5 && wanted < has - has / 4 {
         let amount = i64::try_from(has - wanted).ok();
         core.submit(
@@ -141,7 +143,7 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
                 resource: Resource::Cpu,
                 amount,
             }],
-            0,
+            &Caller::ROOT,
         )?;
     }
     for path in paths {
@@ -156,7 +158,7 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
                     name: NAME.into(),
                     path: path.clone(),
                 }],
-                0,
+                &Caller::ROOT,
             )
         {
             tracing::warn!("lifeline for {path}: {e}");

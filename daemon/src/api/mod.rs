@@ -3,14 +3,20 @@
 //!
 //! Every connection has a server of its own, so a client that does not read holds up nobody else. Who asks is what the kernel said when it connected.
 
+mod amount;
 mod check;
+mod feed;
 mod guard;
 mod names;
+mod peer;
+mod processes;
 mod service;
+mod transfer;
 mod view;
 
 use crate::core::Handle;
 use guard::Guarded;
+use peer::Pace;
 use service::Session;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -53,9 +59,10 @@ pub fn listen(path: &Path) -> std::io::Result<UnixListener> {
 /// Accepts connections for ever. Must run in a `LocalSet`.
 pub async fn serve(listener: UnixListener, handle: Handle) {
     let counts: Counts = Rc::default();
+    let pace: Rc<Pace> = Rc::default();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => admit(stream, &handle, &counts),
+            Ok((stream, _)) => admit(stream, &handle, &counts, &pace),
             Err(e) => {
                 // Out of descriptors, mostly: wait for connections to end.
                 tracing::warn!("accepting a connection: {e}");
@@ -65,9 +72,12 @@ pub async fn serve(listener: UnixListener, handle: Handle) {
     }
 }
 
-fn admit(stream: UnixStream, handle: &Handle, counts: &Counts) {
-    let Ok(peer) = stream.peer_cred() else { return };
-    let uid = peer.uid();
+fn admit(stream: UnixStream, handle: &Handle, counts: &Counts, pace: &Rc<Pace>) {
+    let (caller, pid) = match peer::of(&stream) {
+        Ok(peer) => peer,
+        Err(e) => return tracing::warn!("who connects? {e}"),
+    };
+    let uid = caller.uid;
     {
         let mut open = counts.borrow_mut();
         let others: usize = open.iter().filter(|(u, _)| **u != 0).map(|(_, n)| n).sum();
@@ -80,8 +90,10 @@ fn admit(stream: UnixStream, handle: &Handle, counts: &Counts) {
     }
     let session = Session {
         handle: handle.clone(),
-        uid,
-        pid: peer.pid().unwrap_or(0),
+        caller,
+        pid,
+        pace: Rc::clone(pace),
+        import: Default::default(),
     };
     let counts = Rc::clone(counts);
     tokio::task::spawn_local(async move {

@@ -60,6 +60,10 @@ pub fn internal(e: Failure) -> Error {
             let (message, hint) = text(&e);
             Error::NotDurable { message, hint }
         }
+        Failure::NotKept(message) => Error::NotDurable {
+            message: format!("nothing was changed: {message}"),
+            hint: "`tixctl status` says when the ledger can be written again".into(),
+        },
         Failure::Ending => Error::Internal {
             message: "tixd is ending".into(),
             hint: "try again".into(),
@@ -96,6 +100,19 @@ pub async fn currency(handle: &Handle, name: &str) -> Result<Ref, Error> {
         {
             return Err(unknown(name));
         }
+    }
+}
+
+/// The same; or the name of one that is gone, whose base tickets count still.
+pub async fn lapsed_or_currency(handle: &Handle, name: &str) -> Result<Ref, Error> {
+    let wanted = name.to_owned();
+    let gone = handle.call(move |core| {
+        let lapsed = core.ledger.all_lapsed().any(|(n, _, _)| n == wanted);
+        lapsed && core.ledger.find(&wanted).is_none()
+    });
+    match gone.await.map_err(internal)? {
+        true => Ok(name.to_owned()),
+        false => currency(handle, name).await,
     }
 }
 

@@ -6,7 +6,7 @@
 //! was, everybody is told, and what is in force stays in force.
 
 use super::{Core, Failure, now_usec};
-use crate::ledger::{Caller, Event, Op};
+use crate::ledger::{Caller, Change, Event, Op};
 use crate::store::Record;
 use tix_api as api;
 
@@ -169,5 +169,40 @@ impl Core {
         if self.unwritable.is_some() {
             self.late.retain(|r| r.kind != "store");
         }
+    }
+}
+
+impl Core {
+    /// Makes these changes to the ledger's rows, all or none, or only sees whether they could be made.
+    pub fn import(
+        &mut self,
+        changes: &[Change],
+        dry_run: bool,
+        caller: &Caller,
+    ) -> Result<(), Failure> {
+        self.commit();
+        let mark = self.ledger.mark();
+        let events = self.ledger.restore(changes)?;
+        if dry_run {
+            self.ledger.undo(mark);
+            return Ok(());
+        }
+        let record = Record {
+            time_usec: now_usec(),
+            uid: caller.uid,
+            kind: "import".to_owned(),
+            text: format!("{} rows of the ledger replaced", changes.len()),
+            ..Record::default()
+        };
+        if let Err(why) = self.keep(&[record]) {
+            self.ledger.undo(mark);
+            return Err(Failure::NotKept(why));
+        }
+        self.carry_out(&[(events, caller.uid)]);
+        self.cpu.push_all(&self.ledger);
+        self.write_weights();
+        self.look_at_guarantees();
+        self.say(api::EventKind::Policy, "a ledger was imported");
+        Ok(())
     }
 }

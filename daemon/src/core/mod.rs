@@ -162,7 +162,12 @@ impl Core {
             weights,
             events: broadcast::channel(1024).0,
             trouble: BTreeMap::new(),
-            policy: api::PolicyStatus::default(),
+            policy: api::PolicyStatus {
+                directory: String::new(),
+                files: 0,
+                rules: 0,
+                problems: vec![],
+            },
             started: Instant::now(),
             complete: false,
             settled: false,
@@ -341,7 +346,9 @@ impl Core {
             news.push((api::EventKind::Unheld, u.holder, what));
         }
         for u in &before {
-            let still = now.iter().any(|x| (x.holder, x.issuer) == (u.holder, u.issuer));
+            let still = now
+                .iter()
+                .any(|x| (x.holder, x.issuer) == (u.holder, u.issuer));
             if !still && self.ledger.get(u.holder).is_some() {
                 let name = self.ledger.name(u.holder);
                 let what = format!("the guarantee of {name} is held again");
@@ -352,7 +359,7 @@ impl Core {
             let mut e = blank(kind, message);
             let owner = self.ledger.get(holder).map_or(0, |c| c.owner);
             e.currency = Some(self.ledger.name(holder));
-            e.concerns = vec![i64::from(owner)];
+            e.concerns = vec![owner];
             self.late.push(Record {
                 time_usec: e.time_usec,
                 uid: crate::ledger::TIXD,

@@ -133,7 +133,7 @@ impl Core {
         }
         concerns.sort_unstable();
         concerns.dedup();
-        out.concerns = concerns.iter().map(|u| i64::from(*u)).collect();
+        out.concerns = concerns.clone();
         Told {
             event: out,
             concerns,
@@ -236,4 +236,3 @@ pub(super) fn blank(kind: api::EventKind, message: String) -> api::Event {
         message,
     }
 }
-

@@ -119,6 +119,12 @@ impl Ledger {
         out
     }
 
+    /// The parties to exchanges of `r`, and whoever is above them: where their tickets may come to rest.
+    pub fn resting_places(&self, r: Resource) -> FxHashSet<Cid> {
+        let parties: Vec<Cid> = self.legs(r).map(|(p, _, _)| p).collect();
+        self.upwards(&parties, r).into_iter().collect()
+    }
+
     /// What each ticket of `c` contributes to its entitlement.
     pub fn contributions(&self, c: Cid, r: Resource) -> Vec<(Cid, u128)> {
         let Some(x) = self.get(c) else { return vec![] };

@@ -22,6 +22,7 @@ mod graph;
 mod hard;
 mod ops;
 mod refusal;
+mod restore;
 mod rights;
 mod rows;
 mod tree;

@@ -304,7 +304,7 @@ impl Reduction {
         for key in self.hanging_on(&End::Path(path.to_owned())) {
             let stays = match self.rows.get(&key) {
                 Some(Row::Ticket { by, .. }) => *by == ROOT,
-                Some(Row::Binding { cid, by }) => *by == ROOT && !self.runs_in(*cid, path),
+                Some(Row::Binding { cid, by, .. }) => *by == ROOT && !self.runs_in(*cid, path),
                 _ => true,
             };
             if !stays {
