@@ -106,10 +106,20 @@ fn open(
     made: bool,
     each: &mut dyn FnMut(Key, Row),
 ) -> Result<(Connection, super::State), Error> {
-    let lost = || Error::damaged(path, "a ledger was kept here, and it is missing or empty");
-    // SQLite takes an empty file for a new database, and throws away the WAL beside it.
-    if made && path.metadata().map_or(0, |m| m.len()) == 0 {
-        return Err(lost());
+    let lost = || {
+        Error::damaged(
+            path,
+            "a ledger was kept here, and the file is missing or empty",
+        )
+    };
+    // SQLite takes a file of less than a page for a new database, and throws away the WAL beside it.
+    match path.metadata().map_or(0, |m| m.len()) {
+        0 if made => return Err(lost()),
+        left @ 1..512 if made => {
+            let what = format!("a ledger was kept here, and {left} bytes are left of it");
+            return Err(Error::damaged(path, what));
+        }
+        _ => {}
     }
     OpenOptions::new()
         .append(true)

@@ -3,8 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+mod damage;
 mod faults;
+mod kill;
+mod log;
 mod power;
 mod rows;
+mod upgrade;
 mod vfs;
 mod work;
