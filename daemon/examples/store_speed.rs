@@ -71,7 +71,10 @@ fn record(n: u64) -> Record {
         uid: 1000,
         kind: "fund".into(),
         subject: format!("currency-{}", n % 1000),
-        text: format!("funded currency-{} with 100 cpu tickets of currency-{n}", n % 1000),
+        text: format!(
+            "funded currency-{} with 100 cpu tickets of currency-{n}",
+            n % 1000
+        ),
         op: format!(
             r#"{{"fund":{{"holder":"currency-{}","issuer":"currency-{n}","resource":"cpu","amount":100}}}}"#,
             n % 1000
@@ -85,9 +88,7 @@ fn spread(times: &mut [Duration]) -> [u128; 3] {
     times.sort_unstable();
     let at = |part: usize| {
         let last = times.len().saturating_sub(1);
-        times
-            .get(last * part / 100)
-            .map_or(0, Duration::as_micros)
+        times.get(last * part / 100).map_or(0, Duration::as_micros)
     };
     [at(50), at(99), at(100)]
 }
@@ -135,11 +136,12 @@ fn fill(store: &mut Store, currencies: u64, tickets: u64) -> Result<(), Error> {
     store.commit(&[], &batch)
 }
 
-/// Commits of `size` operations each, each setting one ticket anywhere in the ledger.
+/// Commits of `size` operations each, each setting one ticket anywhere in the ledger. `idle`: there is time in between.
 fn commits(
     store: &mut Store,
     operations: usize,
     size: usize,
+    idle: bool,
     (currencies, tickets): (u64, u64),
 ) -> Result<Vec<Duration>, Error> {
     let mut random = Random(size as u64 + 1);
@@ -157,6 +159,9 @@ fn commits(
         let start = Instant::now();
         store.commit(&records, &changes)?;
         times.push(start.elapsed());
+        if idle {
+            store.tidy()?;
+        }
     }
     Ok(times)
 }
@@ -190,11 +195,11 @@ fn measure(dir: &Path, currencies: u64, tickets: u64) -> anyhow::Result<()> {
     report.add("start", start.elapsed().as_secs_f64(), "s");
 
     let start = Instant::now();
-    let mut times = commits(&mut store, GROUPED, CLIENTS, (currencies, tickets))?;
+    let mut times = commits(&mut store, GROUPED, CLIENTS, false, (currencies, tickets))?;
     let rate = GROUPED as f64 / start.elapsed().as_secs_f64();
     report.add("64 clients: operations", rate, "/s");
     report.add_spread("64 clients: commit", &mut times);
-    let mut times = commits(&mut store, SINGLE, 1, (currencies, tickets))?;
+    let mut times = commits(&mut store, SINGLE, 1, true, (currencies, tickets))?;
     report.add_spread("one client: commit", &mut times);
 
     let start = Instant::now();

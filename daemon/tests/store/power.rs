@@ -5,11 +5,12 @@
 //! that is being written is as it was or as it will be, but does not take its neighbours with it (as SQLite assumes, too).
 
 use crate::common::{Model, dir, open};
+use crate::upgrade;
 use crate::vfs::{Disk, Step};
 use crate::work::{Random, commit, last, logged, models};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use tixd::store::Config;
+use tixd::store::{Config, Query};
 
 const SECTOR: usize = 512;
 
@@ -196,6 +197,11 @@ fn whatever_a_power_cut_leaves_every_acknowledged_commit_is_there_and_none_is_ha
         }
         commit(&mut store, n).unwrap();
         disk.state().steps.push(Step::Acknowledged(n));
+        if n % 7 == 0 {
+            // What is no commit of the ledger takes part in it as well.
+            store.set_usage(&[(n, n)]).unwrap();
+            assert_eq!(store.prune(0).unwrap(), 0);
+        }
     }
     drop(store);
     let steps = std::mem::take(&mut disk.state().steps);
@@ -230,4 +236,36 @@ fn whatever_a_power_cut_leaves_every_acknowledged_commit_is_there_and_none_is_ha
         "{states} states after {} steps",
         steps.len()
     );
+}
+
+#[test]
+fn an_upgrade_whose_power_is_cut_is_done_by_the_next_start() {
+    let (recorded, restored) = (dir(), dir());
+    drop(upgrade::old(recorded.path(), 2, &upgrade::OPS));
+    let expected = upgrade::reduced(&upgrade::OPS);
+    let before = std::fs::read(recorded.path().join("ledger.sqlite")).unwrap();
+    let disk = Disk::at(recorded.path());
+    assert_eq!(
+        open(recorded.path(), Config::default()).unwrap().1,
+        expected
+    );
+    let steps = std::mem::take(&mut disk.state().steps);
+    let mut cut = Cut::default();
+    cut.files.insert("ledger.sqlite".to_owned(), before);
+    let mut states = 0;
+    for (k, step) in steps.into_iter().enumerate() {
+        cut.step(step);
+        let mut random = Random(k as u64);
+        for part in 0..5 {
+            let files = cut.found(|| random.below(4) < part);
+            materialise(restored.path(), &files);
+            let (store, model) = open(restored.path(), Config::default())
+                .unwrap_or_else(|e| panic!("after step {k}, {part}: {e}"));
+            assert_eq!(model, expected, "after step {k}, {part}");
+            let log = store.log(&Query::default()).unwrap();
+            assert_eq!(log.records.len(), upgrade::OPS.len());
+            states += 1;
+        }
+    }
+    assert!(states > 100, "{states}");
 }

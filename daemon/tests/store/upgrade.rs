@@ -30,7 +30,7 @@ CREATE TABLE weight (path TEXT PRIMARY KEY, written INTEGER NOT NULL, funding IN
 ";
 
 /// A ledger of that time with these operations, as it is after a clean end.
-fn old(dir: &Path, schema: i64, ops: &[(u32, &str)]) -> Connection {
+pub fn old(dir: &Path, schema: i64, ops: &[(u32, &str)]) -> Connection {
     let db = raw(dir.join("ledger.sqlite"));
     db.pragma_update(None, "journal_mode", "WAL").unwrap();
     db.execute_batch(SCHEMA_1).unwrap();
@@ -51,7 +51,7 @@ fn old(dir: &Path, schema: i64, ops: &[(u32, &str)]) -> Connection {
 }
 
 /// The rows that these operations come to.
-fn reduced(ops: &[(u32, &str)]) -> Model {
+pub fn reduced(ops: &[(u32, &str)]) -> Model {
     let dir = dir();
     drop(old(dir.path(), 2, ops));
     contents(dir.path())
@@ -328,6 +328,19 @@ fn an_operation_that_there_never_was_is_named_and_nothing_is_changed() {
             assert!(refused.is_damage(), "{refused}");
             assert!(refused.to_string().contains("operation 2"), "{refused}");
         }
+        let beside = |what: &str| {
+            std::fs::read_dir(dir.path())
+                .unwrap()
+                .filter(|e| {
+                    e.as_ref()
+                        .unwrap()
+                        .file_name()
+                        .to_string_lossy()
+                        .contains(what)
+                })
+                .count()
+        };
+        assert_eq!((beside(".damaged-"), beside(".schema-")), (1, 0));
         let db = raw(dir.path().join("ledger.sqlite"));
         let version: i64 = db
             .pragma_query_value(None, "user_version", |r| r.get(0))
@@ -353,14 +366,16 @@ fn a_later_schema_is_not_touched() {
     assert_eq!(std::fs::read(&file).unwrap(), before);
 }
 
+/// Some of everything.
+pub const OPS: [(u32, &str); 5] = [ALICE, BOB, FUND_ALICE, BIND_ALICE, RUN];
+
 #[test]
-fn an_upgrade_that_is_killed_or_fails_at_any_step_is_done_by_the_next_start() {
-    let ops = [ALICE, BOB, FUND_ALICE, BIND_ALICE, RUN];
-    let expected = reduced(&ops);
+fn an_upgrade_that_fails_at_any_step_is_done_by_the_next_start() {
+    let expected = reduced(&OPS);
     let mut step = 0;
     loop {
         let dir = dir();
-        drop(old(dir.path(), 1, &ops));
+        drop(old(dir.path(), 1, &OPS));
         let disk = Disk::at(dir.path());
         disk.state().forget = true;
         disk.state().failing = Some((step..step + 1, crate::vfs::Fault::Nothing));
