@@ -7,7 +7,7 @@ use crate::ledger::{Key, Row};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ impl Store {
         };
         let (db, state) = result;
         if !made {
-            mark(lock.try_clone(), &path).map_err(|e| Error::file(&dir.join("lock"), e))?;
+            mark(&lock.0, &path).map_err(|e| Error::file(&dir.join("lock"), e))?;
         }
         let next = state.next;
         let store = Store {
@@ -52,9 +52,21 @@ impl Store {
             config,
             state,
             in_doubt: false,
+            untidy: 0,
             _lock: lock,
         };
         Ok((store, next))
+    }
+}
+
+/// What keeps other stores out of the directory.
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing it does not unlock it as long as a process that this one has just forked has it, too, and has not come to `exec`.
+        // Nothing to be done if it fails: it is unlocked when the last of them has closed it.
+        let _ = self.0.unlock();
     }
 }
 
@@ -67,10 +79,10 @@ fn make(dir: &Path) -> std::io::Result<()> {
 }
 
 /// The lock, and whether a ledger has been made here.
-fn take(dir: &Path) -> Result<(File, bool), Error> {
+fn take(dir: &Path) -> Result<(Lock, bool), Error> {
     let path = dir.join("lock");
     let at = |e| Error::file(&path, e);
-    let mut lock = OpenOptions::new()
+    let lock = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
@@ -87,14 +99,14 @@ fn take(dir: &Path) -> Result<(File, bool), Error> {
         Err(TryLockError::Error(e)) => return Err(at(e)),
     }
     let mut text = String::new();
-    lock.read_to_string(&mut text).map_err(at)?;
+    let mut lock = Lock(lock);
+    lock.0.read_to_string(&mut text).map_err(at)?;
     Ok((lock, text == MADE))
 }
 
-fn mark(lock: std::io::Result<File>, path: &Path) -> std::io::Result<()> {
-    let mut lock = lock?;
+fn mark(mut lock: &File, path: &Path) -> std::io::Result<()> {
     lock.set_len(0)?;
-    std::io::Seek::rewind(&mut lock)?;
+    lock.rewind()?;
     lock.write_all(MADE.as_bytes())?;
     lock.sync_all()?;
     damage::sync_parent(path)
@@ -106,10 +118,20 @@ fn open(
     made: bool,
     each: &mut dyn FnMut(Key, Row),
 ) -> Result<(Connection, super::State), Error> {
-    let lost = || Error::damaged(path, "a ledger was kept here, and it is missing or empty");
-    // SQLite takes an empty file for a new database, and throws away the WAL beside it.
-    if made && path.metadata().map_or(0, |m| m.len()) == 0 {
-        return Err(lost());
+    let lost = || {
+        Error::damaged(
+            path,
+            "a ledger was kept here, and the file is missing or empty",
+        )
+    };
+    // SQLite takes a file of less than a page for a new database, and throws away the WAL beside it.
+    match path.metadata().map_or(0, |m| m.len()) {
+        0 if made => return Err(lost()),
+        left @ 1..512 if made => {
+            let what = format!("a ledger was kept here, and {left} bytes are left of it");
+            return Err(Error::damaged(path, what));
+        }
+        _ => {}
     }
     OpenOptions::new()
         .append(true)
@@ -193,8 +215,12 @@ fn fill(
             schema::create(db)?;
         }
         1 | 2 => {
-            put_aside(db, path, found)?;
-            schema::upgrade(db, found)?;
+            let copy = put_aside(db, path, found)?;
+            if let Err(e) = schema::upgrade(db, found) {
+                // What it is a copy of is as it was; and one for each attempt would fill the disk.
+                let _ = std::fs::remove_file(copy);
+                return Err(Refusal::Fault(e));
+            }
         }
         found => return Err(Refusal::Schema(found)),
     }

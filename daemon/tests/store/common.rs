@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the store's tests have in common: where to put stores, and what is in them.
 
+use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
@@ -25,6 +26,11 @@ pub fn open(dir: &Path, config: Config) -> Result<(Store, Model), tixd::store::E
         assert!(model.insert(key, row).is_none(), "a row came twice");
     })?;
     Ok((store, model))
+}
+
+/// The database as it is, by SQLite's own layer: other tests' layer cannot share a WAL.
+pub fn raw(path: impl AsRef<Path>) -> Connection {
+    Connection::open_with_flags_and_vfs(path, OpenFlags::default(), c"unix").unwrap()
 }
 
 /// All rows; the store is closed again.

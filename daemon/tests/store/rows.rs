@@ -246,3 +246,25 @@ fn the_ledger_is_its_owners_alone() {
     }
     assert!(!dir.join("ledger.sqlite-shm").exists());
 }
+
+#[test]
+fn tidying_carries_over_what_was_committed_and_waits_until_it_is_worth_it() {
+    let dir = dir();
+    let (mut store, _) = Store::open(dir.path()).unwrap();
+    let size = || dir.path().join("ledger.sqlite").metadata().unwrap().len();
+    let binding = |n: u64| {
+        let row = Row::Binding { cid: n, by: 0 };
+        (Key::Binding(format!("/{n}")), Some(row))
+    };
+    store.commit(&[], &[binding(0)]).unwrap();
+    assert!(!store.tidy().unwrap());
+    let before = size();
+    let many: Vec<Change> = (1..=2_000).map(binding).collect();
+    store.commit(&[], &many).unwrap();
+    assert_eq!(size(), before);
+    assert!(store.tidy().unwrap());
+    assert!(size() > before);
+    assert!(!store.tidy().unwrap());
+    drop(store);
+    assert_eq!(contents(dir.path()).len(), 2_001);
+}
