@@ -6,6 +6,7 @@ pub mod api;
 pub mod cgroups;
 pub mod core;
 pub mod enforce;
+pub mod govern;
 pub mod ledger;
 pub mod lifeline;
 pub mod policy;

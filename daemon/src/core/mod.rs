@@ -319,6 +319,19 @@ impl Core {
         }
     }
 
+    /// Tells those who watch, and the log.
+    pub fn note(&mut self, kind: api::EventKind, message: &str) {
+        self.say(kind, message);
+        self.late.push(Record {
+            time_usec: now_usec(),
+            uid: crate::ledger::TIXD,
+            kind: format!("{kind:?}").to_lowercase(),
+            text: message.to_owned(),
+            ..Record::default()
+        });
+        self.keep_or_later(&[]);
+    }
+
     fn tree_did(&mut self, events: Vec<Event>) {
         if self.complete {
             self.keep_or_later(&events);
@@ -404,6 +417,10 @@ impl Core {
     fn tick(&mut self) {
         self.look();
         self.keep_again();
+        let tidied = self.store.prune(now_usec()).map(drop);
+        if let Err(e) = tidied.and_then(|()| self.store.tidy().map(drop)) {
+            tracing::warn!("{e}");
+        }
         self.count_usage();
         if self.saved.elapsed().as_secs() >= 30 {
             self.save_usage();

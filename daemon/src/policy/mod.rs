@@ -109,6 +109,21 @@ impl Policy {
         self.declared.is_empty() && self.rules.is_empty()
     }
 
+    /// How many rules it has.
+    pub fn rules(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// How many files it was read from, empty ones not counted.
+    pub fn files(&self) -> usize {
+        let places = self
+            .places
+            .iter()
+            .chain(self.rules.iter().map(|r| &r.place));
+        let files: std::collections::BTreeSet<&str> = places.map(|p| &*p.file).collect();
+        files.len()
+    }
+
     pub fn declared(&self) -> &[Declared] {
         &self.declared
     }
