@@ -137,8 +137,9 @@ fn run(s: &Scheduler) -> Result<bool> {
             ..Funding::default()
         },
     )?;
-    s.set_funding(hogs[1].node, &soft(-80_000))?;
+    // In this order: worth nothing even for a moment, the giver would be a round late.
     s.set_funding(hogs[2].node, &backing(0, Edge::soft(job, 1)))?;
+    s.set_funding(hogs[1].node, &soft(-80_000))?;
     good &= shares(s, "an exchange alone", &hogs, &[0.4, 0.1, 0.2, 0.3])?;
     let told = s.nodes()?.into_iter().find(|n| n.node == job);
     let told = told.ok_or("the currency is not told")?;
