@@ -21,7 +21,7 @@ pub struct Args {
     /// Print JSON, of all resources
     #[arg(long)]
     json: bool,
-    /// Of which resource; all shows what they are entitled to of each
+    /// Of which resource: cpu, disk, memory or net; with all what they are entitled to of each
     #[arg(
         short,
         long,

@@ -105,7 +105,7 @@ pub struct Currency {
     pub mode_text: String,
     /// Is one of its principals runnable?
     pub active: bool,
-    /// Was it made by `run`, so that it goes with its cgroup?
+    /// Was it made by `run` or `nice`, so that it goes with its cgroup?
     pub transient: bool,
     /// The tickets that back it, of every resource.
     pub funding: Vec<Funding>,
