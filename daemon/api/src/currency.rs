@@ -17,6 +17,26 @@ pub enum Resource {
     Net,
 }
 
+impl Resource {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Resource; 4] = [
+        Resource::Cpu,
+        Resource::Disk,
+        Resource::Memory,
+        Resource::Net,
+    ];
+
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Resource::Cpu => "cpu",
+            Resource::Disk => "disk",
+            Resource::Memory => "memory",
+            Resource::Net => "net",
+        }
+    }
+}
+
 /// A soft ticket is a weight among its issuer's active tickets; a hard one a guaranteed fraction of its issuer.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, CustomType,
@@ -85,7 +105,7 @@ pub struct Currency {
     pub mode_text: String,
     /// Is one of its principals runnable?
     pub active: bool,
-    /// Was it made by `run`, so that it goes with its cgroup?
+    /// Was it made by `run` or `nice`, so that it goes with its cgroup?
     pub transient: bool,
     /// The tickets that back it, of every resource.
     pub funding: Vec<Funding>,
@@ -95,6 +115,18 @@ pub struct Currency {
     pub disk: Share,
     pub memory: Share,
     pub net: Share,
+}
+
+impl Currency {
+    /// What it has of a resource.
+    pub fn share(&self, resource: Resource) -> &Share {
+        match resource {
+            Resource::Cpu => &self.cpu,
+            Resource::Disk => &self.disk,
+            Resource::Memory => &self.memory,
+            Resource::Net => &self.net,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]

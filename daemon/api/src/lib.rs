@@ -15,6 +15,7 @@ mod currency;
 mod error;
 mod explain;
 mod log;
+pub mod mode;
 mod replies;
 mod status;
 mod watch;

@@ -15,7 +15,7 @@ pub struct LogRecord {
     pub uid: Option<u32>,
     /// The same in words: `root`, `policy`, `tixd`, or `uid N`.
     pub who: String,
-    /// A word for what it was: those of `EventKind`, and more.
+    /// A word for what it was: the operation (`fund`, `reserve`, `chmod`, …), or what an event has for its kind.
     pub kind: String,
     /// The currency concerned (the holder, for a ticket); empty where there is none.
     pub subject: String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl run`: a command in a cgroup of its own, with tickets of its own.
+//! A command in a cgroup of its own, with a currency of its own: what `tixctl run` and `tixctl nice` share.
 //!
 //! 1. A cgroup that the caller owns is made: by systemd, as a transient scope (`scope`), or in the cgroup tree itself (`place`).
 //! 2. tixd makes a currency, funds it and binds it to the cgroup, all in one request.
@@ -14,7 +14,6 @@ mod scope;
 
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::ticket::tickets;
 use crate::{cli, host};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -22,34 +21,37 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tix_api::Tix;
 
-/// Run a command in a cgroup of its own, with tickets of its own
-///
-/// It gets a new currency, which goes when the command has ended, with everything it started. With systemd the cgroup is a scope:
-/// of the caller's own systemd (no privileges needed), or of the system's for root. Without, it is made below the caller's cgroup, or
-/// beside it if only that is possible.
-///
-/// The exit status is the command's; 1, 2 or 3 if it was not started.
+/// What is to be run, and what its currency is to be called.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct Job {
     /// The new currency's name; without this tixd makes one up
     #[arg(long)]
     name: Option<String>,
-    /// How many cpu tickets it gets: 1 to 2147483648 [default: 100]
-    #[arg(long, value_name = "TICKETS", value_parser = tickets, allow_negative_numbers = true)]
-    cpu: Option<i64>,
-    /// The currency that issues them [default: your user's currency]
-    #[arg(long, value_name = "ISSUER")]
-    from: Option<String>,
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-pub fn main(args: Args) -> Result<(), Failure> {
-    let [program, arguments @ ..] = args.command.as_slice() else {
-        return Err(Failure::refused(
+/// What tixd is to be asked with, once there is a cgroup.
+pub struct Asked<'a> {
+    /// The new currency's name, if the caller gave one.
+    pub name: Option<&'a str>,
+    /// Whose tickets: what the caller named, else the caller's user currency as of where the caller was before.
+    pub from: Option<&'a str>,
+    /// The cgroup, relative to the cgroup root.
+    pub cgroup: &'a str,
+}
+
+/// Becomes the command, in a cgroup of its own. `ask` has tixd make a currency for it.
+pub fn launch(
+    job: Job,
+    from: Option<String>,
+    ask: impl AsyncFnOnce(&mut Client, Asked<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let [program, arguments @ ..] = job.command.as_slice() else {
+        return Err(Failure::usage(
             "no command to run",
-            "tixctl run -- COMMAND",
+            "the command and its arguments stand after `--`",
         ));
     };
     let found = find(program)?;
@@ -65,11 +67,12 @@ pub fn main(args: Args) -> Result<(), Failure> {
         let mut client = Client::connect().await?;
         client.call(|tixd| tixd.status()).await
     })?;
-    let issuer = args.from.or(here.user_currency);
+    let from = from.or(here.user_currency);
+    let name = job.name.as_deref();
 
     let made = match host::systemd(root) {
         true => {
-            scope::enter(args.name.as_deref()).or_else(|failure| {
+            scope::enter(name).or_else(|failure| {
                 match rustix::process::geteuid().is_root() {
                     true => Err(failure),
                     // No systemd of the user's own: perhaps the tree lets us in all the same.
@@ -81,10 +84,12 @@ pub fn main(args: Args) -> Result<(), Failure> {
     }?;
     cli::wait(async {
         let mut client = Client::connect().await?;
-        let cgroup = made.cgroup().to_owned();
-        client
-            .call(|tixd| tixd.run_begin(args.name.as_deref(), issuer.as_deref(), args.cpu, &cgroup))
-            .await
+        let asked = Asked {
+            name,
+            from: from.as_deref(),
+            cgroup: made.cgroup(),
+        };
+        ask(&mut client, asked).await
     })?;
     made.enter()?;
     let err = Command::new(&found).arg0(program).args(arguments).exec();

@@ -69,7 +69,7 @@ async fn start(unit: &str) -> Result<(), Failure> {
     let properties = [
         (
             "Description",
-            zbus::Variant::from("A command run by tixctl run"),
+            zbus::Variant::from("A command run by tixctl"),
         ),
         ("PIDs", zbus::Variant::from(vec![std::process::id()])),
         // A currency of its own needs the cpu controller; and the command may make cgroups of its own.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Removes the cgroup of a command once nothing runs in it any more, where no systemd does.
 //!
-//! `tixctl run` becomes the command, so it cannot do this itself. A small process outside the cgroup waits, first for `tixctl run` to
+//! `tixctl run` (`nice`, too) becomes the command, so it cannot do this itself. A small process outside the cgroup waits, first for `tixctl run` to
 //! have become the command or to have failed (its end of a pipe closes), then for the cgroup to be empty. It is started twice over,
 //! so that the command has no child it does not know of.
 
@@ -13,7 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 
-/// Remove a cgroup once it is empty; used by `tixctl run`
+/// Remove a cgroup once it is empty; used by `tixctl run` and `tixctl nice`
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The cgroup's directory
