@@ -3,7 +3,7 @@
 
 use crate::client::Client;
 use crate::failure::Failure;
-use tix_api::Tix;
+use tix_api::{Tix, units};
 
 /// Change who may do what with a currency
 ///
@@ -20,14 +20,9 @@ pub struct Args {
 
 /// tixd does it against the mode as it is then; what is a mode for no currency is wrong usage.
 fn mode(text: &str) -> Result<String, String> {
-    match tix_api::mode::evaluate(text, 0) {
-        Some(_) => Ok(text.to_owned()),
-        None => Err(NO_MODE.into()),
-    }
+    let any = units::mode::apply(0, text);
+    any.map(|_| text.to_owned()).map_err(|e| e.to_string())
 }
-
-pub const NO_MODE: &str =
-    "a mode is symbolic (g+f, u=fci,go-c), nine characters (fci-c----), or octal (740)";
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;

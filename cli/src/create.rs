@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl create`
 
-use crate::chmod::NO_MODE;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::users;
-use tix_api::{Tix, mode};
+use tix_api::{Tix, units};
 
 /// Create a currency
 ///
@@ -26,10 +25,11 @@ pub struct Args {
 }
 
 /// What a symbolic mode changes: everything for the owner, nothing for others.
-const DEFAULT_MODE: u32 = 0o700;
+const DEFAULT_MODE: u16 = 0o700;
 
 fn new_mode(text: &str) -> Result<u32, String> {
-    mode::evaluate(text, DEFAULT_MODE).ok_or_else(|| NO_MODE.into())
+    let mode = units::mode::apply(DEFAULT_MODE, text).map_err(|e| e.to_string())?;
+    Ok(mode.into())
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {

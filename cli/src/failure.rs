@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What went wrong, what to do about it, and the exit status that says so.
 
-use crate::out;
 use anstyle::{AnsiColor, Style};
 use std::path::Path;
 use std::process::ExitCode;
@@ -73,12 +72,6 @@ impl Failure {
 
 impl From<tix_api::Error> for Failure {
     fn from(err: tix_api::Error) -> Failure {
-        match &err {
-            tix_api::Error::RateLimited { retry_usec, .. } if err.hint().is_empty() => {
-                let wait = format!("try again in {}", out::duration(*retry_usec));
-                Failure::refused(err.message(), wait)
-            }
-            err => Failure::refused(err.message(), err.hint()),
-        }
+        Failure::refused(err.message(), err.hint())
     }
 }

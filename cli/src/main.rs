@@ -18,7 +18,6 @@ mod explain;
 mod export;
 mod failure;
 mod fund;
-mod hard;
 mod host;
 mod import;
 mod job;

@@ -2,10 +2,9 @@
 //! `tixctl nice`
 
 use crate::failure::Failure;
-use crate::hard;
 use crate::job::{self, Job};
 use crate::ticket::tickets;
-use tix_api::Tix;
+use tix_api::{Tix, units};
 
 /// Run a command in a cgroup of its own, with base tickets that your currency gives up for it
 ///
@@ -30,17 +29,18 @@ pub struct Args {
 enum Given {
     /// Base tickets: 1 … 2^31.
     Tickets(i64),
-    /// Thousandths of what it is entitled to: 1 … 1,000.
+    /// Thousandths of what it is entitled to: 1 … 999.
     Milli(i64),
 }
 
 fn given(text: &str) -> Result<Given, String> {
-    match (text.ends_with('%'), hard::percent(text), tickets(text)) {
-        (true, Some(milli), _) => Ok(Given::Milli(milli)),
-        (true, None, _) => Err("per cent are from 0.1% to 100%, with at most one decimal".into()),
-        (false, _, Ok(tickets)) => Ok(Given::Tickets(tickets)),
-        (false, _, Err(why)) => Err(format!("{why}; or per cent of your currency, such as 10%")),
+    if text.ends_with('%') {
+        let milli = units::thousandths(text).map_err(|e| e.to_string())?;
+        return Ok(Given::Milli(milli.cast_signed()));
     }
+    tickets(text)
+        .map(Given::Tickets)
+        .map_err(|why| format!("{why}; or per cent of your currency, such as 10%"))
 }
 
 pub fn main(Args { job, cpu, from }: Args) -> Result<(), Failure> {
@@ -66,8 +66,7 @@ mod tests {
         assert_eq!(given("10"), Ok(Given::Tickets(10)));
         assert_eq!(given("10%"), Ok(Given::Milli(100)));
         assert_eq!(given("12.5%"), Ok(Given::Milli(125)));
-        assert_eq!(given("100%"), Ok(Given::Milli(1_000)));
-        for wrong in ["0", "0%", "101%", "-1", "1.5", "ten", "", "%"] {
+        for wrong in ["0", "0%", "100%", "101%", "-1", "1.5", "ten", "", "%"] {
             assert!(given(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -3,8 +3,8 @@
 
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::hard::{Hard, hard};
 use crate::ticket::Ticket;
+use tix_api::units::{self, Hard};
 use tix_api::{Resource, Tix};
 
 /// Guarantee a currency a fixed part of another one
@@ -15,15 +15,20 @@ use tix_api::{Resource, Tix};
 pub struct Args {
     #[command(flatten)]
     ticket: Ticket,
-    /// How much of the issuer: 25% (0.1% to 99.9%), thousandths as a plain number (1 to 999), or a size of memory (256M, 1.5G)
+    /// How much of the issuer: 25% (0.1% to 99.9%), thousandths as a plain number (1 to 999), or a size of memory (256M, 2G)
     #[arg(value_parser = hard, allow_negative_numbers = true)]
     amount: Hard,
+}
+
+/// Of which resource it is shows later.
+fn hard(text: &str) -> Result<Hard, String> {
+    units::hard(text, true).map_err(|e| e.to_string())
 }
 
 pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
     let resource = ticket.resource();
     let (milli, bytes) = match amount {
-        Hard::Milli(milli) => (Some(milli), None),
+        Hard::Thousandths(n) => (Some(n.cast_signed()), None),
         Hard::Bytes(_) if resource != Resource::Memory => {
             return Err(Failure::usage(
                 format!("a size is an amount of memory, not of {}", resource.name()),
@@ -33,7 +38,7 @@ pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
                 ),
             ));
         }
-        Hard::Bytes(bytes) => (None, Some(bytes)),
+        Hard::Bytes(n) => (None, Some(n.cast_signed())),
     };
     let mut client = Client::connect().await?;
     client

@@ -153,7 +153,6 @@ fn operations_are_asked_for_in_numbers() {
 fn a_refusal_exits_with_1_and_says_what_to_do() {
     for (error, more) in [
         ("TooMuch", json!({ "left": 100, "asked": 250 })),
-        ("RateLimited", json!({ "retry_usec": 1_500_000 })),
         ("BadMode", json!({})),
     ] {
         let mut parameters = json!({ "message": "what happened", "hint": "what to do" });

@@ -59,7 +59,6 @@ fn ticket(n: u64, currencies: u64, amount: u64) -> Change {
     let row = Row::Ticket {
         amount,
         bytes: false,
-        given_up: false,
         by: 1000,
     };
     (key, Some(row))

@@ -11,4 +11,4 @@ pub mod ledger;
 pub mod lifeline;
 pub mod policy;
 pub mod store;
-pub mod units;
+pub use tix_api::units;

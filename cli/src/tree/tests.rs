@@ -18,7 +18,7 @@ fn currency(
         owner: 0,
         group: 0,
         mode: 0o700,
-        mode_text: tix_api::mode::text(0o700),
+        mode_text: tix_api::units::mode::show(0o700),
         active: share.1 > 0.0,
         transient: false,
         funding: funding
@@ -132,7 +132,7 @@ fn rich() -> TreeReply {
     });
     tree.currencies.push(job);
     for currency in &mut tree.currencies {
-        currency.mode_text = tix_api::mode::text(currency.mode);
+        currency.mode_text = tix_api::units::mode::show(u16::try_from(currency.mode).unwrap());
     }
     tree
 }

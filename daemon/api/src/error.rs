@@ -63,11 +63,6 @@ errors! {
     },
     /// The giver has too little to give that much up.
     TooLittle,
-    /// The caller asks for more changes than one user may in a time.
-    RateLimited {
-        /// Microseconds until the next one is taken.
-        retry_usec: u64,
-    },
     /// There is no such ticket to withdraw.
     NotFunded,
     /// The currency is not bound there; or the cgroup is bound to another one already.
@@ -76,8 +71,6 @@ errors! {
     AlreadyBound,
     /// A currency that mirrors a cgroup, or that tixd keeps for itself, cannot be treated so.
     NotNamed,
-    /// This resource cannot be shared yet.
-    UnsupportedResource,
     /// The operation could not be made durable; nothing was changed.
     NotDurable,
     /// tixd failed; the journal has more.

@@ -15,9 +15,9 @@ mod currency;
 mod error;
 mod explain;
 mod log;
-pub mod mode;
 mod replies;
 mod status;
+pub mod units;
 mod watch;
 
 pub use currency::*;
