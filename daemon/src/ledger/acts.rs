@@ -378,11 +378,12 @@ impl Ledger {
         }
         let cgroup = self.bindable(caller, None, path)?;
         self.one_funder_more(cgroup)?;
-        self.check_exchange(from, r, milli)?;
         let created = self.make_for(caller, cid, name, path)?;
         let bound = self.bind(cid, cgroup, path, caller, self.passing(caller));
         let legs = vec![(from, r, -milli), (cid, r, milli)];
         let given = self.exchange(legs, self.passing(caller));
+        // Looked at afterwards: binding may have taken from the giver what it gives.
+        self.check_exchanged(from, r, milli)?;
         Ok([created, given].into_iter().chain(bound).collect())
     }
 

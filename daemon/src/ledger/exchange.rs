@@ -166,36 +166,23 @@ impl Ledger {
             .find(|p| self.lower(*p, r, &mut known) < 0)
     }
 
-    /// May these be exchanged? Only if afterwards E⁻ ≥ 0 for everybody. Thousandths of base tickets.
-    pub(super) fn check_exchange(
+    /// May `giver` have exchanged so much, as it now has? Only if E⁻ ≥ 0 for everybody. Thousandths of base tickets.
+    pub(super) fn check_exchanged(
         &self,
         giver: Cid,
         r: Resource,
         milli: i64,
     ) -> Result<(), Refusal> {
-        // Giving lowers the giver, and what is below it.
-        let mut known = Lower::default();
-        let has = self.lower(giver, r, &mut known);
-        let left = has - of_milli(milli);
-        let mut known = Lower::from_iter([(giver, left)]);
-        let below: FxHashSet<Cid> = match self.exchanges.is_empty() {
-            true => FxHashSet::default(),
-            false => self.below(giver, r).into_iter().collect(),
-        };
-        let short = left < 0
-            || self
-                .legs(r)
-                .filter(|(p, _, n)| *n < 0 && below.contains(p))
-                .any(|(p, _, _)| self.lower(p, r, &mut known) < 0);
-        match short {
-            true => Err(Refusal::TooLittle {
-                name: self.name(giver),
-                resource: r,
-                has: (has >> 64).try_into().unwrap_or(0),
-                asked: milli.unsigned_abs().div_ceil(1000),
-            }),
-            false => Ok(()),
+        if self.overdrawn(r).is_none() {
+            return Ok(());
         }
+        let has = self.lower(giver, r, &mut Lower::default()) + of_milli(milli);
+        Err(Refusal::TooLittle {
+            name: self.name(giver),
+            resource: r,
+            has: u64::try_from(has >> 64).unwrap_or(0),
+            asked: milli.unsigned_abs().div_ceil(1000),
+        })
     }
 
     pub(super) fn exchange(&mut self, legs: Vec<(Cid, Resource, i64)>, by: By) -> Event {
