@@ -62,7 +62,7 @@ fn funding(core: &Core, c: &Currency) -> Vec<api::Funding> {
     let mut out: Vec<api::Funding> = Vec::new();
     for r in Resource::ALL {
         let first = out.len();
-        for t in core.ledger.tickets(c, r).iter().filter(|t| !t.kept) {
+        for t in core.ledger.tickets(c, r).filter(|t| !t.kept) {
             let from = core.ledger.name(t.issuer);
             let same = |f: &&mut api::Funding| f.from == from && f.kind == kind(t.kind);
             match out[first..].iter_mut().find(same) {
@@ -400,8 +400,8 @@ pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainRep
         let Some(x) = core.ledger.get(c) else {
             continue;
         };
-        for t in core.ledger.tickets(x, r).iter().filter(|t| !t.kept) {
-            let step = step(core, t, c, r);
+        for t in core.ledger.tickets(x, r).filter(|t| !t.kept) {
+            let step = step(core, &t, c, r);
             let (sure, now) = (sure * step.part, now * step.part_now);
             let mut steps = steps.clone();
             steps.push(step);

@@ -252,7 +252,7 @@ impl Cpu {
     ) -> Option<(NodeId, Funding)> {
         let c = ledger.get(cid)?;
         let by_parent = c.is_mirror() && c.bound_to.is_none();
-        let tickets = ledger.tickets(c, Resource::Cpu);
+        let tickets: Vec<_> = ledger.tickets(c, Resource::Cpu).collect();
         let delta = c.delta(Resource::Cpu);
         if by_parent && tickets.len() == 1 && delta == 0 && !rests {
             // A plain cgroup: nothing to say, and no node to look up.

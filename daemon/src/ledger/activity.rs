@@ -48,7 +48,8 @@ impl Ledger {
     /// `c` has become active, or has ceased to be: so have the tickets that back it.
     fn turned(&mut self, c: Cid, r: Resource, on: bool) {
         let Some(x) = self.get(c) else { return };
-        for t in self.tickets(x, r).iter().filter(|t| !t.kept) {
+        let backing: Vec<Ticket> = self.tickets(x, r).filter(|t| !t.kept).collect();
+        for t in &backing {
             self.count_active(t, r, on);
         }
     }
@@ -84,8 +85,9 @@ impl Ledger {
     pub(super) fn count_all(&mut self, holder: Cid, on: bool) {
         for r in Resource::ALL {
             let Some(x) = self.get(holder) else { return };
-            for t in self.tickets(x, r) {
-                self.count_one(holder, r, &t, on);
+            let backing: Vec<Ticket> = self.tickets(x, r).collect();
+            for t in &backing {
+                self.count_one(holder, r, t, on);
             }
         }
     }

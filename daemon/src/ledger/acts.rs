@@ -29,6 +29,7 @@ impl Ledger {
             return Err(Refusal::BadMode(format!("{mode:o}")));
         }
         self.free_name(name, owner)?;
+        self.free_number(cid)?;
         let c = Currency::new(name, owner, group, mode, caller.uid);
         Ok(vec![self.create(cid, c)])
     }
@@ -69,12 +70,7 @@ impl Ledger {
 
     /// What waits for a cgroup to be funded by it, or to fund it.
     fn drop_waiting(&mut self, cid: Cid) {
-        let end = self.end(cid);
-        let its: Vec<Key> = (self.waiting.keys())
-            .filter(|k| matches!(k, Key::Ticket { issuer, holder, .. } if *issuer == end || *holder == end))
-            .cloned()
-            .collect();
-        for key in its {
+        for key in self.waits_for(&self.end(cid)) {
             self.note(key.clone());
             self.wait(key, None);
         }
@@ -291,20 +287,25 @@ impl Ledger {
     ) -> Done {
         let cid = self.resolve(name)?;
         let what = format!("change who owns {name:?}");
+        self.need_owner(caller, cid, &what)?;
+        self.not_base(cid)?;
+        // Said by others than root it would outlast root's change of the directory.
+        let owner =
+            owner.filter(|o| caller.is_root() || self.get(cid).is_none_or(|c| c.owner != *o));
         if let Some(owner) = owner
             && self.get(cid).is_some_and(|c| c.owner != owner)
         {
             Self::need_root(caller, &what, "only root gives a currency away")?;
-            self.free_owner(owner)?;
-        }
-        if let Some(group) = group {
-            let what = format!("change the group of {name:?}");
-            self.need_owner(caller, cid, &what)?;
-            if !caller.in_group(group) {
-                Self::need_root(caller, &what, "the caller is not in that group")?;
+            if self.get(cid).is_some_and(|c| !c.is_mirror()) {
+                self.free_owner(owner)?;
             }
         }
-        self.not_base(cid)?;
+        if let Some(group) = group
+            && !caller.in_group(group)
+        {
+            let what = format!("change the group of {name:?}");
+            Self::need_root(caller, &what, "the caller is not in that group")?;
+        }
         Ok(self.set_broker(cid, owner, group, None, caller.uid))
     }
 
@@ -334,6 +335,7 @@ impl Ledger {
         )?;
         self.may_give_more(caller)?;
         let cgroup = self.bindable(caller, None, path)?;
+        self.one_funder_more(cgroup)?;
         // The new currency comes between the two.
         self.check_edge_at(i, cgroup, Resource::Cpu, 1)?;
         let created = self.make_for(caller, cid, name, path)?;
@@ -356,6 +358,8 @@ impl Ledger {
         let what = format!("give up rights of {giver:?}");
         self.need(caller, from, Right::Change, &what)?;
         self.need(caller, from, Right::Fund, &what)?;
+        // What it gives up goes to a job of the caller's, as if its tickets were issued.
+        self.need(caller, from, Right::Issue, &what)?;
         self.may_give_more(caller)?;
         let milli = match amount {
             Part::Tickets(n) => i64::try_from(Self::amount(n)? * 1000).unwrap_or(i64::MAX),
@@ -373,11 +377,13 @@ impl Ledger {
             return Err(Refusal::NotNamed("base".to_owned()));
         }
         let cgroup = self.bindable(caller, None, path)?;
-        self.check_exchange(from, r, milli)?;
+        self.one_funder_more(cgroup)?;
         let created = self.make_for(caller, cid, name, path)?;
         let bound = self.bind(cid, cgroup, path, caller, self.passing(caller));
         let legs = vec![(from, r, -milli), (cid, r, milli)];
         let given = self.exchange(legs, self.passing(caller));
+        // Looked at afterwards: binding may have taken from the giver what it gives.
+        self.check_exchanged(from, r, milli)?;
         Ok([created, given].into_iter().chain(bound).collect())
     }
 
@@ -390,6 +396,7 @@ impl Ledger {
         path: &str,
     ) -> Result<Event, Refusal> {
         self.free_name(name, caller.uid)?;
+        self.free_number(cid)?;
         let mut c = Currency::new(name, caller.uid, caller.gid, DEFAULT_MODE, caller.uid);
         c.transient = Some(path.to_owned());
         Ok(self.create(cid, c))

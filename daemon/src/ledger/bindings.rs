@@ -34,6 +34,25 @@ impl Ledger {
             Right::Fund,
             &format!("bind the cgroup {path:?}"),
         )?;
+        // A binding takes its parent's ticket away from it (Table 1).
+        if !self.withdraws(caller, cgroup) {
+            self.need(
+                caller,
+                cgroup,
+                Right::Change,
+                &format!("take the tickets of its parent away from {path:?}"),
+            )?;
+        }
+        if let Some(with) = name
+            .and_then(|n| self.get(n))
+            .and_then(|c| c.transient.as_deref())
+            && with != path
+        {
+            return Err(Refusal::LimitReached(format!(
+                "{:?} goes with {with:?} and is bound to no other cgroup",
+                name.map(|n| self.name(n)).unwrap_or_default()
+            )));
+        }
         if let Some(to) = self.bindings.get(path)
             && Some(to.name) != name
         {
@@ -53,7 +72,7 @@ impl Ledger {
         Ok(cgroup)
     }
 
-    /// Root's bindings are root's to undo.
+    /// Root's bindings are root's to undo. And where the parent's ticket was withdrawn it is issued again, which needs that right.
     pub(super) fn may_unbind(
         &self,
         caller: &Caller,
@@ -66,8 +85,17 @@ impl Ledger {
                 what,
                 &format!("root bound it to {path:?}, and only root undoes that"),
             ),
+            Some(b) if b.withdrawn => match self.parent_at(path) {
+                Some(parent) => self.need(caller, parent, Right::Issue, what),
+                None => Ok(()),
+            },
             _ => Ok(()),
         }
+    }
+
+    fn parent_at(&self, path: &str) -> Option<Cid> {
+        let c = self.get(self.find(path)?)?;
+        c.mirror.as_ref().map(|m| m.parent)
     }
 
     /// Does binding the cgroup `path` withdraw its parent's ticket?

@@ -27,6 +27,19 @@ pub struct Grant {
     pub by: By,
 }
 
+impl Grant {
+    pub(super) fn as_ticket(&self) -> Ticket {
+        Ticket {
+            issuer: self.issuer,
+            kind: self.kind,
+            bytes: self.bytes,
+            amount: self.amount,
+            kept: false,
+            counted: true,
+        }
+    }
+}
+
 /// A ticket as the values see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
@@ -107,6 +120,8 @@ pub(super) struct Side {
     pub running: bool,
     /// The exchange tickets it holds, thousandths of a base ticket.
     pub delta: i64,
+    /// The negative ones of those.
+    pub given: i64,
     pub value: Cell<Cached>,
     pub entitlement: Cell<Cached>,
 }

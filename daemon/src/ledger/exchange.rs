@@ -50,14 +50,13 @@ impl Ledger {
 
     fn rest_now(&self, r: Resource) -> FxHashMap<Cid, i128> {
         let mut rest: FxHashMap<Cid, i128> = FxHashMap::default();
-        let mut parties: Vec<Cid> = Vec::new();
         for (party, _, _) in self.legs(r) {
             let delta = self.get(party).map_or(0, |x| x.delta(r));
-            if delta != 0 && !self.active(party, r) && !parties.contains(&party) {
-                parties.push(party);
+            if delta != 0 && !self.active(party, r) {
                 rest.insert(party, of_milli(delta));
             }
         }
+        let parties: Vec<Cid> = rest.keys().copied().collect();
         // Holders before issuers: what rests with one that is inactive itself goes further up, all of it at once.
         for c in self.upwards(&parties, r) {
             if c == BASE || self.active(c, r) {
@@ -83,12 +82,11 @@ impl Ledger {
             if !seen.insert(*start) {
                 continue;
             }
-            let mut stack: Vec<(Cid, Vec<Cid>)> =
-                vec![(*start, self.funders(*start, r).into_iter().collect())];
+            let mut stack: Vec<(Cid, Vec<Cid>)> = vec![(*start, self.funders(*start, r))];
             while let Some((c, rest)) = stack.last_mut() {
                 match rest.pop() {
                     Some(up) if seen.insert(up) => {
-                        stack.push((up, self.funders(up, r).into_iter().collect()));
+                        stack.push((up, self.funders(up, r)));
                     }
                     Some(_) => {}
                     None => {
@@ -104,7 +102,9 @@ impl Ledger {
 
     /// How `amount`, which `c` holds, rests with its funders: exactly all of it.
     fn split_rest(&self, c: Cid, r: Resource, amount: i128) -> Vec<(Cid, i128)> {
-        let parts = self.contributions(c, r);
+        let mut parts = self.contributions(c, r);
+        // In an order that is the same after a restart, so that the rounding is.
+        parts.sort_by_cached_key(|(issuer, w)| (self.end(*issuer), *w));
         let total: u128 = parts.iter().map(|(_, w)| *w).sum();
         if total == 0 {
             return vec![(BASE, amount)];
@@ -128,7 +128,7 @@ impl Ledger {
     /// What each ticket of `c` contributes to its entitlement.
     pub fn contributions(&self, c: Cid, r: Resource) -> Vec<(Cid, u128)> {
         let Some(x) = self.get(c) else { return vec![] };
-        let tickets = self.tickets(x, r).into_iter().filter(|t| !t.kept);
+        let tickets = self.tickets(x, r).filter(|t| !t.kept);
         tickets
             .map(|t| (t.issuer, self.ticket_value(&t, r, true)))
             .collect()
@@ -144,18 +144,27 @@ impl Ledger {
             BASE => i128::from(self.total(r)) << 64,
             _ => 0,
         };
-        for t in self.tickets(x, r).iter().filter(|t| !t.kept) {
+        for t in self.tickets(x, r).filter(|t| !t.kept) {
             let above = u128::try_from(self.lower(t.issuer, r, known)).unwrap_or(0);
-            sum += i128::try_from(self.guaranteed_part(t, r, above)).unwrap_or(i128::MAX);
+            sum += i128::try_from(self.guaranteed_part(&t, r, above)).unwrap_or(i128::MAX);
         }
-        let given = self.legs(r).filter(|(p, _, n)| *p == c && *n < 0);
-        sum += given.map(|(_, _, n)| of_milli(n)).sum::<i128>();
+        sum += of_milli(x.side(r).given);
         known.insert(c, sum);
         sum
     }
 
+    /// `c` and whoever it has something from: not who keeps a ticket for it while it is bound.
+    fn backers(&self, c: Cid, r: Resource) -> FxHashSet<Cid> {
+        let (mut seen, mut todo) = (FxHashSet::from_iter([c]), vec![c]);
+        while let Some(x) = todo.pop().and_then(|c| self.get(c)) {
+            let live = self.tickets(x, r).filter(|t| !t.kept);
+            todo.extend(live.map(|t| t.issuer).filter(|i| seen.insert(*i)));
+        }
+        seen
+    }
+
     /// A party whose E⁻ is below zero for `r`: it has given away what it has not got.
-    fn overdrawn(&self, r: Resource) -> Option<Cid> {
+    pub(super) fn overdrawn(&self, r: Resource) -> Option<Cid> {
         let mut known = Lower::default();
         self.legs(r)
             .filter(|(_, _, n)| *n < 0)
@@ -163,36 +172,23 @@ impl Ledger {
             .find(|p| self.lower(*p, r, &mut known) < 0)
     }
 
-    /// May these be exchanged? Only if afterwards E⁻ ≥ 0 for everybody. Thousandths of base tickets.
-    pub(super) fn check_exchange(
+    /// May `giver` have exchanged so much, as it now has? Only if E⁻ ≥ 0 for everybody. Thousandths of base tickets.
+    pub(super) fn check_exchanged(
         &self,
         giver: Cid,
         r: Resource,
         milli: i64,
     ) -> Result<(), Refusal> {
-        // Giving lowers the giver, and what is below it.
-        let mut known = Lower::default();
-        let has = self.lower(giver, r, &mut known);
-        let left = has - of_milli(milli);
-        let mut known = Lower::from_iter([(giver, left)]);
-        let below: FxHashSet<Cid> = match self.exchanges.is_empty() {
-            true => FxHashSet::default(),
-            false => self.below(giver, r).into_iter().collect(),
-        };
-        let short = left < 0
-            || self
-                .legs(r)
-                .filter(|(p, _, n)| *n < 0 && below.contains(p))
-                .any(|(p, _, _)| self.lower(p, r, &mut known) < 0);
-        match short {
-            true => Err(Refusal::TooLittle {
-                name: self.name(giver),
-                resource: r,
-                has: (has >> 64).try_into().unwrap_or(0),
-                asked: milli.unsigned_abs().div_ceil(1000),
-            }),
-            false => Ok(()),
+        if self.overdrawn(r).is_none() {
+            return Ok(());
         }
+        let has = self.lower(giver, r, &mut Lower::default()) + of_milli(milli);
+        Err(Refusal::TooLittle {
+            name: self.name(giver),
+            resource: r,
+            has: u64::try_from(has >> 64).unwrap_or(0),
+            asked: milli.unsigned_abs().div_ceil(1000),
+        })
     }
 
     pub(super) fn exchange(&mut self, legs: Vec<(Cid, Resource, i64)>, by: By) -> Event {
@@ -230,7 +226,9 @@ impl Ledger {
     fn move_legs(&mut self, x: &Exchange, sign: i64) {
         for (party, r, n) in &x.legs {
             if let Some(c) = self.currencies.get_mut(party) {
-                c.side_mut(*r).delta += sign * n;
+                let side = c.side_mut(*r);
+                side.delta += sign * n;
+                side.given += sign * n.min(&0);
             }
         }
         self.reshaped();
@@ -261,9 +259,7 @@ impl Ledger {
         }
         for r in Resource::ALL {
             while let Some(short) = self.overdrawn(r) {
-                let mut at_fault: FxHashSet<Cid> =
-                    self.ancestry(short, r).iter().map(|(i, _)| *i).collect();
-                at_fault.insert(short);
+                let at_fault = self.backers(short, r);
                 let newest = self.exchanges.iter().rev().find(|(_, x)| {
                     x.legs
                         .iter()

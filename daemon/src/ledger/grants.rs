@@ -2,18 +2,7 @@
 //! Tickets on top of what the cgroup tree gives: given, withdrawn, given up, and gone with their ends.
 
 use super::brokers::is_root;
-use super::{BASE, Cid, Event, Grant, Key, Kind, Ledger, Resource, Ticket};
-
-fn as_ticket(g: &Grant) -> Ticket {
-    Ticket {
-        issuer: g.issuer,
-        kind: g.kind,
-        bytes: g.bytes,
-        amount: g.amount,
-        kept: false,
-        counted: true,
-    }
-}
+use super::{BASE, Cid, Event, Grant, Key, Kind, Ledger, Resource, TIXD};
 
 impl Ledger {
     /// The ticket that `issuer` gave `holder`.
@@ -52,7 +41,7 @@ impl Ledger {
     pub(super) fn put_grant(&mut self, holder: Cid, r: Resource, g: Grant) -> u64 {
         let known = self.held(holder, g.issuer, r, g.kind);
         if let Some(old) = known {
-            self.count_one(holder, r, &as_ticket(&old), false);
+            self.count_one(holder, r, &old.as_ticket(), false);
             self.count_given(old.by, false);
             self.in_bytes.remove(&(old.issuer, holder));
         }
@@ -64,7 +53,7 @@ impl Ledger {
             }
         }
         if g.amount > 0 {
-            self.count_one(holder, r, &as_ticket(&g), true);
+            self.count_one(holder, r, &g.as_ticket(), true);
             self.count_given(g.by, true);
             if g.bytes {
                 self.in_bytes.insert((g.issuer, holder));
@@ -105,7 +94,7 @@ impl Ledger {
         lapse: bool,
     ) -> Event {
         let taken = amount.map_or(g.amount, |a| a.min(g.amount));
-        if lapse && g.issuer == BASE && g.kind == Kind::Soft {
+        if lapse && g.issuer == BASE && g.kind == Kind::Soft && g.by != TIXD {
             let name = self.name(holder);
             let lapsed = self.lapsed(&name, r) + taken;
             self.set_lapsed(&name, r, lapsed);

@@ -4,15 +4,14 @@
 //! For shape, a bound cgroup has both its edges: the binding's and the kept one of its parent, so that unbinding can never close a cycle.
 
 use super::{
-    BASE, Cid, Currency, DISK_TICKETS, Kind, Ledger, MAX_ANCESTOR_EDGES, MAX_DEPTH, MAX_FUNDERS,
-    Refusal, Resource, SELF_TICKETS, Ticket,
+    BASE, Cid, Currency, DISK_TICKETS, Grant, Kind, Ledger, MAX_ANCESTOR_EDGES, MAX_DEPTH,
+    MAX_FUNDERS, Refusal, Resource, SELF_TICKETS, Ticket,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::BTreeSet;
 
 impl Ledger {
     /// The tickets that back `c`: what its parent's weight or its binding gives it, then the grants.
-    pub fn tickets(&self, c: &Currency, r: Resource) -> Vec<Ticket> {
+    pub fn tickets<'a>(&self, c: &'a Currency, r: Resource) -> impl Iterator<Item = Ticket> + 'a {
         let soft = |issuer, amount| Ticket {
             issuer,
             kind: Kind::Soft,
@@ -21,34 +20,23 @@ impl Ledger {
             kept: false,
             counted: true,
         };
-        let mut out = Vec::with_capacity(c.grants(r).len() + 2);
-        if let Some(m) = c.mirror.as_ref().filter(|m| m.path != "/") {
+        let tree = c.mirror.as_ref().filter(|m| m.path != "/").map(|m| {
             // The files that give a cgroup its part of its parent; memory and the network have none.
             let (weight, own) = match r {
                 Resource::Cpu => (m.weight, true),
                 Resource::Disk => (DISK_TICKETS, true),
                 Resource::Memory | Resource::Net => (SELF_TICKETS, false),
             };
-            if let Some(name) = c.bound_to {
-                out.push(soft(name, weight));
-            }
-            if own {
-                out.push(Ticket {
-                    kept: c.bound_to.is_some(),
-                    counted: c.bound_to.is_none() || !c.withdrawn,
-                    ..soft(m.parent, weight)
-                });
-            }
-        }
-        out.extend(c.grants(r).iter().map(|g| Ticket {
-            issuer: g.issuer,
-            kind: g.kind,
-            bytes: g.bytes,
-            amount: g.amount,
-            kept: false,
-            counted: true,
-        }));
-        out
+            let bound = c.bound_to.map(|name| soft(name, weight));
+            let parents = own.then(|| Ticket {
+                kept: c.bound_to.is_some(),
+                counted: c.bound_to.is_none() || !c.withdrawn,
+                ..soft(m.parent, weight)
+            });
+            [bound, parents]
+        });
+        let granted = c.grants(r).iter().map(Grant::as_ticket);
+        tree.into_iter().flatten().flatten().chain(granted)
     }
 
     /// Nobody has ever funded anything: shares are what the tree's own weights say.
@@ -60,11 +48,15 @@ impl Ledger {
                 .all(|c| !c.is_mirror() || c.grants(r).is_empty())
     }
 
-    /// Who funds `cid`, each once.
-    pub fn funders(&self, cid: Cid, r: Resource) -> BTreeSet<Cid> {
-        self.get(cid)
-            .map(|c| self.tickets(c, r).iter().map(|t| t.issuer).collect())
-            .unwrap_or_default()
+    /// Who funds `cid`, each once, in the order of their numbers.
+    pub fn funders(&self, cid: Cid, r: Resource) -> Vec<Cid> {
+        let Some(c) = self.get(cid) else {
+            return vec![];
+        };
+        let mut all: Vec<Cid> = self.tickets(c, r).map(|t| t.issuer).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// Whom `cid` funds.
@@ -77,9 +69,11 @@ impl Ledger {
     /// The tickets that `cid` has issued, with their holders.
     pub fn issued_by(&self, cid: Cid, r: Resource) -> impl Iterator<Item = (Cid, Ticket)> {
         self.funded(cid, r).flat_map(move |h| {
-            let tickets = self.get(h).map(|c| self.tickets(c, r)).unwrap_or_default();
-            tickets
+            let tickets = self
+                .get(h)
                 .into_iter()
+                .flat_map(move |c| self.tickets(c, r));
+            tickets
                 .filter(move |t| t.issuer == cid)
                 .map(move |t| (h, t))
         })
@@ -87,18 +81,17 @@ impl Ledger {
 
     /// Has `cid` a hidden leaf for threads of its own, beside the tickets it issues?
     pub fn has_self(&self, cid: Cid, r: Resource) -> bool {
-        r == Resource::Cpu
-            && self.get(cid).is_some_and(|c| {
-                c.mirror
-                    .as_ref()
-                    .is_some_and(|m| m.inner_threads || c.children.is_empty())
-                    && c.side(r).issued.count > 0
-            })
+        let Some(c) = self.get(cid) else { return false };
+        let inside = (c.mirror.as_ref()).is_some_and(|m| m.inner_threads || c.children.is_empty());
+        // What is in the root cgroup itself has no part of the disk or of memory that could be set.
+        let shares = r == Resource::Cpu || cid != BASE;
+        let issued = c.side(r).issued.count > 0 || cid == BASE && self.lapsed_total[r.index()] > 0;
+        inside && shares && issued
     }
 
     /// Can `to` be reached from `from` along tickets?
     pub fn reaches(&self, from: Cid, to: Cid, r: Resource) -> bool {
-        let (mut seen, mut todo) = (BTreeSet::from([to]), vec![to]);
+        let (mut seen, mut todo) = (FxHashSet::from_iter([to]), vec![to]);
         while let Some(c) = todo.pop() {
             if c == from {
                 return true;
@@ -173,6 +166,17 @@ impl Ledger {
             }
         }
         Ok(())
+    }
+
+    /// A currency that is made for it and bound to it comes on top of its funders.
+    pub(super) fn one_funder_more(&self, cgroup: Cid) -> Result<(), Refusal> {
+        match (Resource::ALL.iter()).any(|r| self.funders(cgroup, *r).len() >= MAX_FUNDERS) {
+            false => Ok(()),
+            true => Err(Refusal::LimitReached(format!(
+                "{:?} has {MAX_FUNDERS} funders already",
+                self.name(cgroup)
+            ))),
+        }
     }
 
     /// The longest path from the top to `cid`, and at least as many tickets as there are on all.

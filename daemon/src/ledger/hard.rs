@@ -2,7 +2,7 @@
 //! Hard tickets (Sullivan §2.4): a fixed part of the issuer, whatever soft tickets it issues beside them. How many it may issue, and
 //! which of them it cannot honour any more.
 
-use super::{BASE, Cid, End, HARD_WHOLE, Key, Kind, Ledger, MAX_HARD_OF_BASE, Refusal, Resource};
+use super::{BASE, Cid, HARD_WHOLE, Kind, Ledger, MAX_HARD_OF_BASE, Refusal, Resource};
 use serde::{Deserialize, Serialize};
 
 /// How much of its issuer a hard ticket is asked to be.
@@ -56,7 +56,7 @@ impl Ledger {
         };
         let most = u64::try_from(u128::from(all) * u128::from(most) / u128::from(HARD_WHOLE))
             .unwrap_or(u64::MAX);
-        let taken = taken - mine.min(taken) + self.hard_waiting(issuer, r);
+        let taken = taken - mine.min(taken);
         let size = self.hard_size(issuer, r, amount, bytes);
         let left = most.saturating_sub(taken);
         if size > left {
@@ -80,32 +80,14 @@ impl Ledger {
         u64::try_from(n).unwrap_or(u64::MAX)
     }
 
-    /// What waits for its cgroup is not to be given away meanwhile.
-    fn hard_waiting(&self, issuer: Cid, r: Resource) -> u64 {
-        let issuer_end = self.end(issuer);
-        let first = Key::Ticket {
-            issuer: issuer_end.clone(),
-            holder: End::Cid(0),
-            resource: Resource::Cpu,
-            kind: Kind::Soft,
-        };
-        self.waiting
-            .range(first..)
-            .take_while(|(k, _)| matches!(k, Key::Ticket { issuer, .. } if *issuer == issuer_end))
-            .filter(|(k, _)| {
-                matches!(k, Key::Ticket { resource, kind: Kind::Hard, .. } if *resource == r)
-            })
-            .map(|(_, a)| self.hard_size(issuer, r, a.amount, a.bytes))
-            .sum()
-    }
-
     /// Guarantees in bytes that are worth less: their issuer has less than it gave, or the machine has.
     pub fn unheld(&self) -> Vec<Unheld> {
         let r = Resource::Memory;
         let mut out: Vec<Unheld> = (self.in_bytes.iter())
             .filter_map(|(issuer, holder)| {
                 let g = self.held(*holder, *issuer, r, Kind::Hard)?;
-                let t = (self.tickets(self.get(*holder)?, r).into_iter())
+                let t = self
+                    .tickets(self.get(*holder)?, r)
                     .find(|t| t.issuer == *issuer && t.kind == Kind::Hard)?;
                 let worth = u64::try_from(self.ticket_value(&t, r, true) >> 64).unwrap_or(0);
                 // Rounding may cost it a few bytes.

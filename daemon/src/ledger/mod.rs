@@ -27,6 +27,7 @@ mod rights;
 mod rows;
 mod tree;
 mod values;
+mod verify;
 mod waiting;
 
 pub use brokers::{Caller, DEFAULT_MODE, Right};
@@ -222,8 +223,8 @@ pub struct Ledger {
     bindings: BTreeMap<String, Binding>,
     brokers: BTreeMap<String, Broker>,
     waiting: BTreeMap<Key, Aside>,
-    /// What waits for a cgroup, by its path.
-    waits_for: HashMap<String, BTreeSet<Key>>,
+    /// The tickets that wait, by each of their ends.
+    waits_for: FxHashMap<End, BTreeSet<Key>>,
     /// Base tickets that count though nobody holds them any more.
     lapsed: BTreeMap<(String, Resource), u64>,
     lapsed_total: [u64; Resource::COUNT],
@@ -267,7 +268,7 @@ impl Ledger {
             bindings: BTreeMap::new(),
             brokers: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            waits_for: HashMap::new(),
+            waits_for: FxHashMap::default(),
             lapsed: BTreeMap::new(),
             lapsed_total: [0; Resource::COUNT],
             exchanges: BTreeMap::new(),

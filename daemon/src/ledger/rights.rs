@@ -51,6 +51,14 @@ impl Ledger {
         self.free_owner(owner)
     }
 
+    /// A number that no other currency has.
+    pub(super) fn free_number(&self, cid: Cid) -> Result<(), Refusal> {
+        match self.get(cid) {
+            Some(c) => Err(Refusal::AlreadyExists(c.name.clone())),
+            None => Ok(()),
+        }
+    }
+
     /// One currency more?
     pub(super) fn free_owner(&self, owner: u32) -> Result<(), Refusal> {
         let owned = self.made.get(&owner).map_or(0, |m| m.currencies);

@@ -57,6 +57,7 @@ impl Ledger {
             p.children.insert(cid);
         }
         self.count_all(cid, true);
+        self.count_what_waits(&self.end(cid));
         for r in Resource::ALL.into_iter().filter(|r| *r != Resource::Cpu) {
             self.set_running(cid, r, true);
         }
@@ -65,6 +66,8 @@ impl Ledger {
             path: g.path.to_owned(),
         }];
         events.extend(self.wake_waiting(g.path, cid));
+        // One more shares what its parent has.
+        events.extend(self.revoke_overdrawn());
         events
     }
 
@@ -124,8 +127,8 @@ impl Ledger {
             .copied()
             .collect();
         for cid in with {
-            // What base gave it went with its cgroup, by nobody's will.
-            events.extend(self.destroy(cid, false));
+            // Whoever removed the cgroup may not have been one to withdraw base tickets.
+            events.extend(self.destroy(cid, true));
         }
         events.extend(self.revoke_of(cid, &format!("{path} is gone")));
         match self.bindings.get(path) {

@@ -83,9 +83,14 @@ fn portion(value: u128, m: u64, d: u64) -> u128 {
 
 /// The same for numbers of any size, which lose their last bits beyond the sixty-second.
 fn scaled(value: u128, m: u128, d: u128) -> u128 {
+    if m >= d {
+        return value;
+    }
     let by = (128 - d.leading_zeros()).saturating_sub(62);
     let small = |n: u128| u64::try_from(n >> by).unwrap_or(u64::MAX);
-    portion(value, small(m), small(d))
+    // The divisor is rounded up: parts never sum to more than the whole.
+    let lost = d & ((1 << by) - 1) != 0;
+    portion(value, small(m), small(d) + u64::from(lost))
 }
 
 /// `amount · m / d` for an amount of either sign.
@@ -183,9 +188,8 @@ impl Ledger {
         let Some(x) = self.get(c) else { return 0 };
         let backed: u128 = self
             .tickets(x, r)
-            .iter()
             .filter(|t| !t.kept)
-            .map(|t| self.worth(t, r, when))
+            .map(|t| self.worth(&t, r, when))
             .sum();
         with_delta(backed, x.side(r).delta)
     }

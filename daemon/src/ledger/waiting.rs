@@ -2,7 +2,7 @@
 //! What has lost its cgroup waits for it, if root or the policy made it. Rows say it in the same words, so nothing durable changes.
 
 use super::brokers::is_root;
-use super::{Aside, Cid, End, Event, Grant, Key, Ledger, Resource};
+use super::{Aside, BASE, Cid, End, Event, Grant, Key, Ledger, Resource};
 
 impl Ledger {
     /// The end of a ticket as rows name it.
@@ -43,31 +43,80 @@ impl Ledger {
             return;
         };
         for end in [issuer, holder] {
-            let End::Path(path) = end else { continue };
             match aside {
                 Some(_) => {
-                    let with = self.waits_for.entry(path.clone()).or_default();
+                    let with = self.waits_for.entry(end.clone()).or_default();
                     with.insert(key.clone());
                 }
                 None => {
-                    if let Some(with) = self.waits_for.get_mut(path) {
+                    if let Some(with) = self.waits_for.get_mut(end) {
                         with.remove(&key);
                         if with.is_empty() {
-                            self.waits_for.remove(path);
+                            self.waits_for.remove(end);
                         }
                     }
                 }
             }
         }
         let was = match aside {
-            Some(a) => self.waiting.insert(key, a),
+            Some(a) => self.waiting.insert(key.clone(), a),
             None => self.waiting.remove(&key),
         };
         if let Some(a) = was {
             self.count_given(a.by, false);
+            self.count_waiting(&key, &a, false);
         }
         if let Some(a) = aside {
             self.count_given(a.by, true);
+            self.count_waiting(&key, &a, true);
+        }
+        self.reshaped();
+    }
+
+    /// What waits is issued: neither T nor what others are entitled to changes with who removes the cgroup and makes it again.
+    fn count_waiting(&mut self, key: &Key, a: &Aside, on: bool) {
+        let Key::Ticket {
+            issuer,
+            resource,
+            kind,
+            ..
+        } = key
+        else {
+            return;
+        };
+        let t = Grant {
+            issuer: BASE,
+            kind: *kind,
+            bytes: a.bytes,
+            amount: a.amount,
+            by: a.by,
+        }
+        .as_ticket();
+        let issuer = self.at_end(issuer);
+        if let Some(c) = issuer.and_then(|c| self.currencies.get_mut(&c)) {
+            let issued = &mut c.side_mut(*resource).issued;
+            match on {
+                true => issued.add(&t),
+                false => issued.sub(&t),
+            }
+        }
+    }
+
+    /// What waits for `end`, as either end of a ticket.
+    pub(super) fn waits_for(&self, end: &End) -> Vec<Key> {
+        (self.waits_for.get(end).into_iter().flatten())
+            .cloned()
+            .collect()
+    }
+
+    /// What an issuer has issued that has just come back.
+    pub(super) fn count_what_waits(&mut self, end: &End) {
+        for key in self.waits_for(end) {
+            if matches!(&key, Key::Ticket { issuer, .. } if issuer == end)
+                && let Some(a) = self.waiting.get(&key).copied()
+            {
+                self.count_waiting(&key, &a, true);
+            }
         }
     }
 
@@ -91,10 +140,7 @@ impl Ledger {
                 }
             }
         }
-        let due: Vec<Key> = (self.waits_for.get(path).into_iter().flatten())
-            .cloned()
-            .collect();
-        for key in due {
+        for key in self.waits_for(&End::Path(path.to_owned())) {
             events.extend(self.wake(&key));
         }
         events
@@ -142,7 +188,7 @@ impl Ledger {
             .flat_map(|(_, cids)| cids.iter().copied())
             .collect();
         for cid in lost {
-            events.extend(self.destroy(cid, false));
+            events.extend(self.destroy(cid, true));
         }
         let lost: Vec<String> = (self.bindings.iter())
             .filter(|(path, b)| !is_root(b.by) && self.find(path).is_none())
