@@ -105,18 +105,12 @@ fn the_newest_go_first_and_no_more_than_must() {
             .unwrap();
     }
     let ids: Vec<u64> = it.l.exchanges().map(|(id, _)| id).collect();
-    assert_eq!(
-        revoked(&it.unfund(0, "hers", "base", Some(10)).unwrap()),
-        []
-    );
+    assert!(revoked(&it.unfund(0, "hers", "base", Some(10)).unwrap()).is_empty());
     assert_eq!(
         revoked(&it.unfund(0, "hers", "base", Some(10)).unwrap()),
         [ids[2]]
     );
-    assert_eq!(
-        revoked(&it.unfund(0, "hers", "base", Some(20)).unwrap()),
-        []
-    );
+    assert!(revoked(&it.unfund(0, "hers", "base", Some(20)).unwrap()).is_empty());
     assert_eq!(
         revoked(&it.unfund(0, "hers", "base", Some(40)).unwrap()),
         [ids[1], ids[0]]

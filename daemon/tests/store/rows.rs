@@ -253,7 +253,11 @@ fn tidying_carries_over_what_was_committed_and_waits_until_it_is_worth_it() {
     let (mut store, _) = Store::open(dir.path()).unwrap();
     let size = || dir.path().join("ledger.sqlite").metadata().unwrap().len();
     let binding = |n: u64| {
-        let row = Row::Binding { cid: n, by: 0 };
+        let row = Row::Binding {
+            cid: n,
+            by: 0,
+            withdrawn: true,
+        };
         (Key::Binding(format!("/{n}")), Some(row))
     };
     store.commit(&[], &[binding(0)]).unwrap();

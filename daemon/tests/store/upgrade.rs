@@ -78,7 +78,14 @@ fn by(mut entry: (Key, Row), uid: u32) -> (Key, Row) {
 }
 
 fn bound(path: &str, cid: u64, by: u32) -> (Key, Row) {
-    (Key::Binding(path.into()), Row::Binding { cid, by })
+    (
+        Key::Binding(path.into()),
+        Row::Binding {
+            cid,
+            by,
+            withdrawn: by == 0,
+        },
+    )
 }
 
 fn rows(all: impl IntoIterator<Item = (Key, Row)>) -> Model {

@@ -45,7 +45,11 @@ pub fn changes(n: u64) -> Vec<Change> {
             1 => ticket(End::Cid(id), End::Path(format!("/{}", r.below(9))), n),
             2 => (
                 Key::Binding(format!("/{id}/{}", "long".repeat(id as usize * 40))),
-                Row::Binding { cid: n, by: 0 },
+                Row::Binding {
+                    cid: n,
+                    by: 0,
+                    withdrawn: true,
+                },
             ),
             _ => {
                 let leg = Leg {
