@@ -451,9 +451,7 @@ impl Session {
                 Reply::new(Some(ExportReply { chunk })).set_continues(Some(more && i < last))
             })
         });
-        Box::pin(futures_util::stream::iter(
-            replies.collect::<Vec<_>>().into_iter(),
-        ))
+        Box::pin(futures_util::stream::iter(replies.collect::<Vec<_>>()))
     }
 
     async fn import_begin(&self) -> Result<ImportBeginReply, Error> {
