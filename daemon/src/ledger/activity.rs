@@ -75,7 +75,7 @@ impl Ledger {
         change: impl FnOnce(&mut Currency) -> T,
     ) -> Option<T> {
         self.count_all(holder, false);
-        let done = self.currencies.get_mut(&holder).map(change);
+        let done = self.currencies.get_mut(&holder).map(|c| change(c));
         self.count_all(holder, true);
         self.reshaped();
         done

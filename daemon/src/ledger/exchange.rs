@@ -50,10 +50,10 @@ impl Ledger {
 
     fn rest_now(&self, r: Resource) -> FxHashMap<Cid, i128> {
         let mut rest: FxHashMap<Cid, i128> = FxHashMap::default();
-        for (party, _, _) in self.legs(r) {
-            let delta = self.get(party).map_or(0, |x| x.delta(r));
-            if delta != 0 && !self.active(party, r) {
-                rest.insert(party, of_milli(delta));
+        for party in self.parties[r.index()].keys() {
+            let delta = self.get(*party).map_or(0, |x| x.delta(r));
+            if delta != 0 && !self.active(*party, r) {
+                rest.insert(*party, of_milli(delta));
             }
         }
         let parties: Vec<Cid> = rest.keys().copied().collect();
@@ -166,10 +166,15 @@ impl Ledger {
     /// A party whose E⁻ is below zero for `r`: it has given away what it has not got.
     pub(super) fn overdrawn(&self, r: Resource) -> Option<Cid> {
         let mut known = Lower::default();
-        self.legs(r)
-            .filter(|(_, _, n)| *n < 0)
-            .map(|(p, _, _)| p)
-            .find(|p| self.lower(*p, r, &mut known) < 0)
+        let mut short = |p: Cid| self.lower(p, r, &mut known) < 0;
+        let given = |p: &Cid| self.get(*p).is_some_and(|x| x.side(r).given < 0);
+        let mut givers = self.parties[r.index()].keys().filter(|p| given(p));
+        if !givers.any(|p| short(*p)) {
+            return None;
+        }
+        // The one that gave first, in an order that is the same after a restart.
+        let gave = self.legs(r).filter(|(_, _, n)| *n < 0);
+        gave.map(|(p, _, _)| p).find(|p| short(*p))
     }
 
     /// May `giver` have exchanged so much, as it now has? Only if E⁻ ≥ 0 for everybody. Thousandths of base tickets.
@@ -229,6 +234,15 @@ impl Ledger {
                 let side = c.side_mut(*r);
                 side.delta += sign * n;
                 side.given += sign * n.min(&0);
+            }
+            let parties = &mut self.parties[r.index()];
+            let held = parties.entry(*party).or_insert(0);
+            match sign {
+                1 => *held += 1,
+                _ => *held -= 1,
+            }
+            if *held == 0 {
+                parties.remove(party);
             }
         }
         self.reshaped();

@@ -43,7 +43,9 @@ impl Ledger {
         if let Some(old) = known {
             self.count_one(holder, r, &old.as_ticket(), false);
             self.count_given(old.by, false);
-            self.in_bytes.remove(&(old.issuer, holder));
+            if old.bytes {
+                self.in_bytes.remove(&(old.issuer, holder));
+            }
         }
         if let Some(c) = self.currencies.get_mut(&holder) {
             let grants = &mut c.side_mut(r).grants;

@@ -96,7 +96,8 @@ impl Ledger {
             if c == from {
                 return true;
             }
-            todo.extend(self.funders(c, r).into_iter().filter(|f| seen.insert(*f)));
+            let tickets = self.get(c).into_iter().flat_map(|x| self.tickets(x, r));
+            todo.extend(tickets.map(|t| t.issuer).filter(|f| seen.insert(*f)));
         }
         false
     }
@@ -137,8 +138,8 @@ impl Ledger {
             let via = match c == holder {
                 true => above.depth + between + 1,
                 // What is not below the holder is as deep as it was: only what comes through the holder is deeper now.
-                false => (self.funders(c, r).iter())
-                    .filter_map(|f| depth.get(f))
+                false => (self.get(c).into_iter().flat_map(|x| self.tickets(x, r)))
+                    .filter_map(|t| depth.get(&t.issuer))
                     .max()
                     .map_or(0, |d| d + 1),
             };
@@ -185,8 +186,8 @@ impl Ledger {
             return *a;
         }
         let mut sum = Above::default();
-        for f in self.funders(cid, r) {
-            let up = self.above(f, r, known);
+        for t in self.get(cid).into_iter().flat_map(|x| self.tickets(x, r)) {
+            let up = self.above(t.issuer, r, known);
             sum.depth = sum.depth.max(up.depth + 1);
             sum.edges = sum.edges.saturating_add(up.edges + 1);
         }

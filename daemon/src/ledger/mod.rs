@@ -218,7 +218,8 @@ impl Event {
 
 #[derive(Debug, Clone)]
 pub struct Ledger {
-    currencies: FxHashMap<Cid, Currency>,
+    /// Boxed: the map grows by moving what it holds.
+    currencies: FxHashMap<Cid, Box<Currency>>,
     by_name: FxHashMap<String, Cid>,
     bindings: BTreeMap<String, Binding>,
     brokers: BTreeMap<String, Broker>,
@@ -229,6 +230,8 @@ pub struct Ledger {
     lapsed: BTreeMap<(String, Resource), u64>,
     lapsed_total: [u64; Resource::COUNT],
     exchanges: BTreeMap<u64, Exchange>,
+    /// Their parties, each with how many tickets.
+    parties: [BTreeMap<Cid, u32>; Resource::COUNT],
     /// Hard tickets of so many bytes: issuer, holder.
     in_bytes: BTreeSet<(Cid, Cid)>,
     /// Currencies that go with a cgroup, by its path.
@@ -272,6 +275,7 @@ impl Ledger {
             lapsed: BTreeMap::new(),
             lapsed_total: [0; Resource::COUNT],
             exchanges: BTreeMap::new(),
+            parties: Default::default(),
             in_bytes: BTreeSet::new(),
             transient: HashMap::new(),
             made: FxHashMap::default(),
@@ -284,14 +288,14 @@ impl Ledger {
             log: Vec::new(),
             setting: false,
         };
-        ledger.currencies.insert(BASE, base);
+        ledger.currencies.insert(BASE, Box::new(base));
         ledger.by_name.insert("base".to_owned(), BASE);
         ledger.by_name.insert("/".to_owned(), BASE);
         ledger
     }
 
     pub fn get(&self, cid: Cid) -> Option<&Currency> {
-        self.currencies.get(&cid)
+        self.currencies.get(&cid).map(|c| &**c)
     }
 
     /// By name or cgroup path.
@@ -306,7 +310,7 @@ impl Ledger {
 
     /// All currencies, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Cid, &Currency)> {
-        self.currencies.iter().map(|(c, x)| (*c, x))
+        self.currencies.iter().map(|(c, x)| (*c, &**x))
     }
 
     /// Their numbers, base first.
@@ -349,7 +353,7 @@ impl Ledger {
         if !c.is_mirror() {
             self.made.entry(c.owner).or_default().currencies += 1;
         }
-        self.currencies.insert(cid, c);
+        self.currencies.insert(cid, Box::new(c));
         self.reshaped();
     }
 

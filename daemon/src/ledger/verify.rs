@@ -116,6 +116,14 @@ impl Ledger {
                 s.given += n.min(&0);
             }
         }
+        let mut parties: BTreeMap<Cid, u32> = BTreeMap::new();
+        for (party, of, _) in self.exchanges.values().flat_map(|x| &x.legs) {
+            *parties.entry(*party).or_insert(0) += u32::from(*of == r);
+        }
+        parties.retain(|_, n| *n > 0);
+        if parties != self.parties[r.index()] {
+            wrong.push(format!("{}: parties {parties:?}", r.name()));
+        }
         for (cid, c) in &self.currencies {
             let side = c.side(r);
             let kept = Sums {

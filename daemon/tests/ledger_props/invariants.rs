@@ -3,7 +3,8 @@
 
 use crate::model::{Model, above, below, only_through};
 use crate::oracle::{Q, q, ratio};
-use crate::world::{Do, PATHS, World, any_do, any_start};
+use crate::random::{Do, PATHS, any_do, any_start};
+use crate::world::World;
 use num_bigint::BigInt;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError};
@@ -63,7 +64,7 @@ pub fn check_values(w: &World, r: Resource) -> Result<(), TestCaseError> {
                 s.entitlement[n]
             );
         }
-        let p = s.to_divide(n);
+        let p = s.divisible(n);
         prop_assert!(p >= -&eps, "{n} has {p} to divide");
         let live = |h: Cid| l.active(h, r);
         let issued = l.issued_by(c, r).filter(|(h, t)| !t.kept && live(*h));

@@ -2,9 +2,10 @@
 //! Invariants 2 and 6 of model.md §3: nothing that a user can do lowers what anybody else is entitled to.
 
 use crate::invariants::exact;
-use crate::model::{Model, below, rootly};
+use crate::model::{Model, below};
 use crate::oracle::{Q, q, ratio};
-use crate::world::{ALICE, Do, PATHS, World, any_do, any_start, caller};
+use crate::random::{ALICE, Do, PATHS, any_do, any_start, caller};
+use crate::world::World;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +53,6 @@ fn reachable(m: &Model, who: &Caller) -> BTreeMap<Resource, BTreeSet<String>> {
             .filter(|(_, c)| with(c))
             .map(|(n, _)| n.clone()),
     );
-    // A cgroup that is bound by somebody else goes back to its parent.
     let mut all = BTreeMap::new();
     for r in Resource::ALL {
         let g = m.graph(r);
@@ -135,9 +135,4 @@ proptest! {
     ) {
         theirs_alone(&start, &dos, &mine)?;
     }
-}
-
-#[test]
-fn root_is_root() {
-    assert!(rootly(0) && !rootly(ALICE));
 }

@@ -10,4 +10,5 @@ mod isolation;
 mod kept;
 mod model;
 mod oracle;
+mod random;
 mod world;

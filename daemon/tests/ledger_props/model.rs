@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What operations and the tree do, told again over plain maps by name. It follows what the ledger accepted, and knows what must come of it.
 
-use crate::oracle::{Graph, Q, Size, Solved, Ticket, q, ratio};
+use crate::oracle::{Graph, Q, Size, Ticket, q, ratio};
 use std::collections::{BTreeMap, BTreeSet};
 use tixd::ledger::{Caller, Resource, TIXD};
 
@@ -357,9 +357,4 @@ pub fn only_through(g: &Graph, n: &str, x: &str) -> bool {
         .filter(|t| t.live && t.holder == n)
         .peekable();
     n == x || funders.peek().is_some() && funders.all(|t| only_through(g, &t.issuer, x))
-}
-
-#[allow(dead_code)]
-pub fn least_of(s: &Solved<'_>) -> Option<Q> {
-    s.least.values().min().cloned()
 }

@@ -259,7 +259,7 @@ impl Solved<'_> {
     }
 
     /// P(c).
-    pub fn to_divide(&mut self, n: &str) -> Q {
+    pub fn divisible(&mut self, n: &str) -> Q {
         let v = self.find_value(n);
         match self.rest.get(n) {
             Some(more) => v + more,
@@ -276,7 +276,7 @@ impl Solved<'_> {
             sum = self.g.total();
         } else if self.active(n) {
             for t in self.tickets_of(n) {
-                let value = self.to_divide(&t.issuer);
+                let value = self.divisible(&t.issuer);
                 let entitled = self.find_entitlement(&t.issuer);
                 let pool = self.guaranteed(&t.issuer, &entitled).pool;
                 let (mut hard, mut soft) = (zero(), 0);

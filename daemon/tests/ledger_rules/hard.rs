@@ -201,3 +201,20 @@ fn who_gave_bytes_and_shrinks_is_told() {
         .unwrap();
     assert_eq!(it.l.unheld(), []);
 }
+
+#[test]
+fn another_ticket_of_the_same_issuer_does_not_hide_what_is_unheld() {
+    let mut it = It::new();
+    for n in ["alice", "db"] {
+        it.create(ALICE, n).unwrap();
+    }
+    it.reserve(0, "alice", "base", MEM, Hard::Bytes(4 * GIB))
+        .unwrap();
+    it.reserve(ALICE, "db", "alice", MEM, Hard::Bytes(3 * GIB))
+        .unwrap();
+    it.fund(ALICE, "db", "alice", 5).unwrap();
+    it.unfund(ALICE, "db", "alice", None).unwrap();
+    it.reserve(0, "alice", "base", MEM, Hard::Bytes(GIB))
+        .unwrap();
+    assert_eq!(it.l.unheld().len(), 1);
+}
