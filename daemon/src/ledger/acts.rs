@@ -4,7 +4,7 @@
 use super::brokers::{Caller, Right, is_root};
 use super::{
     BASE, By, Cid, Currency, DEFAULT_MODE, Event, Grant, Hard, Key, Kind, Ledger, MAX_AMOUNT,
-    Refusal, Resource, TIXD, ops::Part,
+    MAX_FUNDERS, Refusal, Resource, TIXD, ops::Part,
 };
 
 type Done = Result<Vec<Event>, Refusal>;
@@ -85,7 +85,7 @@ impl Ledger {
         amount: i64,
     ) -> Done {
         let amount = Self::amount(amount)?;
-        let (h, i) = self.may_give(caller, holder, issuer, r)?;
+        let (h, i) = self.may_give(caller, (holder, issuer), r, Kind::Soft)?;
         let held = self.held(h, i, r, Kind::Soft);
         let sum = held.map_or(0, |g| g.amount) + amount;
         if sum > MAX_AMOUNT {
@@ -102,7 +102,7 @@ impl Ledger {
         r: Resource,
         amount: Hard,
     ) -> Done {
-        let (h, i) = self.may_give(caller, holder, issuer, r)?;
+        let (h, i) = self.may_give(caller, (holder, issuer), r, Kind::Hard)?;
         let (amount, bytes) = self.check_hard(i, h, r, amount)?;
         let known = self.held(h, i, r, Kind::Hard);
         let g = Grant {
@@ -119,9 +119,9 @@ impl Ledger {
     fn may_give(
         &self,
         caller: &Caller,
-        holder: &str,
-        issuer: &str,
+        (holder, issuer): (&str, &str),
         r: Resource,
+        kind: Kind,
     ) -> Result<(Cid, Cid), Refusal> {
         let (h, i) = (self.resolve(holder)?, self.resolve(issuer)?);
         self.need(
@@ -133,6 +133,13 @@ impl Ledger {
         self.need(caller, h, Right::Fund, &format!("fund {holder:?}"))?;
         self.may_give_more(caller)?;
         self.check_edge(i, h, r)?;
+        // One issuer's soft and its hard ticket are two, and the kernel side has room for so many.
+        let tickets = self.get(h).map_or(0, |c| self.tickets(c, r).count());
+        if self.held(h, i, r, kind).is_none() && tickets >= MAX_FUNDERS {
+            return Err(Refusal::LimitReached(format!(
+                "{holder:?} holds {MAX_FUNDERS} tickets already"
+            )));
+        }
         Ok((h, i))
     }
 
