@@ -39,18 +39,18 @@ fn table() -> Vec<(&'static str, Op, Check)> {
                                                                                                             Bits(&[&[("a", F), ("b", I)]])),
         ("take B's tickets from H",      Op::Unfund { holder: s("h"), issuer: s("b"), resource: cpu, amount: None },
                                                                                                             Bits(&[&[("h", C)], &[("b", I)]])),
-        // model.md §1: reserve as fund; bind as fund, and it takes the parent's ticket away; limit and unreserve as take.
+        // model.md §1: reserve and bind as fund; unreserve as take.
         ("reserve B for A",              Op::Reserve { holder: s("a"), issuer: s("b"), resource: cpu, amount: Hard::Milli(5) },
                                                                                                             Bits(&[&[("a", F), ("b", I)]])),
         ("unreserve B's from H",         Op::Unreserve { holder: s("h"), issuer: s("b"), resource: cpu },   Bits(&[&[("h", C)], &[("b", I)]])),
-        ("bind A to /g",                 Op::Bind { name: s("a"), path: s("/g") },                          Bits(&[&[("a", I), ("/g", F | C)]])),
-        ("bind A to /p/k",               Op::Bind { name: s("a"), path: s("/p/k") },                        Bits(&[&[("a", I), ("/p/k", F | C)], &[("a", I), ("/p/k", F), ("/p", I)]])),
+        ("bind A to /g",                 Op::Bind { name: s("a"), path: s("/g") },                          Bits(&[&[("a", I), ("/g", F)]])),
+        ("bind A to /p/k",               Op::Bind { name: s("a"), path: s("/p/k") },                        Bits(&[&[("a", I), ("/p/k", F)]])),
         ("unbind B from /o",             Op::Unbind { name: s("b"), path: None },                           Bits(&[&[("b", I)], &[("/o", C)]])),
         ("run in /g from A",             Op::Run { cid: 99, name: s("new"), issuer: s("a"), amount: 5, path: s("/g") },
-                                                                                                            Bits(&[&[("a", I), ("/g", F | C)]])),
+                                                                                                            Bits(&[&[("a", I), ("/g", F)]])),
         // An exchange needs c and f on the party; the other party is the caller's own job, so i as well.
         ("nice in /g from H",            Op::Nice { cid: 99, name: s("new"), giver: s("h"), amount: Part::Tickets(1), path: s("/g") },
-                                                                                                            Bits(&[&[("h", F | C | I), ("/g", F | C)]])),
+                                                                                                            Bits(&[&[("h", F | C | I), ("/g", F)]])),
         ("chmod A",                      Op::Chmod { name: s("a"), mode: 0o777 },                           Owner("a")),
         ("chgrp A",                      Op::Chown { name: s("a"), owner: None, group: Some(STAFF) },       Owner("a")),
         ("chown A",                      Op::Chown { name: s("a"), owner: Some(OTHER), group: None },       Root),

@@ -5,6 +5,9 @@
 //! withdrawn it by binding: it is out of the parent's sum, as it is out of the kernel's. But somebody who may not
 //! has only put it aside: it stays counted (§3), or unbinding would lower what the neighbours are entitled to.
 //! For the same reason only root undoes what root bound.
+//!
+//! Binding needs `i` on the currency and `f` on the cgroup's (model.md §1). So whoever gives others `f` on a cgroup lets them choose what
+//! backs it: what it was due from its parent is theirs to replace.
 
 use super::brokers::{Caller, Right, is_root};
 use super::{BASE, Binding, By, Cid, Event, Key, Ledger, MAX_BINDINGS, Refusal};
@@ -34,15 +37,6 @@ impl Ledger {
             Right::Fund,
             &format!("bind the cgroup {path:?}"),
         )?;
-        // A binding takes its parent's ticket away from it (Table 1).
-        if !self.withdraws(caller, cgroup) {
-            self.need(
-                caller,
-                cgroup,
-                Right::Change,
-                &format!("take the tickets of its parent away from {path:?}"),
-            )?;
-        }
         if let Some(with) = name
             .and_then(|n| self.get(n))
             .and_then(|c| c.transient.as_deref())

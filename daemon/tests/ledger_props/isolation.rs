@@ -34,7 +34,10 @@ fn in_hand(m: &Model, path: &str, user: u32) -> bool {
 /// an exchange with it.
 fn reachable(m: &Model, who: &Caller) -> BTreeMap<Resource, BTreeSet<String>> {
     let owned = |n: &str| m.broker(n).is_some_and(|b| b.0 == who.uid);
-    let holds = |n: &str| owned(n) || m.may(who, n, 2) || m.may(who, n, 1);
+    // Whoever may fund a cgroup chooses what backs it.
+    let holds = |n: &str| {
+        owned(n) || m.may(who, n, 2) || m.may(who, n, 1) || n.starts_with('/') && m.may(who, n, 4)
+    };
     let mut from: BTreeSet<String> = (m.named.keys().chain(m.dirs.keys()))
         .filter(|n| holds(n) || in_hand(m, n, who.uid))
         .cloned()

@@ -82,15 +82,13 @@ fn to_unbind_is_to_issue_the_parents_ticket_again() {
 }
 
 #[test]
-fn a_right_to_fund_is_none_to_bind_away() {
+fn who_may_fund_a_cgroup_may_bind_it() {
     let mut it = alice_and_bob();
-    it.chmod(ALICE, "/u/a/j", 0o704).unwrap();
-    assert!(it.entitled("/u/a/j") > 0.0);
-    // bob may add to it. Binding it to a currency of nothing would take its parent's ticket away.
     assert!(forbidden(it.bind(BOB, "his", "/u/a/j")));
-    assert!(forbidden(it.run(BOB, "run-1", "his", 5, "/u/a/j")));
+    it.chmod(ALICE, "/u/a/j", 0o703).unwrap();
+    assert!(forbidden(it.bind(BOB, "his", "/u/a/j")));
+    it.chmod(ALICE, "/u/a/j", 0o704).unwrap();
     it.fund(BOB, "/u/a/j", "his", 5).unwrap();
-    it.chmod(ALICE, "/u/a/j", 0o706).unwrap();
     it.bind(BOB, "his", "/u/a/j").unwrap();
     // She has c on the cgroup, but he could not withdraw, so it is put aside and counts.
     it.unbind(ALICE, "his").unwrap();
