@@ -24,12 +24,16 @@ demo: build
 check: deps
 	.ci/check
 
-## bench      measure tix beside the kernel's own scheduler and its examples
-## fuzz       not there yet
-## soak       not there yet
+## bench      measure tix beside the kernel's own scheduler and its examples, and the ledger's speed
 bench: build
 	bench/run
-fuzz soak:
+
+## soak       the ledger's long tests: a million random operations, or TIX_OPS
+soak: deps
+	$(CARGO) test --release --locked -p tixd -- --ignored soak
+
+## fuzz       not there yet
+fuzz:
 	@echo "make $@: nothing to run yet; make check has all the tests there are" >&2; exit 1
 
 ## picture    copy the last demo's picture to where the README shows it

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, broadcast};
 
 /// Keeps the policy in `dir` in force, for ever; reads it again when `again` says so.
 pub async fn keep(handle: Handle, dir: PathBuf, again: Arc<Notify>) {
-    let mut events = handle.events();
+    let mut appear = handle.appear();
     let mut policy = Arc::new(Policy::default());
     let mut first = true;
     loop {
@@ -23,7 +23,7 @@ pub async fn keep(handle: Handle, dir: PathBuf, again: Arc<Notify>) {
         loop {
             tokio::select! {
                 () = again.notified() => break,
-                path = appeared(&mut events) => match path {
+                path = appeared(&mut appear) => match path {
                     Some(path) => decide(&handle, &policy, path).await,
                     // Some were missed: look at all of them.
                     None => all(&handle, &policy).await,
@@ -34,15 +34,12 @@ pub async fn keep(handle: Handle, dir: PathBuf, again: Arc<Notify>) {
 }
 
 /// The next cgroup that appears.
-async fn appeared(events: &mut broadcast::Receiver<api::Event>) -> Option<String> {
-    loop {
-        match events.recv().await {
-            Ok(e) if e.kind == api::EventKind::CgroupCreated => return e.cgroup,
-            Ok(_) => {}
-            Err(broadcast::error::RecvError::Lagged(_)) => return None,
-            // tixd is ending.
-            Err(broadcast::error::RecvError::Closed) => return std::future::pending().await,
-        }
+async fn appeared(appear: &mut broadcast::Receiver<String>) -> Option<String> {
+    match appear.recv().await {
+        Ok(path) => Some(path),
+        Err(broadcast::error::RecvError::Lagged(_)) => None,
+        // tixd is ending.
+        Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
     }
 }
 

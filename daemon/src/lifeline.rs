@@ -9,7 +9,6 @@ use crate::cgroups::systemd;
 use crate::core::{Core, Failure, Handle};
 use crate::ledger::{Caller, DEFAULT_MODE, Op, Resource};
 use std::time::Duration;
-use tix_api as api;
 use tokio::sync::broadcast;
 
 pub const NAME: &str = "lifeline";
@@ -31,7 +30,7 @@ pub async fn keep(handle: Handle) {
     if !systemd::is_running() {
         return;
     }
-    let mut events = handle.events();
+    let mut appear = handle.appear();
     let mut clock = tokio::time::interval(Duration::from_secs(10));
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -41,19 +40,15 @@ pub async fn keep(handle: Handle) {
         // When one of them appears at once, and otherwise now and then: base may have issued more.
         tokio::select! {
             _ = clock.tick() => {}
-            () = appears(&mut events) => {}
+            () = appears(&mut appear) => {}
         }
     }
 }
 
-async fn appears(events: &mut broadcast::Receiver<api::Event>) {
+async fn appears(appear: &mut broadcast::Receiver<String>) {
     loop {
-        match events.recv().await {
-            Ok(e) if e.kind == api::EventKind::CgroupCreated => {
-                if e.cgroup.is_some_and(|path| paths().contains(&path)) {
-                    return;
-                }
-            }
+        match appear.recv().await {
+            Ok(path) if paths().contains(&path) => return,
             Ok(_) => {}
             Err(broadcast::error::RecvError::Lagged(_)) => return,
             // tixd is ending.

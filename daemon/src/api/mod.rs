@@ -97,14 +97,9 @@ fn admit(stream: UnixStream, handle: &Handle, counts: &Counts, pace: &Rc<Pace>) 
     };
     let counts = Rc::clone(counts);
     tokio::task::spawn_local(async move {
-        match Guarded::new(stream) {
-            Ok(socket) => {
-                let server = zlink::Server::new(zlink::ReadyListener::new(socket), session);
-                if let Err(e) = server.run().await {
-                    tracing::debug!("connection of uid {uid}: {e}");
-                }
-            }
-            Err(e) => tracing::debug!("connection of uid {uid}: {e}"),
+        let listener = zlink::ReadyListener::new(Guarded::new(stream));
+        if let Err(e) = zlink::Server::new(listener, session).run().await {
+            tracing::debug!("connection of uid {uid}: {e}");
         }
         let mut open = counts.borrow_mut();
         if let Some(n) = open.get_mut(&uid) {

@@ -6,7 +6,7 @@ use super::feed::feed;
 use super::peer::Pace;
 use super::transfer::Import;
 use super::{names, transfer, view};
-use crate::core::{Core, Handle};
+use crate::core::{Core, Failure, Handle};
 use crate::ledger::{Caller, Hard, Kind as TicketKind, Ledger, Op, Part, Refusal};
 use crate::store::Query;
 use crate::units;
@@ -28,6 +28,8 @@ pub struct Session {
     pub import: RefCell<Option<Import>>,
 }
 
+/// Names that one operation looks up, at most.
+const NAMES: usize = 2;
 /// Currencies that one request of ordinary cost can tell of.
 const CHEAP: f64 = 1000.0;
 
@@ -54,25 +56,34 @@ impl Session {
     async fn change<T: Send + 'static>(
         &self,
         op: Op,
-        reply: impl FnOnce(&Ledger) -> T + Send + 'static,
+        reply: impl FnOnce(&Ledger) -> T + Clone + Send + 'static,
     ) -> Result<T, Error> {
-        self.change_with(move |_| Ok(vec![op]), reply).await
+        self.change_with(move |_| Ok((vec![op], reply))).await
     }
 
-    async fn change_with<T: Send + 'static>(
+    /// Does what `plan` says of the ledger, which looks up names in the same turn; a cgroup that has just been made is waited for a little.
+    async fn change_with<T, R>(
         &self,
-        ops: impl FnOnce(&Ledger) -> Result<Vec<Op>, Refusal> + Send + 'static,
-        reply: impl FnOnce(&Ledger) -> T + Send + 'static,
-    ) -> Result<T, Error> {
+        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Clone + Send + 'static,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Ledger) -> T + Send + 'static,
+    {
         self.pace.wait(self.caller.uid, 1.0).await;
-        let caller = self.caller.clone();
-        let done = self.handle.change(caller, ops, reply).await;
-        done.map_err(names::internal)
-    }
-
-    async fn both(&self, holder: &str, issuer: &str) -> Result<(String, String), Error> {
-        let holder = names::lapsed_or_currency(&self.handle, holder).await?;
-        Ok((holder, names::currency(&self.handle, issuer).await?))
+        let mut waits = 0..NAMES;
+        loop {
+            let done = self.handle.change(self.caller.clone(), plan.clone());
+            match done.await {
+                // Nothing but a cgroup comes by itself.
+                Err(Failure::Refused(Refusal::NoSuchCgroup(path)))
+                    if path.starts_with('/') && waits.next().is_some() =>
+                {
+                    names::currency(&self.handle, &path).await?;
+                }
+                done => return done.map_err(names::internal),
+            }
+        }
     }
 
     fn root_only(&self, what: &str) -> Result<(), Error> {
@@ -149,18 +160,16 @@ impl Session {
         let mode = mode.map_or(crate::ledger::DEFAULT_MODE, |m| {
             u16::try_from(m).unwrap_or(u16::MAX)
         });
-        let known = name.clone();
-        let ops = move |l: &Ledger| {
-            Ok(vec![Op::Create {
-                cid: l.next_cid(),
+        self.change_with(move |l| {
+            let cid = l.next_cid();
+            let op = Op::Create {
+                cid,
                 name,
                 owner,
                 group,
                 mode,
-            }])
-        };
-        self.change_with(ops, move |l| CreateReply {
-            cid: l.find(&known).unwrap_or(0),
+            };
+            Ok((vec![op], move |_: &Ledger| CreateReply { cid }))
         })
         .await
     }
@@ -176,16 +185,19 @@ impl Session {
         resource: Resource,
         amount: Amount,
     ) -> Result<FundReply, Error> {
-        let holder = names::currency(&self.handle, &holder).await?;
-        let issuer = names::currency(&self.handle, &issuer).await?;
-        let op = Op::Fund {
-            holder: holder.clone(),
-            issuer: issuer.clone(),
-            resource: view::from_api(resource),
-            amount: amount.0,
-        };
-        self.change(op, move |l| FundReply {
-            amount: held(l, &holder, &issuer, resource, TicketKind::Soft).0,
+        self.change_with(move |l| {
+            let holder = names::named(l, &holder)?;
+            let issuer = names::named(l, &issuer)?;
+            let op = Op::Fund {
+                holder: holder.clone(),
+                issuer: issuer.clone(),
+                resource: view::from_api(resource),
+                amount: amount.0,
+            };
+            let reply = move |l: &Ledger| FundReply {
+                amount: held(l, &holder, &issuer, resource, TicketKind::Soft).0,
+            };
+            Ok((vec![op], reply))
         })
         .await
     }
@@ -197,15 +209,19 @@ impl Session {
         resource: Resource,
         amount: Option<Amount>,
     ) -> Result<FundReply, Error> {
-        let (holder, issuer) = self.both(&holder, &issuer).await?;
-        let op = Op::Unfund {
-            holder: holder.clone(),
-            issuer: issuer.clone(),
-            resource: view::from_api(resource),
-            amount: amount.map(|a| a.0),
-        };
-        self.change(op, move |l| FundReply {
-            amount: held(l, &holder, &issuer, resource, TicketKind::Soft).0,
+        self.change_with(move |l| {
+            let holder = names::lapsed_or_named(l, &holder)?;
+            let issuer = names::named(l, &issuer)?;
+            let op = Op::Unfund {
+                holder: holder.clone(),
+                issuer: issuer.clone(),
+                resource: view::from_api(resource),
+                amount: amount.map(|a| a.0),
+            };
+            let reply = move |l: &Ledger| FundReply {
+                amount: held(l, &holder, &issuer, resource, TicketKind::Soft).0,
+            };
+            Ok((vec![op], reply))
         })
         .await
     }
@@ -227,17 +243,20 @@ impl Session {
                 return Err(bad(what, "give exactly one of milli and bytes"));
             }
         };
-        let holder = names::currency(&self.handle, &holder).await?;
-        let issuer = names::currency(&self.handle, &issuer).await?;
-        let op = Op::Reserve {
-            holder: holder.clone(),
-            issuer: issuer.clone(),
-            resource: view::from_api(resource),
-            amount,
-        };
-        self.change(op, move |l| {
-            let (amount, bytes) = held(l, &holder, &issuer, resource, TicketKind::Hard);
-            ReserveReply { amount, bytes }
+        self.change_with(move |l| {
+            let holder = names::named(l, &holder)?;
+            let issuer = names::named(l, &issuer)?;
+            let op = Op::Reserve {
+                holder: holder.clone(),
+                issuer: issuer.clone(),
+                resource: view::from_api(resource),
+                amount,
+            };
+            let reply = move |l: &Ledger| {
+                let (amount, bytes) = held(l, &holder, &issuer, resource, TicketKind::Hard);
+                ReserveReply { amount, bytes }
+            };
+            Ok((vec![op], reply))
         })
         .await
     }
@@ -248,29 +267,25 @@ impl Session {
         issuer: String,
         resource: Resource,
     ) -> Result<(), Error> {
-        let (holder, issuer) = self.both(&holder, &issuer).await?;
-        let op = Op::Unreserve {
-            holder,
-            issuer,
-            resource: view::from_api(resource),
-        };
-        self.change(op, |_| ()).await
+        self.change_with(move |l| {
+            let op = Op::Unreserve {
+                holder: names::lapsed_or_named(l, &holder)?,
+                issuer: names::named(l, &issuer)?,
+                resource: view::from_api(resource),
+            };
+            Ok((vec![op], |_: &Ledger| ()))
+        })
+        .await
     }
 
     async fn chmod(&self, name: String, mode: String) -> Result<ChmodReply, Error> {
-        let name = names::currency(&self.handle, &name).await?;
-        let known = name.clone();
-        let ops = move |l: &Ledger| {
+        self.change_with(move |l| {
+            let name = names::named(l, &name)?;
             let now = l.find(&name).and_then(|c| l.get(c)).map_or(0, |c| c.mode);
             let mode =
                 units::mode::apply(now, &mode).map_err(|e| Refusal::BadMode(e.to_string()))?;
-            Ok(vec![Op::Chmod { name, mode }])
-        };
-        self.change_with(ops, move |l| ChmodReply {
-            mode: l
-                .find(&known)
-                .and_then(|c| l.get(c))
-                .map_or(0, |c| c.mode.into()),
+            let reply = move |_: &Ledger| ChmodReply { mode: mode.into() };
+            Ok((vec![Op::Chmod { name, mode }], reply))
         })
         .await
     }
@@ -281,8 +296,11 @@ impl Session {
         owner: Option<u32>,
         group: Option<u32>,
     ) -> Result<(), Error> {
-        let name = names::currency(&self.handle, &name).await?;
-        self.change(Op::Chown { name, owner, group }, |_| ()).await
+        self.change_with(move |l| {
+            let name = names::named(l, &name)?;
+            Ok((vec![Op::Chown { name, owner, group }], |_: &Ledger| ()))
+        })
+        .await
     }
 
     async fn bind(&self, name: String, target: String) -> Result<BindReply, Error> {
@@ -335,15 +353,16 @@ impl Session {
         let (from, at) = (issuer.clone(), path.clone());
         let ops = move |l: &Ledger| {
             let cid = l.next_cid();
-            Ok(vec![Op::Run {
+            let op = Op::Run {
                 cid,
                 name: name.unwrap_or_else(|| format!("run-{cid}")),
                 issuer: from,
                 amount,
                 path: at,
-            }])
+            };
+            Ok((vec![op], move |l: &Ledger| bound_to(l, &path)))
         };
-        let name = self.change_with(ops, move |l| bound_to(l, &path)).await?;
+        let name = self.change_with(ops).await?;
         Ok(RunReply {
             name,
             issuer,
@@ -373,21 +392,22 @@ impl Session {
         let (from, at) = (giver.clone(), path.clone());
         let ops = move |l: &Ledger| {
             let cid = l.next_cid();
-            Ok(vec![Op::Nice {
+            let op = Op::Nice {
                 cid,
                 name: name.unwrap_or_else(|| format!("nice-{cid}")),
                 giver: from,
                 amount,
                 path: at,
-            }])
+            };
+            let reply = move |l: &Ledger| {
+                let name = bound_to(l, &path);
+                let job = l.find(&name).and_then(|c| l.get(c));
+                let milli = job.map_or(0, |c| c.delta(crate::ledger::Resource::Cpu));
+                (name, milli.unsigned_abs())
+            };
+            Ok((vec![op], reply))
         };
-        let reply = move |l: &Ledger| {
-            let name = bound_to(l, &path);
-            let job = l.find(&name).and_then(|c| l.get(c));
-            let milli = job.map_or(0, |c| c.delta(crate::ledger::Resource::Cpu));
-            (name, milli.unsigned_abs())
-        };
-        let (name, milli) = self.change_with(ops, reply).await?;
+        let (name, milli) = self.change_with(ops).await?;
         Ok(NiceReply { name, giver, milli })
     }
 
@@ -408,7 +428,7 @@ impl Session {
         let concerning = (mine.unwrap_or(false) || !self.caller.is_root()).then_some(uid);
         self.pace.wait(uid, 5.0).await;
         let page = self.ask(move |core| {
-            let subject = subject.map(|s| names::known(core, &s).unwrap_or(s));
+            let subject = subject.map(|s| names::known(&core.ledger, &s).unwrap_or(s));
             core.store.log(&Query {
                 after: after.unwrap_or(0),
                 newest: after.is_none() && since_usec.is_none(),

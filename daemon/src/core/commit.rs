@@ -81,8 +81,8 @@ impl Core {
         }
         match self.keep(&records) {
             Ok(()) => {
-                let done: Vec<(Vec<Event>, u32)> = (pending.iter())
-                    .map(|p| (p.events.clone(), p.uid))
+                let done: Vec<(&[Event], u32)> = (pending.iter())
+                    .map(|p| (p.events.as_slice(), p.uid))
                     .collect();
                 self.carry_out(&done);
                 for p in pending {
@@ -198,7 +198,7 @@ impl Core {
             self.ledger.undo(mark);
             return Err(Failure::NotKept(why));
         }
-        self.carry_out(&[(events, caller.uid)]);
+        self.carry_out(&[(&events, caller.uid)]);
         self.cpu.push_all(&self.ledger);
         self.write_weights();
         self.look_at_guarantees();

@@ -2,6 +2,7 @@
 //! The one writer: it alone has the ledger. Check, journal, apply, push to the kernel, publish; and follow what the cgroup tree does.
 
 mod commit;
+mod overhaul;
 mod running;
 mod tell;
 mod usage;
@@ -13,6 +14,7 @@ use crate::enforce::presence::{Outlook, Poll};
 use crate::ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use crate::store::{self, Loaded, Record, Store};
 use commit::Group;
+use overhaul::Overhaul;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tell::blank;
@@ -52,6 +54,8 @@ pub struct Core {
     largest: HashMap<Cid, u64>,
     weights: Weights,
     events: broadcast::Sender<api::Event>,
+    /// The paths of cgroups that appear.
+    appear: broadcast::Sender<String>,
     /// What of the tree cannot be read, by path.
     pub trouble: BTreeMap<String, String>,
     /// What the policy is, for `status`.
@@ -62,6 +66,7 @@ pub struct Core {
     /// And the scheduler is in force, or it is known that it is not.
     settled: bool,
     saved: Instant,
+    overhaul: Overhaul,
 }
 
 type Job = Box<dyn FnOnce(&mut Core) + Send>;
@@ -77,6 +82,7 @@ pub enum Ask {
 pub struct Handle {
     asks: mpsc::Sender<Ask>,
     events: broadcast::Sender<api::Event>,
+    appear: broadcast::Sender<String>,
 }
 
 impl Handle {
@@ -95,16 +101,19 @@ impl Handle {
         rx.await.map_err(|_| Failure::Ending)
     }
 
-    /// Does what `ops` says of the ledger as it is then, all or none, and returns what `reply` says of it when it is kept.
-    pub async fn change<T: Send + 'static>(
+    /// Does what `plan` says of the ledger as it is then, all or none, and returns what its second half says of it when that is kept.
+    pub async fn change<T, R>(
         &self,
         caller: Caller,
-        ops: impl FnOnce(&Ledger) -> Result<Vec<Op>, Refusal> + Send + 'static,
-        reply: impl FnOnce(&Ledger) -> T + Send + 'static,
-    ) -> Result<T, Failure> {
+        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
+    ) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Ledger) -> T + Send + 'static,
+    {
         let (tx, rx) = oneshot::channel();
-        let job: Job = Box::new(move |core| match ops(&core.ledger) {
-            Ok(ops) => core.stage(
+        let job: Job = Box::new(move |core| match plan(&core.ledger) {
+            Ok((ops, reply)) => core.stage(
                 &ops,
                 &caller,
                 Box::new(move |core, done| {
@@ -121,8 +130,14 @@ impl Handle {
         rx.await.map_err(|_| Failure::Ending)?
     }
 
+    /// Everything that happens: telling of it costs something while anybody listens.
     pub fn events(&self) -> broadcast::Receiver<api::Event> {
         self.events.subscribe()
+    }
+
+    /// The paths of cgroups, as they appear.
+    pub fn appear(&self) -> broadcast::Receiver<String> {
+        self.appear.subscribe()
     }
 }
 
@@ -161,6 +176,7 @@ impl Core {
             largest: HashMap::new(),
             weights,
             events: broadcast::channel(1024).0,
+            appear: broadcast::channel(1024).0,
             trouble: BTreeMap::new(),
             policy: api::PolicyStatus {
                 directory: String::new(),
@@ -172,6 +188,7 @@ impl Core {
             complete: false,
             settled: false,
             saved: Instant::now(),
+            overhaul: Overhaul::default(),
             store,
         };
         while !core.complete {
@@ -215,6 +232,7 @@ impl Core {
                     None => break,
                 },
                 in_force = self.cpu.loaded() => self.loaded(in_force),
+                () = self.overhaul.time() => self.overhaul_if_time(),
                 _ = tick.tick() => self.tick(),
             }
         }
@@ -245,13 +263,18 @@ impl Core {
 
     pub fn handle(&self) -> (Handle, mpsc::Receiver<Ask>) {
         let (asks, rx) = mpsc::channel(commit::GROUP);
-        let events = self.events.clone();
-        (Handle { asks, events }, rx)
+        let (events, appear) = (self.events.clone(), self.appear.clone());
+        let handle = Handle {
+            asks,
+            events,
+            appear,
+        };
+        (handle, rx)
     }
 
     /// Brings the kernel in step with what was done by whom, and tells those who watch.
-    fn carry_out(&mut self, done: &[(Vec<Event>, u32)]) {
-        let all = || done.iter().flat_map(|(events, _)| events);
+    fn carry_out(&mut self, done: &[(&[Event], u32)]) {
+        let all = || done.iter().flat_map(|(events, _)| events.iter());
         if !self.complete {
             return;
         }
@@ -261,16 +284,21 @@ impl Core {
         let removed: Vec<Cid> = all().filter_map(Event::removed).collect();
         if !touched.is_empty() || !removed.is_empty() {
             self.cpu.push(&self.ledger, &touched, &removed);
-            self.write_weights();
-            self.look_at_guarantees();
+            self.overhaul.due = true;
+            self.overhaul_if_time();
+        }
+        for e in all() {
+            if let Event::CgroupCreated { path, .. } = e {
+                // Nobody waiting for it is fine, here and below.
+                let _ = self.appear.send(path.clone());
+            }
         }
         if self.events.receiver_count() == 0 {
             return;
         }
         for (events, uid) in done {
-            for e in events {
+            for e in *events {
                 let uid = Some(*uid).filter(|u| *u != crate::ledger::TIXD);
-                // Nobody watching is fine.
                 let _ = self.events.send(self.tell(e, uid).event);
             }
         }
@@ -336,7 +364,7 @@ impl Core {
         if self.complete {
             self.keep_or_later(&events);
         }
-        self.carry_out(&[(events, crate::ledger::TIXD)]);
+        self.carry_out(&[(&events, crate::ledger::TIXD)]);
     }
 
     /// Says which guarantees cannot be held, and which can be again.

@@ -18,9 +18,8 @@ impl Core {
         if self.cpu.in_charge() {
             let me = self.own_currency();
             let by_id: HashMap<u64, Cid> = self
-                .ledger
-                .iter()
-                .filter_map(|(cid, c)| Some((c.mirror.as_ref()?.id, cid)))
+                .mirrors()
+                .filter_map(|cid| Some((self.ledger.get(cid)?.mirror.as_ref()?.id, cid)))
                 .collect();
             let states = self.cpu.states();
             return states
@@ -43,15 +42,23 @@ impl Core {
                 .and_then(|c| c.read("cgroup.events"))
                 .is_ok_and(|t| t.lines().any(|l| l == "populated 1"))
         };
-        self.ledger
-            .iter()
-            .filter(|(cid, c)| {
-                *cid != BASE
-                    && c.mirrored_children().next().is_none()
-                    && c.mirror.as_ref().is_some_and(|m| populated(&m.path))
-            })
-            .map(|(cid, _)| cid)
-            .collect()
+        let leaf = |cid: Cid| {
+            let c = self.ledger.get(cid).filter(|_| cid != BASE)?;
+            let m = c.mirror.as_ref()?;
+            (c.mirrored_children().next().is_none() && populated(&m.path)).then_some(cid)
+        };
+        self.mirrors().filter_map(leaf).collect()
+    }
+
+    /// The currencies of cgroups, base first: found by walking down the tree, so that it costs nothing how many others there are.
+    pub(super) fn mirrors(&self) -> impl Iterator<Item = Cid> + '_ {
+        let mut todo = vec![BASE];
+        std::iter::from_fn(move || {
+            let cid = todo.pop()?;
+            let children = self.ledger.get(cid).into_iter();
+            todo.extend(children.flat_map(|c| c.mirrored_children()));
+            Some(cid)
+        })
     }
 
     /// The currency of the principal that tixd itself is in.

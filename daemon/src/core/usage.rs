@@ -55,7 +55,7 @@ impl Core {
     /// with its descendants.
     fn counted(&self) -> HashMap<Cid, Vec<(u64, String)>> {
         let mut paths: HashMap<Cid, BTreeMap<String, u64>> = HashMap::new();
-        for (_, c) in self.ledger.iter() {
+        for c in self.mirrors().filter_map(|c| self.ledger.get(c)) {
             let Some(m) = &c.mirror else { continue };
             let funders = c.bound_to.into_iter();
             let mut todo: Vec<Cid> = funders

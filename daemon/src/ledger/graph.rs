@@ -115,15 +115,16 @@ impl Ledger {
         r: Resource,
         between: usize,
     ) -> Result<(), Refusal> {
+        let funders = self.funders(holder, r);
+        if between == 0 && funders.contains(&issuer) {
+            // It is there already: more of it closes no cycle and makes nothing deeper.
+            return Ok(());
+        }
         if issuer == holder || holder == BASE || self.reaches(holder, issuer, r) {
             return Err(Refusal::WouldCycle {
                 issuer: self.name(issuer),
                 holder: self.name(holder),
             });
-        }
-        let funders = self.funders(holder, r);
-        if between == 0 && funders.contains(&issuer) {
-            return Ok(());
         }
         if funders.len() >= MAX_FUNDERS {
             return Err(Refusal::LimitReached(format!(

@@ -198,7 +198,8 @@ fn fill(
     db.pragma_update(None, "wal_autocheckpoint", config.checkpoint_pages)?;
     // What a large transaction has left of the WAL is given back to the disk.
     db.pragma_update(None, "journal_size_limit", 64 << 20)?;
-    db.pragma_update(None, "cache_size", -8_000)?;
+    // All of a ledger of a million tickets: what is changed is anywhere in it.
+    db.pragma_update(None, "cache_size", -32_000)?;
     db.pragma_update(None, "cell_size_check", true)?;
     db.pragma_update(None, "trusted_schema", false)?;
     let found: i64 = db.pragma_query_value(None, "user_version", |r| r.get(0))?;
