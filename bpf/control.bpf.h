@@ -96,19 +96,17 @@ int tix_set_total(struct tix_total_args *args)
 	return 0;
 }
 
-/* Both are aligned to 8, and `size` is a constant: a few instructions, and no loop for the verifier. */
-#define copy_words(to, from, size) \
-	__builtin_memcpy(__builtin_assume_aligned(to, 8), __builtin_assume_aligned(from, 8), size)
-
 SEC("syscall")
 int tix_read(struct tix_read_batch *batch)
 {
-	u32 i = batch->first, nr = 0;
+	u32 i = batch->first;
 
 	USES_ARENA();
 	batch->next = 0;
+	batch->nr = 0;	/* counted there: the verifier follows what is in a register through every round */
 	while (i < nodes_hi && can_loop) {
 		struct tix_read_args *out;
+		u32 nr = batch->nr;
 
 		if (nr >= TIX_READ_BATCH) {
 			batch->next = i;
@@ -134,10 +132,9 @@ int tix_read(struct tix_read_batch *batch)
 		out->pad = 0;
 		copy_words(out->edge, FUNDS[i].edge, sizeof(out->edge));
 		copy_words(out->part, FUNDS[i].part, sizeof(out->part));
-		nr++;
+		batch->nr = nr + 1;
 		i++;
 	}
-	batch->nr = nr;
 	return 0;
 }
 

@@ -37,6 +37,14 @@ TIX_INLINE u64 fund_size(s64 x)
 	return x < 0 ? -(u64)x : (u64)x;
 }
 
+/* `size` with the sign of x. */
+TIX_INLINE u64 fund_like(s64 x, u64 size)
+{
+	u64 mask = x >> 63;
+
+	return (size ^ mask) - mask;
+}
+
 /* a / b in Q62, rounded down, for a < 4 b, b < 2^49. */
 TIX_FN u64 fund_quotient(u64 a, u64 b)
 {
@@ -91,6 +99,7 @@ TIX_FN void fund_rate_of_parts(struct fund_graph *gr, struct fund_node *base)
 		total = 1;
 	gr->whole_by = total >> 36 ? tix_fls64(total) - 35 : 0;
 	whole = (total >> gr->whole_by) * FUND_HARD << FUND_DELTA_LOG;
+	gr->whole_more = whole >> 48 ? tix_fls64(whole) - 47 : 0;
 	ratio = FUND_ONE;
 	if (base->rest) {
 		p = fund_size(base->rest) >> gr->whole_by;
@@ -98,8 +107,8 @@ TIX_FN void fund_rate_of_parts(struct fund_graph *gr, struct fund_node *base)
 			p = whole + (p < whole ? p : whole);
 		else
 			p = p < whole - (whole >> FUND_REST_LOG) ? whole - p : whole >> FUND_REST_LOG;
-		by = tix_fls64(whole) > 47 ? tix_fls64(whole) - 47 : 0;
-		ratio = fund_quotient(p >> by, whole >> by);
+		p = tix_forget(p);
+		ratio = fund_quotient(p >> gr->whole_more, whole >> gr->whole_more);
 		by = 0;
 		m = fund_quotient(m, fund_normal(ratio, &by));
 		e -= by;
@@ -133,16 +142,16 @@ TIX_FN void fund_rate_of_parts(struct fund_graph *gr, struct fund_node *base)
 TIX_INLINE u64 fund_of_machine(const struct fund_graph *gr, s64 x)
 {
 	u64 size = fund_size(x) >> gr->whole_by, whole = gr->whole;
-	u32 by = tix_fls64(whole) > 47 ? tix_fls64(whole) - 47 : 0;
 
 	if (size >= whole)
 		return gr->machine;
-	return tix_mul_q62(gr->machine, fund_quotient(size >> by, whole >> by));
+	return tix_mul_q62(gr->machine, fund_quotient(size >> gr->whole_more,
+						      whole >> gr->whole_more));
 }
 
-TIX_INLINE u64 fund_plus(const struct fund_graph *gr, u64 value, s64 x)
+TIX_FN u64 fund_plus(const struct fund_graph *gr, u64 value, s64 x)
 {
-	u64 size = fund_of_machine(gr, x);
+	u64 size = tix_forget(fund_of_machine(gr, x));
 
 	if (x >= 0)
 		return value + size;
@@ -150,12 +159,12 @@ TIX_INLINE u64 fund_plus(const struct fund_graph *gr, u64 value, s64 x)
 }
 
 /* Exchange tickets and what rests with a node are worth what they say. */
-TIX_FN u64 fund_exchanged(const struct fund_graph *gr, const struct fund_node *node, u64 value)
+TIX_INLINE u64 fund_exchanged(const struct fund_graph *gr, const struct fund_node *node, u64 value)
 {
 	if (node->delta)
-		value = fund_plus(gr, value, node->delta);
+		value = tix_forget(fund_plus(gr, value, node->delta));
 	if (node->rest)
-		value = fund_plus(gr, value, node->rest);
+		value = tix_forget(fund_plus(gr, value, node->rest));
 	return value;
 }
 
@@ -166,34 +175,33 @@ TIX_FN u64 fund_exchanged(const struct fund_graph *gr, const struct fund_node *n
 TIX_FN void fund_give(struct fund_graph *gr, struct fund_node *nodes, u32 n, bool give)
 {
 	struct fund_node *node = &nodes[n];
-	s64 sum, x;
-	u64 left;
-	u32 i;
+	s64 sum;
+	u64 left, x;
+	u32 i, parts;
 
 	if (n == FUND_BASE)
 		return;
-	sum = give ? node->delta + node->rest : -node->gave;
-	node->gave = give ? sum : 0;
+	sum = tix_forget(give ? node->delta + node->rest : -node->gave);
+	node->gave = sum & -(s64)give;
 	if (!sum)
 		return;
-	left = fund_size(sum);
-	gr->parts = 0;
-	for (i = 0; i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++)
-		gr->parts += node->part[i];
+	left = tix_forget(fund_size(sum));
+	parts = tix_forget(0);
+	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++)
+		parts += node->part[i];
 	/* A part of what is left by the parts that are left: the last one leaves nothing. */
-	for (i = 0; i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
-		u32 up = node->edge[i].issuer, part = node->part[i], parts = gr->parts;
+	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
+		u32 up = node->edge[i].issuer, part = node->part[i];
 
 		if (!part)
 			continue;
 		x = left / parts * part + left % parts * part / parts;
 		left -= x;
-		gr->parts = parts - part;
-		x = sum < 0 ? -x : x;
-		nodes[up].rest += x;
+		parts -= part;
+		nodes[up].rest += fund_like(sum, x);
 		nodes[up].seen = ~0ull;
 	}
-	nodes[FUND_BASE].rest += sum < 0 ? -left : left;
+	nodes[FUND_BASE].rest += fund_like(sum, left);
 	gr->moved = 1;
 	gr->epoch++;
 }

@@ -87,12 +87,12 @@ struct fund_graph {
 	u64 machine;			/* all there is, 1 / rate, in Q62 of scale */
 	u64 whole;			/* what a party with exchange tickets for all of it would hold ... */
 	u32 whole_by;			/* ... shifted right by this, to fit */
+	u32 whole_more;			/* by how much more, to be divided by */
 	u32 scale_log;			/* scale = 2^this: the base tickets that values are counted against */
 	u64 total;			/* soft tickets of base, active or not; 0: not told */
 	u64 deltas;			/* exchange tickets of all nodes, without their signs */
 	u32 moved;			/* base's tickets or what rests with it did */
 	u32 steps;			/* of fund_steps() */
-	u32 parts;			/* of fund_give() */
 	u32 depth;			/* entries on the stack */
 	u32 stack[FUND_EDGES_MAX];	/* nodes on the way */
 	u32 cursor[FUND_EDGES_MAX];	/* the next edge of each to look at */
@@ -101,7 +101,7 @@ struct fund_graph {
 /* amount / sum in Q62, rounded down; amount <= sum. */
 TIX_INLINE u64 fund_ratio(u64 amount, u64 sum)
 {
-	u64 hi, rem;
+	u64 hi, rem, ratio = 0;
 
 	if (sum >> 32) {
 		u32 by = tix_fls64(sum) - 31;
@@ -109,13 +109,17 @@ TIX_INLINE u64 fund_ratio(u64 amount, u64 sum)
 		sum >>= by;
 		amount >>= by;
 	}
-	if (!sum)
-		return 0;
-	if (amount >= sum)
-		return FUND_ONE;
-	hi = (amount << 31) / sum;
-	rem = (amount << 31) - hi * sum;
-	return (hi << 31) | ((rem << 31) / sum);
+	sum = tix_forget(sum);
+	amount = tix_forget(amount);
+	if (sum) {
+		ratio = FUND_ONE;
+		if (amount < sum) {
+			hi = (amount << 31) / sum;
+			rem = (amount << 31) - hi * sum;
+			ratio = (hi << 31) | ((rem << 31) / sum);
+		}
+	}
+	return tix_forget(ratio);
 }
 
 TIX_INLINE void fund_push(struct fund_graph *gr, u32 n)
@@ -130,13 +134,14 @@ TIX_INLINE void fund_push(struct fund_graph *gr, u32 n)
 /* What the soft tickets of an issuer are worth together, in thousandths. */
 TIX_INLINE u32 fund_soft(const struct fund_node *node, u32 least)
 {
-	return node->hard_issued + least < FUND_HARD ? FUND_HARD - node->hard_issued : least;
+	return tix_forget(node->hard_issued + least < FUND_HARD ? FUND_HARD - node->hard_issued :
+								  least);
 }
 
 /* By how many thousandths an issuer is divided: all that is active. */
 TIX_INLINE u32 fund_divisor(const struct fund_node *node, u32 soft)
 {
-	return node->hard_active + (node->issued ? soft : 0);
+	return tix_forget(node->hard_active + (node->issued ? soft : 0));
 }
 
 #include "exchange.h"
@@ -179,18 +184,15 @@ TIX_INLINE bool fund_count(struct fund_graph *gr, struct fund_node *nodes, u32 n
 			   bool hard, bool active)
 {
 	struct fund_node *node = &nodes[n];
-	bool turned;
+	u32 was = node->nr_active;
+	bool turned = tix_forget(was == !active);
 
-	if (!active)
-		amount = -amount;
+	amount = tix_signed(amount, active);
 	if (hard)
 		node->hard_active += amount;
 	else
 		node->issued += amount;
-	if (active)
-		turned = !node->nr_active++;
-	else
-		turned = !--node->nr_active;
+	node->nr_active = was + tix_signed(1, active);
 	if (n == FUND_BASE) {
 		gr->moved = 1;
 	} else if (!turned) {
@@ -274,36 +276,47 @@ TIX_INLINE u64 fund_hard_value(const struct fund_node *node, u32 least, u32 amou
 			   fund_ratio(amount, fund_divisor(node, fund_soft(node, least))));
 }
 
+/* Value of active ticket `i` of `node`. */
+TIX_FN u64 fund_ticket_value(struct fund_graph *gr, struct fund_node *nodes,
+			     struct fund_node *node, u32 i)
+{
+	u32 up = node->edge[i & (FUND_FUNDERS - 1)].issuer;
+	u64 amount = node->edge[i & (FUND_FUNDERS - 1)].amount;
+
+	if (node->hard >> i & 1)
+		return fund_hard_value(&nodes[up], up == FUND_BASE ? FUND_SOFT_MIN : 1, amount);
+	if (up == FUND_BASE)
+		return fund_of_base(gr, amount);
+	return tix_mul_q62(fund_soft_value(&nodes[up]), fund_ratio(amount, nodes[up].issued));
+}
+
+/* Moves on whenever the value of `node` may be another one. */
+TIX_FN u64 fund_origin(struct fund_graph *gr, struct fund_node *nodes, struct fund_node *node)
+{
+	u64 seen = tix_forget(0);
+	u32 i;
+
+	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++)
+		seen += nodes[node->edge[i].issuer].ver;
+	if (node->hard || node->delta || node->rest)
+		seen += gr->unit;
+	return tix_forget(seen);
+}
+
 /* Recompute `n` from funders that are fresh. */
 TIX_INLINE void fund_compute(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
 	struct fund_node *node = &nodes[n];
-	u64 seen = 0, value = 0;
+	u64 seen = fund_origin(gr, nodes, node), value = tix_forget(0);
 	u32 i;
 
 	node->epoch = gr->epoch;
-	for (i = 0; i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++)
-		seen += nodes[node->edge[i].issuer].ver;
-	if (gr->unit && (node->hard || node->delta || node->rest))
-		seen += gr->unit;
 	if (seen == node->seen || n == FUND_BASE)
 		return;
 	node->seen = seen;
-	for (i = 0; i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
-		u32 up = node->edge[i].issuer;
-		u64 amount = node->edge[i].amount;
-
-		if (node->hard >> i & 1)
-			value += fund_hard_value(&nodes[up], up == FUND_BASE ? FUND_SOFT_MIN : 1,
-						 amount);
-		else if (up == FUND_BASE)
-			value += fund_of_base(gr, amount);
-		else
-			value += tix_mul_q62(fund_soft_value(&nodes[up]),
-					     fund_ratio(amount, nodes[up].issued));
-	}
-	if (node->delta || node->rest)
-		value = fund_exchanged(gr, node, value);
+	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++)
+		value += tix_forget(fund_ticket_value(gr, nodes, node, i));
+	value = fund_exchanged(gr, node, value);
 	if (value != node->value) {
 		node->value = value;
 		node->ver++;
@@ -370,13 +383,13 @@ TIX_FN void fund_issue(struct fund_graph *gr, struct fund_node *nodes, u32 n, bo
 	struct fund_node *node = &nodes[n];
 	u32 i;
 
-	for (i = 0; i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
+	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
 		struct fund_node *up = &nodes[node->edge[i].issuer];
 		u32 amount = node->edge[i].amount;
 
 		if (!(node->hard >> i & 1))
 			continue;
-		up->hard_issued += issue ? amount : -amount;
+		up->hard_issued += tix_signed(amount, issue);
 		up->ver++;
 		gr->moved = 1;
 	}

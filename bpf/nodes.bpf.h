@@ -86,7 +86,7 @@ static __noinline void reap(void)
 	if (idx < TIX_NODES_MAX) {
 		dead_nodes = NODES[idx].next_free;
 		fund_detach(GRAPH, FUNDS, idx);
-		for (i = 0; i < FUNDS[idx].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
+		for (i = tix_forget(0); i < FUNDS[idx].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
 			up = FUNDS[idx].edge[i].issuer;
 			NODES[up].nr_holders--;
 			release_locked(up);
@@ -145,20 +145,18 @@ static u32 node_alloc(u32 flags)
 static __noinline void fund_locked(u32 idx, const struct tix_funding_args *new)
 {
 	struct fund_node *f = &FUNDS[idx];
-	u32 i, nr = new->nr;
+	u32 i;
 
 	fund_detach(GRAPH, FUNDS, idx);
-	for (i = 0; i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
+	for (i = tix_forget(0); i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
 		NODES[f->edge[i].issuer].nr_holders--;
 		release_locked(f->edge[i].issuer);
 	}
-	for (i = 0; i < nr && i < FUND_FUNDERS && can_loop; i++) {
-		f->edge[i].issuer = new->edge[i].issuer;
-		f->edge[i].amount = new->edge[i].amount;
-		f->part[i] = new->part[i];
-		NODES[new->edge[i].issuer].nr_holders++;
-	}
-	f->nr_edges = nr;
+	copy_words(f->edge, new->edge, sizeof(f->edge));
+	copy_words(f->part, new->part, sizeof(f->part));
+	f->nr_edges = new->nr;
+	for (i = tix_forget(0); i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++)
+		NODES[f->edge[i].issuer].nr_holders++;
 	f->hard = new->hard;
 	f->delta = new->delta << FUND_DELTA_LOG;
 	fund_attach(GRAPH, FUNDS, idx);

@@ -417,9 +417,9 @@ static __noinline void choose_locked(struct pick *pick)
 /* Find whom to run next, file its queue again if more threads wait there. */
 static __noinline void pick_locked(struct pick *pick)
 {
-	u32 q, waiting, prev;
+	u32 q, waiting = 0, prev = 0;
 
-	pick->queue = VTRR_NONE;
+	pick->queue = q = VTRR_NONE;
 	while (can_loop) {	/* each round but the last drops somebody */
 		choose_locked(pick);
 		if (pick->vt == VTRR_NONE)
@@ -430,17 +430,19 @@ static __noinline void pick_locked(struct pick *pick)
 		vtrr_unlink(VT(pick->vt), CLIENTS, q);
 		prev = q == pick->prev_queue;
 		waiting = QUEUES[q].nr;
-		if (!waiting && !prev)
-			continue;	/* filed for a thread that another CPU has taken */
-		grant_locked(pick, q, waiting + prev, QUEUES[q].load + (prev ? pick->weight : 0));
-		pick->waiting = waiting;
-		cpu_ctx(pick->cpu)->rescued = pick->late != VTRR_NONE;
-		stats.overdue += pick->late != VTRR_NONE;
-		stats.picks++;
-		if (waiting > !prev)
-			file_locked(q, prev ? pick->weight : 0, false);
-		return;
+		if (waiting || prev)
+			break;	/* else filed for a thread that another CPU has taken */
+		q = VTRR_NONE;
 	}
+	if (q >= TIX_QUEUES_MAX)
+		return;
+	grant_locked(pick, q, waiting + prev, QUEUES[q].load + (prev ? pick->weight : 0));
+	pick->waiting = waiting;
+	cpu_ctx(pick->cpu)->rescued = pick->late != VTRR_NONE;
+	stats.overdue += pick->late != VTRR_NONE;
+	stats.picks++;
+	if (waiting > !prev)
+		file_locked(q, prev ? pick->weight : 0, false);
 }
 
 /*
