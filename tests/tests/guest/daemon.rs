@@ -53,7 +53,10 @@ fn under_systemd() {
 fn story() {
     in_guest("daemon::story", Kind::Systemd, |c| {
         c.check("setup: install and start", service::start);
-        c.check("setup: 3000 tickets for alice, 1000 for bob", story::fund);
+        c.check(
+            "setup: 300 tickets for alice, 100 for bob, who own them",
+            story::fund,
+        );
         let mut tale = None;
         c.check("setup: Figure 1, users are isolated", || {
             story::figure1(&mut tale)

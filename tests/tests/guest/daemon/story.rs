@@ -98,7 +98,7 @@ fn compare(of: &[(&str, String, f64)], got: &[f64]) -> Result<()> {
 
 /// Root gives each user a currency of base's.
 pub fn fund() -> Result<()> {
-    for (name, slice, amount) in [("alice", ALICE, 3000), ("bob", BOB, 1000)] {
+    for (name, slice, amount) in [("alice", ALICE, 300), ("bob", BOB, 100)] {
         tixctl(&format!("create {name} --owner {name}"))?.ok()?;
         tixctl(&format!("fund {name} --from base cpu {amount}"))?.ok()?;
         tixctl(&format!("bind {name} {slice}"))?.ok()?;
@@ -106,7 +106,7 @@ pub fn fund() -> Result<()> {
     // For what this test does itself, so that it need not wait for its turn when others take all they can get.
     let own = read("/proc/self/cgroup")?;
     let own = own.strip_prefix("0::").context("no cgroup v2")?;
-    tixctl(&format!("fund {own} --from base cpu 1000"))?.ok()?;
+    tixctl(&format!("fund {own} --from base cpu 100"))?.ok()?;
     Ok(())
 }
 
@@ -133,7 +133,7 @@ pub fn figure2(story: &mut Story) -> Result<()> {
     let bob = &mut story.bob;
     bob.types("tixctl reserve taskd --from bob cpu 200")?.ok()?;
     bob.types("tixctl unfund taskd --from bob cpu")?.ok()?;
-    bob.types("tixctl tree")?.ok()?.has("20%")?;
+    bob.types("tixctl tree")?.ok()?.has("20 %")?;
     story.measure(&[
         ("task1", ALICES),
         ("taskd", BOBS * 0.2),
@@ -179,17 +179,17 @@ pub fn figure4(story: &mut Story) -> Result<()> {
     }
     let (alices, bobs) = (entitled("alice")?, entitled("bob")?);
     let bob = &mut story.bob;
-    let much = bob.types("tixctl nice --cpu 1001 --from bob -- true")?;
+    let much = bob.types("tixctl nice --cpu 101 --from bob -- true")?;
     much.refused(&["bob"])?;
     let others = story.alice.types("tixctl nice --from bob -- true")?;
     others.refused(&["uid 1000"])?;
-    let line = format!("tixctl nice --name hog --cpu 400 --from bob -- {HOG}");
+    let line = format!("tixctl nice --name hog --cpu 40 --from bob -- {HOG}");
     let hog = story.bob.starts("hog", &line)?;
     story.tasks.push(hog.clone());
     let given = currency("hog")?.context("gone")?;
-    ensure!(given["exchanges"][0]["amount_milli"] == 400_000, "{given}");
+    ensure!(given["exchanges"][0]["amount_milli"] == 40_000, "{given}");
     let issued = issued()?;
-    let part = 400.0 / issued;
+    let part = 40.0 / issued;
     ensure!((entitled("alice")? - alices).abs() < 1e-9, "alice's moved");
     let together = entitled("bob")? + entitled("hog")?;
     ensure!((together - bobs).abs() < 1e-9, "{together}, not {bobs}");
@@ -213,7 +213,7 @@ pub fn figure4(story: &mut Story) -> Result<()> {
     compare(&of, &meter.over(TIME, LONG)?).context("around the kill of tixd")?;
     ensure!(enabled_so_often()? == seq, "the scheduler was loaded anew");
     let given = currency("hog")?.context("gone with tixd")?;
-    ensure!(given["exchanges"][0]["amount_milli"] == 400_000, "{given}");
+    ensure!(given["exchanges"][0]["amount_milli"] == 40_000, "{given}");
 
     // The job is killed: bob has it back.
     story.bob_ends("hog")?;
