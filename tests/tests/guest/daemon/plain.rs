@@ -11,19 +11,24 @@ use tix_tests::daemon::{
     until,
 };
 
-use super::abuse;
+use super::{abuse, durable};
 
-const ROOT: &str = "/sys/fs/cgroup";
-const SOCKET: &str = "/run/elsewhere/tixd.sock";
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const ROOT: &str = "/sys/fs/cgroup";
+pub const SOCKET: &str = "/run/elsewhere/tixd.sock";
+pub const PATIENCE: Duration = Duration::from_secs(60);
 const UID: u32 = 1000;
 
-struct Tixd(Child);
+pub struct Tixd(Child);
 
 impl Tixd {
-    fn start() -> Result<Tixd> {
+    pub fn start() -> Result<Tixd> {
+        Tixd::at("/var/lib/elsewhere")
+    }
+
+    /// With its ledger in this directory.
+    pub fn at(state: &str) -> Result<Tixd> {
         let child = Command::new("tixd")
-            .args(["--state", "/var/lib/elsewhere", "--socket", SOCKET])
+            .args(["--state", state, "--socket", SOCKET])
             .stdin(Stdio::null())
             .spawn()?;
         let tixd = Tixd(child);
@@ -33,7 +38,7 @@ impl Tixd {
         Ok(tixd)
     }
 
-    fn signal(mut self, name: &str) -> Result<std::process::ExitStatus> {
+    pub fn signal(mut self, name: &str) -> Result<std::process::ExitStatus> {
         sh(&format!("kill -{name} {}", self.0.id()))?.ok()?;
         Ok(self.0.wait()?)
     }
@@ -91,6 +96,10 @@ pub fn all(c: &mut Checks) {
     c.check("what a user may do and what not", rights);
     c.check("a cgroup that vanished", vanished);
     c.check("bad input", || abuse::all(SOCKET));
+    c.check("what it said yes to survives SIGKILL", || {
+        durable::killed(&mut tixd)
+    });
+    c.check("a full disk", || durable::full(&mut tixd));
     c.check("SIGKILL and SIGTERM leave the scheduler in force", || {
         let seq = enabled_so_often()?;
         let held = tickets("/home", "base")?;
