@@ -67,7 +67,11 @@ fn trees() -> Vec<(&'static str, Value)> {
 /// A currency's life, and what is refused.
 fn changes(n: usize, from: &str, place: &Place) -> Vec<(&'static str, Value)> {
     let name = format!("attack-{n}");
-    let at = format!("{}/{}", place.path, if n % 2 == 0 { "a" } else { "b" });
+    let at = format!(
+        "{}/{}",
+        place.path,
+        if n.is_multiple_of(2) { "a" } else { "b" }
+    );
     let fund = |holder: &str, issuer: &str, amount: u64| json!({"holder": holder, "issuer": issuer, "resource": "cpu", "amount": amount});
     vec![
         ("Create", json!({"name": name})),
