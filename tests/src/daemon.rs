@@ -273,11 +273,13 @@ pub fn currency(name: &str) -> Result<Option<Value>> {
     Ok(list.iter().find(|c| c["name"] == name).cloned())
 }
 
-/// How many tickets of `issuer` it has, by that tree.
+/// How many cpu tickets of `issuer` it has, by that tree.
 pub fn tickets(holder: &str, issuer: &str) -> Result<u64> {
     let holder = currency(holder)?.with_context(|| format!("there is no {holder}"))?;
     let funding = holder["funding"].as_array().context("no funding")?;
-    let of = funding.iter().filter(|f| f["from"] == issuer);
+    let of = funding
+        .iter()
+        .filter(|f| f["from"] == issuer && f["resource"] == "cpu");
     Ok(of.filter_map(|f| f["amount"].as_u64()).sum())
 }
 

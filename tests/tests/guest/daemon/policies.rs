@@ -24,7 +24,7 @@ const LONG: Duration = Duration::from_secs(120);
 fn funded(uid: u32, amount: u64) -> Result<bool> {
     let has = |c: Value| c["funding"].to_string().contains("users");
     let name = format!("user-{uid}");
-    Ok(currency(&name)?.is_some_and(has) && tickets(&name, "users")? == 2 * amount)
+    Ok(currency(&name)?.is_some_and(has) && tickets(&name, "users")? == amount)
 }
 
 fn reload() -> Result<()> {
@@ -39,7 +39,6 @@ pub fn decided() -> Result<()> {
     let said = sh(&format!("tixd --check-policies {DIR}"))?.ok()?;
     said.has("user-1000")?;
     reload()?;
-    // For cpu and disk: tickets are counted over resources.
     for (uid, slice, amount) in [(1000, ALICE, 300), (1001, BOB, 100)] {
         until("the user is decided upon", SOON, || funded(uid, amount))?;
         let name = format!("user-{uid}");
