@@ -9,11 +9,13 @@
 //! descriptors that come along are closed by the kernel, as no method takes any.
 
 use super::check;
+use super::peer::Pace;
 use std::future::poll_fn;
 use std::io::{Error, ErrorKind};
 use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::time::Duration;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -26,7 +28,11 @@ pub const LONGEST: usize = 64 * 1024;
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub struct Guarded(UnixStream);
+pub struct Guarded {
+    stream: UnixStream,
+    pace: Rc<Pace>,
+    uid: u32,
+}
 
 /// Whatever it is waiting for when it is dropped, it goes on from there: `read` may be cancelled.
 #[derive(Debug)]
@@ -38,14 +44,18 @@ pub struct Reader {
     good: usize,
     /// What is to be answered before anything else happens.
     owed: Vec<u8>,
+    pace: Rc<Pace>,
+    uid: u32,
+    /// When the next message may be looked at, once that is known.
+    turn: Option<Instant>,
 }
 
 #[derive(Debug)]
 pub struct Writer(OwnedWriteHalf);
 
 impl Guarded {
-    pub fn new(stream: UnixStream) -> Guarded {
-        Guarded(stream)
+    pub fn new(stream: UnixStream, uid: u32, pace: Rc<Pace>) -> Guarded {
+        Guarded { stream, pace, uid }
     }
 }
 
@@ -54,12 +64,15 @@ impl Socket for Guarded {
     type WriteHalf = Writer;
 
     fn split(self) -> (Reader, Writer) {
-        let (read, write) = self.0.into_split();
+        let (read, write) = self.stream.into_split();
         let reader = Reader {
             inner: read,
             held: Vec::new(),
             good: 0,
             owed: Vec::new(),
+            pace: self.pace,
+            uid: self.uid,
+            turn: None,
         };
         (reader, Writer(write))
     }
@@ -71,9 +84,9 @@ fn refused(kind: ErrorKind, why: &str) -> zlink::Error {
 
 impl Reader {
     /// Looks at the next message, if it is all here: hands it on, or answers it.
-    fn look(&mut self) -> bool {
+    fn look(&mut self) {
         let Some(end) = self.held.iter().position(|b| *b == 0) else {
-            return false;
+            return;
         };
         match check::complaint(&self.held[..end]) {
             None => self.good = end + 1,
@@ -86,7 +99,6 @@ impl Reader {
                 self.held.drain(..=end);
             }
         }
-        true
     }
 
     async fn answer(&mut self) -> zlink::Result<()> {
@@ -117,7 +129,16 @@ impl ReadHalf for Reader {
                 self.good -= n;
                 return Ok(ReadResult::new(n));
             }
-            if self.look() {
+            if self.held.contains(&0) {
+                // Also for what is refused at once: that is work, too.
+                let (pace, uid) = (&self.pace, self.uid);
+                let turn = *self.turn.get_or_insert_with(|| pace.turn(uid, 1.0));
+                if turn > Instant::now() {
+                    // Never for what is due: tokio's clock has whole milliseconds.
+                    tokio::time::sleep_until(turn.into()).await;
+                }
+                self.turn = None;
+                self.look();
                 continue;
             }
             if self.held.len() > LONGEST {

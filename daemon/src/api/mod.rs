@@ -62,7 +62,11 @@ pub async fn serve(listener: UnixListener, handle: Handle) {
     let pace: Rc<Pace> = Rc::default();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => admit(stream, &handle, &counts, &pace),
+            Ok((stream, _)) => {
+                admit(stream, &handle, &counts, &pace);
+                // Whoever only connects does not keep others from being answered.
+                tokio::task::yield_now().await;
+            }
             Err(e) => {
                 // Out of descriptors, mostly: wait for connections to end.
                 tracing::warn!("accepting a connection: {e}");
@@ -83,21 +87,24 @@ fn admit(stream: UnixStream, handle: &Handle, counts: &Counts, pace: &Rc<Pace>) 
         let others: usize = open.iter().filter(|(u, _)| **u != 0).map(|(_, n)| n).sum();
         let mine = open.entry(uid).or_insert(0);
         if *mine >= if uid == 0 { FOR_ROOT } else { PER_UID } || (uid != 0 && others >= TOTAL) {
-            tracing::warn!("uid {uid} has {mine} connections open: refused another");
+            tracing::debug!("uid {uid} has {mine} connections open: refused another");
             return;
         }
         *mine += 1;
     }
     let session = Session {
-        handle: handle.clone(),
+        handle: match uid {
+            0 => handle.first(),
+            uid => handle.counted(pace.spent(uid)),
+        },
         caller,
         pid,
         pace: Rc::clone(pace),
         import: Default::default(),
     };
-    let counts = Rc::clone(counts);
+    let (counts, pace) = (Rc::clone(counts), Rc::clone(pace));
     tokio::task::spawn_local(async move {
-        let listener = zlink::ReadyListener::new(Guarded::new(stream));
+        let listener = zlink::ReadyListener::new(Guarded::new(stream, uid, pace));
         if let Err(e) = zlink::Server::new(listener, session).run().await {
             tracing::debug!("connection of uid {uid}: {e}");
         }

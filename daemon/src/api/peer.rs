@@ -5,12 +5,17 @@ use crate::ledger::Caller;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::UnixStream;
 
 /// Requests a second of one user (root: as many as there are), and how many at once after a pause.
 pub const RATE: f64 = 500.0;
 pub const BURST: f64 = 1000.0;
+/// The part of its time, as the clock on the wall has it, that tixd has for one user's requests. On a machine that is busy it takes
+/// longer for each, so there are fewer.
+const PART: f64 = 0.1;
 
 /// Uid, groups, and process.
 pub fn of(stream: &UnixStream) -> std::io::Result<(Caller, i32)> {
@@ -52,13 +57,28 @@ fn groups(stream: &UnixStream) -> std::io::Result<Vec<u32>> {
     }
 }
 
+#[derive(Debug)]
 struct Bucket {
     left: f64,
     at: Instant,
+    /// Time that requests took, nanoseconds, and how much of it has been taken off.
+    spent: Arc<AtomicU64>,
+    counted: u64,
+}
+
+impl Bucket {
+    fn full(now: Instant) -> Bucket {
+        Bucket {
+            left: BURST,
+            at: now,
+            spent: Arc::default(),
+            counted: 0,
+        }
+    }
 }
 
 /// How much each user has asked lately. Whoever asks too fast waits: no other user's request does.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Pace(RefCell<HashMap<u32, Bucket>>);
 
 impl Pace {
@@ -67,15 +87,35 @@ impl Pace {
         let mut users = self.0.borrow_mut();
         if users.len() > 1024 {
             let full = |b: &Bucket| (now - b.at).as_secs_f64() * RATE + b.left >= BURST;
-            users.retain(|_, b| !full(b));
+            // Where somebody holds the counter a connection is open.
+            users.retain(|_, b| !full(b) || Arc::strong_count(&b.spent) > 1);
         }
-        let b = users.entry(uid).or_insert(Bucket {
-            left: BURST,
-            at: now,
-        });
+        let b = users.entry(uid).or_insert_with(|| Bucket::full(now));
+        let spent = b.spent.load(Ordering::Relaxed);
+        let time = Duration::from_nanos(spent - b.counted).as_secs_f64();
+        b.counted = spent;
+        let cost = cost + time * RATE / PART;
         b.left = (b.left + now.duration_since(b.at).as_secs_f64() * RATE).min(BURST) - cost;
         b.at = now;
         Duration::from_secs_f64((-b.left / RATE).max(0.0))
+    }
+
+    /// Where the time that this user's requests take is counted.
+    pub fn spent(&self, uid: u32) -> Arc<AtomicU64> {
+        let mut users = self.0.borrow_mut();
+        let bucket = users
+            .entry(uid)
+            .or_insert_with(|| Bucket::full(Instant::now()));
+        Arc::clone(&bucket.spent)
+    }
+
+    /// When the turn of a request is. Root's is now.
+    pub fn turn(&self, uid: u32, cost: f64) -> Instant {
+        let now = Instant::now();
+        match uid {
+            0 => now,
+            uid => now + self.take(uid, cost, now),
+        }
     }
 
     /// Waits for the turn of a request. Root's turn is now.
@@ -103,5 +143,17 @@ mod tests {
         assert!(pace.take(1001, 1.0, now).is_zero(), "another user waits");
         let later = now + Duration::from_secs(4);
         assert!(pace.take(1000, 1.0, later).is_zero());
+    }
+
+    #[test]
+    fn whose_requests_take_long_waits_longer() {
+        let (pace, now) = (Pace::default(), Instant::now());
+        let spent = pace.spent(1000);
+        assert!(pace.take(1000, 1.0, now).is_zero());
+        spent.fetch_add(1_000_000_000, Ordering::Relaxed);
+        let wait = pace.take(1000, 1.0, now).as_secs_f64();
+        let due = 1.0 / PART - (BURST - 2.0) / RATE;
+        assert!((wait - due).abs() < 1e-6, "{wait}, due {due}");
+        assert!(pace.take(1001, 1.0, now).is_zero(), "another user waits");
     }
 }

@@ -39,7 +39,6 @@ impl Session {
         &self,
         f: impl FnOnce(&mut Core) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        self.pace.wait(self.caller.uid, 1.0).await;
         self.handle.call(f).await.map_err(names::internal)
     }
 
@@ -70,7 +69,6 @@ impl Session {
         T: Send + 'static,
         R: FnOnce(&Ledger) -> T + Send + 'static,
     {
-        self.pace.wait(self.caller.uid, 1.0).await;
         let mut waits = 0..NAMES;
         loop {
             let done = self.handle.change(self.caller.clone(), plan.clone());

@@ -2,6 +2,7 @@
 //! The one writer: it alone has the ledger. Check, journal, apply, push to the kernel, publish; and follow what the cgroup tree does.
 
 mod commit;
+mod handle;
 mod overhaul;
 mod running;
 mod tell;
@@ -11,16 +12,18 @@ mod weights;
 use crate::cgroups::{Change, Root};
 use crate::enforce::cpu;
 use crate::enforce::presence::{Outlook, Poll};
-use crate::ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
+use crate::ledger::{Cgroup, Cid, Event, Ledger, Refusal, Unheld};
 use crate::store::{self, Loaded, Record, Store};
 use commit::Group;
+use handle::Asks;
+pub use handle::{Ask, Handle};
 use overhaul::Overhaul;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tell::blank;
 pub(crate) use tell::to_api;
 use tix_api as api;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc};
 use usage::Usage;
 use weights::Weights;
 pub use weights::Written;
@@ -67,78 +70,6 @@ pub struct Core {
     settled: bool,
     saved: Instant,
     overhaul: Overhaul,
-}
-
-type Job = Box<dyn FnOnce(&mut Core) + Send>;
-
-/// What the writer is asked: to look, which sees only what is kept, or to change something.
-pub enum Ask {
-    Look(Job),
-    Change(Job),
-}
-
-/// How others reach the writer.
-#[derive(Clone)]
-pub struct Handle {
-    asks: mpsc::Sender<Ask>,
-    events: broadcast::Sender<api::Event>,
-    appear: broadcast::Sender<String>,
-}
-
-impl Handle {
-    /// Runs `f` on the writer's state, between operations.
-    pub async fn call<T: Send + 'static>(
-        &self,
-        f: impl FnOnce(&mut Core) -> T + Send + 'static,
-    ) -> Result<T, Failure> {
-        let (tx, rx) = oneshot::channel();
-        let job: Job = Box::new(move |core| {
-            // The asker may have gone meanwhile.
-            let _ = tx.send(f(core));
-        });
-        let sent = self.asks.send(Ask::Look(job)).await;
-        sent.map_err(|_| Failure::Ending)?;
-        rx.await.map_err(|_| Failure::Ending)
-    }
-
-    /// Does what `plan` says of the ledger as it is then, all or none, and returns what its second half says of it when that is kept.
-    pub async fn change<T, R>(
-        &self,
-        caller: Caller,
-        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
-    ) -> Result<T, Failure>
-    where
-        T: Send + 'static,
-        R: FnOnce(&Ledger) -> T + Send + 'static,
-    {
-        let (tx, rx) = oneshot::channel();
-        let job: Job = Box::new(move |core| match plan(&core.ledger) {
-            Ok((ops, reply)) => core.stage(
-                &ops,
-                &caller,
-                Box::new(move |core, done| {
-                    // The asker may have gone meanwhile.
-                    let _ = tx.send(done.map(|()| reply(&core.ledger)));
-                }),
-            ),
-            Err(e) => {
-                let _ = tx.send(Err(e.into()));
-            }
-        });
-        let sent = self.asks.send(Ask::Change(job)).await;
-        sent.map_err(|_| Failure::Ending)?;
-        rx.await.map_err(|_| Failure::Ending)?
-    }
-
-    /// Everything that happens: telling of it costs something while anybody listens.
-    pub fn events(&self) -> broadcast::Receiver<api::Event> {
-        self.events.subscribe()
-    }
-
-    /// The paths of cgroups, as they appear.
-    pub fn appear(&self) -> broadcast::Receiver<String> {
-        self.appear.subscribe()
-    }
 }
 
 pub fn now_usec() -> u64 {
@@ -215,7 +146,7 @@ impl Core {
     /// Serves until every handle is gone or `stop` says so.
     pub async fn run(
         mut self,
-        mut asks: mpsc::Receiver<Ask>,
+        mut asks: Asks,
         mut changes: mpsc::UnboundedReceiver<Change>,
         stop: impl Future<Output = ()>,
     ) -> Core {
@@ -223,8 +154,8 @@ impl Core {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         tokio::pin!(stop);
         loop {
+            // In no order: neither those who ask nor those who make cgroups keep the rest waiting.
             tokio::select! {
-                biased;
                 () = &mut stop => break,
                 Some(change) = changes.recv() => self.tree_changed(change),
                 ask = asks.recv() => match ask {
@@ -241,9 +172,11 @@ impl Core {
     }
 
     /// This one, and whatever else is asked by now, with one commit for changes that follow each other.
-    async fn answer(&mut self, first: Ask, asks: &mut mpsc::Receiver<Ask>) {
+    async fn answer(&mut self, first: Ask, asks: &mut Asks) {
         let mut next = Some(first);
+        let mut left = commit::GROUP;
         while let Some(ask) = next {
+            left -= 1;
             match ask {
                 Ask::Look(job) => {
                     self.commit();
@@ -251,25 +184,21 @@ impl Core {
                 }
                 Ask::Change(job) => job(self),
             }
-            next = asks.try_recv().ok();
+            if left == 0 {
+                break;
+            }
+            next = asks.try_recv();
             if next.is_none() && self.group.len() > 0 {
                 // Connections whose requests have arrived meanwhile put them in.
                 tokio::task::yield_now().await;
-                next = asks.try_recv().ok();
+                next = asks.try_recv();
             }
         }
         self.commit();
     }
 
-    pub fn handle(&self) -> (Handle, mpsc::Receiver<Ask>) {
-        let (asks, rx) = mpsc::channel(commit::GROUP);
-        let (events, appear) = (self.events.clone(), self.appear.clone());
-        let handle = Handle {
-            asks,
-            events,
-            appear,
-        };
-        (handle, rx)
+    pub fn handle(&self) -> (Handle, Asks) {
+        handle::pair(self.events.clone(), self.appear.clone())
     }
 
     /// Brings the kernel in step with what was done by whom, and tells those who watch.
