@@ -159,10 +159,7 @@ impl World {
     fn judge(&self, who: &Caller, op: &Op, done: &Result<Vec<Event>, Refusal>) {
         let give =
             |holder: &str, issuer: &str| self.m.may(who, issuer, 1) && self.m.may(who, holder, 4);
-        let bound_on = |path: &str| {
-            self.m.may(who, path, 4)
-                && (self.m.may(who, path, 2) || self.m.may(who, &Model::parent(path), 1))
-        };
+        let bound_on = |path: &str| self.m.may(who, path, 4);
         let allowed = match op {
             Op::Fund { holder, issuer, .. } | Op::Reserve { holder, issuer, .. } => {
                 give(holder, issuer)

@@ -167,12 +167,23 @@ fn rights() -> Result<()> {
     for line in [
         "tixctl fund mine --from base cpu 1",
         "tixctl fund mine --from /others cpu 1",
-        "tixctl unfund /home --from base cpu 1",
         "tixctl bind mine /others",
         "tixctl run --from /others -- true",
     ] {
         me(line)?.refused(&["uid 1000"])?;
     }
+    // Whose it is may give it up, but to nobody's gain: it stays counted until root takes it back.
+    let due = || {
+        let others = currency("/others")?.context("no /others")?;
+        others["cpu"]["entitlement"].as_f64().context("not due")
+    };
+    let (had, others) = (tickets("/home", "base")?, due()?);
+    me("tixctl unfund /home --from base cpu 1")?.ok()?;
+    ensure!(tickets("/home", "base")? == had - 1 && due()? == others);
+    tixctl("unfund /home --from base cpu 1")?.ok()?;
+    ensure!(due()? > others, "{others} before");
+    tixctl("fund /home --from base cpu 1")?.ok()?;
+    ensure!(tickets("/home", "base")? == had && due()? == others);
     me("tixctl unbind mine")?.ok()?;
     me("rmdir /sys/fs/cgroup/home/place")?.ok()?;
     me("tixctl destroy mine")?.ok()?;
