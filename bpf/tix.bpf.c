@@ -45,7 +45,8 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define STEAL_NS 64000000ull		/* overdue by this, another CPU takes it over */
 #define OVERDUE_NS 4000000000ull	/* who waits longer goes first */
 #define SPARE_QUEUES 64
-#define GRACES 40			/* MIN_SLICE_NS each, charged, in a row */
+#define GRACES 40			/* MIN_SLICE_NS each, charged, in a row: for a reader of RCU */
+#define CALL_GRACES 10			/* and inside a system call */
 
 #include "task.bpf.h"
 #include "share.bpf.h"
@@ -85,6 +86,38 @@ static bool reads_rcu(const struct task_struct *p)
 	if (!rcu_is_preemptible())
 		return false;	/* then nobody is preempted in such a section either */
 	return p->rcu_read_lock_nesting > (p == bpf_get_current_task_btf());
+}
+
+/*
+ * Whether `p` is in the middle of a system call, where it may hold locks of the kernel's that
+ * others wait for: the kernel's own scheduler (PREEMPT_LAZY) leaves it alone there, too. What
+ * has come in by an interrupt or a fault has no call's number.
+ */
+static bool in_call(struct task_struct *p)
+{
+	struct pt_regs *regs;
+
+	if (p->flags & PF_KTHREAD)
+		return false;
+	regs = (struct pt_regs *)bpf_task_pt_regs(p);
+#if defined(__TARGET_ARCH_x86)
+	return (s64)regs->orig_ax >= 0;
+#elif defined(__TARGET_ARCH_arm64)
+	return (s32)regs->syscallno >= 0;
+#else
+	return false;
+#endif
+}
+
+/* Whether `p`, whose slice is over on this CPU, goes on for a moment, so that others need not wait for it. */
+static bool grace(struct cpu_ctx *c, struct task_struct *p, const struct task_ctx *t)
+{
+	if (c->graces >= GRACES)
+		return false;
+	if (!reads_rcu(p) && (c->graces >= CALL_GRACES || t->yielded || !in_call(p)))
+		return false;
+	c->graces++;
+	return true;
 }
 
 static bool is_pinned(const struct task_struct *p)
@@ -138,10 +171,8 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	if (p->se.sum_exec_runtime != t->sum)
 		charge(p, t);
 	c = cpu_ctx(cpu);
-	if (p == bpf_get_current_task_btf() && c->asked != p->pid && c->graces < GRACES &&
-	    reads_rcu(p)) {
+	if (p == bpf_get_current_task_btf() && c->asked != p->pid && grace(c, p, t)) {
 		/* Its slice was over, but a higher class took the CPU before we were asked. */
-		c->graces++;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, MIN_SLICE_NS, enq_flags | SCX_ENQ_HEAD);
 		return;
 	}
@@ -255,8 +286,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && t) {
 		runnable = prev->scx.flags & SCX_TASK_QUEUED;
 		/* All of the machine waits for a reader of RCU that waits: it may finish. */
-		if (runnable && c->graces < GRACES && reads_rcu(prev)) {
-			c->graces++;
+		if (runnable && grace(c, prev, t)) {
 			c->asked = 0;
 			scx_bpf_task_set_slice(prev, MIN_SLICE_NS);
 			run_until(cpu, c, pick.now, MIN_SLICE_NS);
