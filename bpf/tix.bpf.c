@@ -51,63 +51,10 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "task.bpf.h"
 #include "share.bpf.h"
 #include "nodes.bpf.h"
+#include "lock.bpf.h"
 #include "timer.bpf.h"
 #include "control.bpf.h"
 #include "dump.bpf.h"
-
-static bool is_kernel_pinned(const struct task_struct *p)
-{
-	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
-}
-
-static bool rcu_is_preemptible(void)
-{
-	return bpf_core_field_exists(((struct task_struct *)0)->rcu_read_lock_nesting);
-}
-
-/*
- * Whether `p` must stay where it is for now. Where RCU is preemptible (and before 6.18
- * always) the entry of a BPF program disables migration of the current task once itself.
- */
-static bool migration_disabled(const struct task_struct *p)
-{
-	u32 own = p == bpf_get_current_task_btf() &&
-		  (rcu_is_preemptible() || LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 18, 0));
-
-	return p->migration_disabled > own;
-}
-
-/*
- * Whether `p` is between rcu_read_lock() and rcu_read_unlock(); the entry of a BPF program
- * is one such of the current task.
- */
-static bool reads_rcu(const struct task_struct *p)
-{
-	if (!rcu_is_preemptible())
-		return false;	/* then nobody is preempted in such a section either */
-	return p->rcu_read_lock_nesting > (p == bpf_get_current_task_btf());
-}
-
-/*
- * Whether `p` is in the middle of a system call, where it may hold locks of the kernel's that
- * others wait for: the kernel's own scheduler (PREEMPT_LAZY) leaves it alone there, too. What
- * has come in by an interrupt or a fault has no call's number.
- */
-static bool in_call(struct task_struct *p)
-{
-	struct pt_regs *regs;
-
-	if (p->flags & PF_KTHREAD)
-		return false;
-	regs = (struct pt_regs *)bpf_task_pt_regs(p);
-#if defined(__TARGET_ARCH_x86)
-	return (s64)regs->orig_ax >= 0;
-#elif defined(__TARGET_ARCH_arm64)
-	return (s32)regs->syscallno >= 0;
-#else
-	return false;
-#endif
-}
 
 /* Whether `p`, whose slice is over on this CPU, goes on for a moment, so that others need not wait for it. */
 static bool grace(struct cpu_ctx *c, struct task_struct *p, const struct task_ctx *t)
@@ -174,6 +121,11 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	if (p == bpf_get_current_task_btf() && c->asked != p->pid && grace(c, p, t)) {
 		/* Its slice was over, but a higher class took the CPU before we were asked. */
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, MIN_SLICE_NS, enq_flags | SCX_ENQ_HEAD);
+		return;
+	}
+
+	if (goes_first(p, t)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD);
 		return;
 	}
 
@@ -299,6 +251,10 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			pick.prev_queue = queue_of(prev, t, cpu);
 	}
 
+	if (wanted && fetch_wanted(cpu)) {
+		run_until(cpu, c, pick.now, slice_ns);
+		return;
+	}
 	bpf_for(i, 0, 4) {
 		tix_decide(&pick, t);
 		pick.first = 0;
@@ -364,6 +320,8 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 	USES_ARENA();
 	if (!t)
 		return;
+	if (deq_flags & SCX_DEQ_SLEEP)
+		waits_for_lock(p, t);
 	__sync_fetch_and_add(&NODES[t->node].load, -t->load);
 	if (__sync_fetch_and_add(&NODES[t->node].nr_runnable, -1) == 1)
 		activity(t->node);
