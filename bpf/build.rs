@@ -12,6 +12,7 @@ fn main() {
         "funding.h",
         "intf.h",
         "nodes.bpf.h",
+        "lock.bpf.h",
         "share.bpf.h",
         "state.bpf.h",
         "task.bpf.h",
