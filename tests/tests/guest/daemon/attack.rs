@@ -26,17 +26,34 @@ fn timed(line: &str) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// What root does, and how long each took at most.
-const WHAT: [&str; 2] = ["tixctl status", "su - root -c true"];
+/// How long root waits: for tixd's status, each time, and for a login at most.
+struct Answers {
+    status: Vec<Duration>,
+    login: Duration,
+}
 
-fn answers(times: usize) -> Result<[Duration; 2]> {
-    let mut most = [Duration::ZERO; 2];
-    for _ in 0..times {
-        for (line, most) in WHAT.into_iter().zip(&mut most) {
-            *most = timed(line)?.max(*most);
-        }
+impl Answers {
+    /// Half of all answers came sooner. One that comes while tixd is at another's long request, a thousand records of the log, waits
+    /// for that.
+    fn status(&self) -> Duration {
+        let mut sorted = self.status.clone();
+        sorted.sort();
+        sorted[sorted.len() / 2]
     }
-    Ok(most)
+}
+
+fn answers(times: usize) -> Result<Answers> {
+    let mut all = Answers {
+        status: vec![],
+        login: Duration::ZERO,
+    };
+    for _ in 0..times {
+        for _ in 0..3 {
+            all.status.push(timed("tixctl status")?);
+        }
+        all.login = timed("su - root -c true")?.max(all.login);
+    }
+    Ok(all)
 }
 
 pub fn all(story: &mut Story) -> Result<()> {
@@ -46,18 +63,20 @@ pub fn all(story: &mut Story) -> Result<()> {
     sh("loginctl enable-linger root")?.ok()?;
     answers(1)?;
     let quiet = answers(2)?;
-    eprintln!("       status, login in peace: {quiet:.0?}");
+    eprintln!(
+        "       status, login in peace: {:.0?}, {:.1?}",
+        quiet.status, quiet.login
+    );
     let line = format!(
         "systemd-run --user -q --unit attack -p Delegate=yes {PROGRAM} --socket {SOCKET} --counts {COUNTS} --from bob"
     );
     story.bob.types(&line)?.ok()?;
     let measured = measure();
     // Not by bob, who has to wait for his turn among his own.
-    let ended = sh(&format!(
-        "for i in $(find /sys/fs/cgroup{BOB} -name attack.service); do echo 1 >$i/cgroup.kill; done"
-    ));
+    let unit = format!("/sys/fs/cgroup{BOB}/user@1001.service/app.slice/attack.service");
+    let ended = std::fs::write(format!("{unit}/cgroup.kill"), "1").context("end the attack");
     let (part, answers) = measured?;
-    ended?.ok()?;
+    ended?;
     due("alice's", part, 0.75, 1.0)?;
     ensure!(in_force() && enabled_so_often()? == seq, "tix was ejected");
     ensure!(answers[0] < SOON, "{} took {:?}", WHAT[0], answers[0]);
@@ -71,7 +90,7 @@ pub fn all(story: &mut Story) -> Result<()> {
 }
 
 /// alice's part of what alice and bob had, and how long root waited.
-fn measure() -> Result<(f64, [Duration; 2])> {
+fn measure() -> Result<(f64, Answers)> {
     until("the attack is under way", PATIENCE, || {
         Ok(std::fs::metadata(COUNTS).is_ok())
     })?;
@@ -90,7 +109,10 @@ fn measure() -> Result<(f64, [Duration; 2])> {
         alices * 100.0,
         tixds * 100.0
     );
-    eprintln!("       status, login under attack: {answers:.0?}");
+    eprintln!(
+        "       status, login under attack: {:.0?}, {:.1?}",
+        answers.status, answers.login
+    );
     for line in counts.lines() {
         ensure!(!line.ends_with(" 0"), "no {line}");
     }
