@@ -31,7 +31,9 @@ static bool goes_first(struct task_struct *p, struct task_ctx *t)
 		t->holds = 0;	/* back in user space: it holds none */
 		return false;
 	}
-	if (q < TIX_QUEUES_MAX && (s64)(QUEUES[q].tag - now_v) > (s64)(2 * v_steal))
+	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != t->node)
+		return false;	/* it has just moved, and nobody would pay */
+	if ((s64)(QUEUES[q].tag - now_v) > (s64)(2 * v_steal))
 		return false;
 	t->holds--;
 	return true;

@@ -142,8 +142,9 @@ static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u6
 	t->sum = sum;
 	if (used > 0xffffffff)
 		used = 0xffffffff;
-	if (q < TIX_QUEUES_MAX && QUEUES[q].node == t->node)
-		QUEUES[q].tag += tix_mul_q32(used, t->inverse ?: QUEUES[q].inverse) - t->grant;
+	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != t->node)
+		q = n->homes < TIX_QUEUES_MAX ? n->homes : t->node;	/* moved while it ran */
+	QUEUES[q].tag += tix_mul_q32(used, t->inverse ?: QUEUES[q].inverse) - t->grant;
 	now_v += tix_mul_q32(used, GRAPH->rate) - t->grant_v;
 	t->grant = t->grant_v = t->inverse = 0;
 	n->used_ns += used;

@@ -125,7 +125,8 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 
 	if (goes_first(p, t)) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, QUEUES[t->ran_from].slice ?: slice_ns,
+				   enq_flags | SCX_ENQ_HEAD);
 		return;
 	}
 
