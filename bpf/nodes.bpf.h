@@ -118,6 +118,7 @@ static u32 node_alloc(u32 flags)
 		free_nodes = NODES[i].next_free;
 		NODES[i].next_free = 0;
 		NODES[i].flags = flags;
+		QUEUES[i].tag = now_v;
 		stats.nodes++;
 	}
 	bpf_spin_unlock(&tix_lock);
@@ -135,6 +136,7 @@ static u32 node_alloc(u32 flags)
 		return VTRR_NONE;
 	QUEUES[i].node = i;
 	QUEUES[i].vt = VT_ANY;
+	QUEUES[i].tag = now_v;
 	FUNDS[i].seen = 0;
 	NODES[i].flags = flags;
 	__sync_fetch_and_add(&stats.nodes, 1);
@@ -314,6 +316,7 @@ static __noinline u32 home_queue(struct task_ctx *t, u32 vt)
 			nr_free_queues--;
 			QUEUES[q].node = node;
 			QUEUES[q].vt = vt;
+			QUEUES[q].tag = now_v;
 			QUEUES[q].next = NODES[node].homes;
 			NODES[node].homes = q;
 		}

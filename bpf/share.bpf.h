@@ -241,15 +241,18 @@ static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool w
 {
 	u32 from = t->ran_from;
 	u64 tag = now_v;
+	bool moved;
 
 	if (from == q || q >= TIX_QUEUES_MAX)
 		return;
 	t->ran_from = q;
-	if (from < TIX_QUEUES_MAX && QUEUES[from].node == t->node &&
-	    (!wake || (s64)(QUEUES[from].tag - tag) > 0))
+	moved = from >= TIX_QUEUES_MAX || QUEUES[from].node != t->node;
+	if (!moved && (!wake || (s64)(QUEUES[from].tag - tag) > 0))
 		tag = QUEUES[from].tag;
 	else if (others)
 		return;
+	else if (moved && (s64)(QUEUES[q].tag - tag) > 0)
+		return;		/* what its new principal owes */
 	if (!others) {
 		QUEUES[q].tag = tag;
 	} else if ((s64)(tag - QUEUES[q].tag) >= 0) {

@@ -51,6 +51,15 @@ pub struct Values {
     pub bounded: bool,
 }
 
+impl Values {
+    /// Nobody is worth more than the machine. That comes about where more is exchanged away than there is, which the ledger does not
+    /// admit, and the funding graph's numbers have no room for several machines.
+    pub fn there_is(&self) -> bool {
+        let one = rational(1, 1);
+        !self.bounded || self.whole.iter().flatten().all(|value| *value <= one)
+    }
+}
+
 impl Oracle {
     pub fn new(nodes: usize) -> Oracle {
         Oracle {
