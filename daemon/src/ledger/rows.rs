@@ -77,8 +77,16 @@ pub enum Row {
         by: By,
     },
     /// The named currency that funds a cgroup.
-    Binding { cid: Cid, by: By },
-    Exchange { legs: Vec<Leg>, by: By },
+    Binding {
+        cid: Cid,
+        by: By,
+    },
+    Exchange {
+        legs: Vec<Leg>,
+        by: By,
+    },
     /// Base tickets of a currency that was destroyed by somebody who may not withdraw them: they count until root does.
-    Lapsed { amount: u64 },
+    Lapsed {
+        amount: u64,
+    },
 }
