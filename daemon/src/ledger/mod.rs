@@ -14,13 +14,11 @@ mod graph;
 mod ops;
 mod refusal;
 mod rights;
-mod rows;
 mod values;
 mod waiting;
 
 pub use ops::{Op, Ref};
 pub use refusal::Refusal;
-pub use rows::{By, End, Key, Leg, POLICY, Row};
 pub use values::{Values, fraction};
 
 use serde::{Deserialize, Serialize};
