@@ -10,7 +10,6 @@
 #undef SCX_DSQ_LOCAL_ON
 #undef SCX_ENQ_HEAD
 #undef SCX_ENQ_WAKEUP
-#undef SCX_DEQ_SLEEP
 #undef SCX_KICK_IDLE
 #undef SCX_KICK_PREEMPT
 #undef SCX_TASK_QUEUED
@@ -21,7 +20,6 @@
 #define SCX_DSQ_LOCAL_ON bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_LOCAL_ON)
 #define SCX_ENQ_HEAD bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_HEAD)
 #define SCX_ENQ_WAKEUP bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_WAKEUP)
-#define SCX_DEQ_SLEEP bpf_core_enum_value(enum scx_deq_flags, SCX_DEQ_SLEEP)
 #define SCX_KICK_IDLE bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_IDLE)
 #define SCX_KICK_PREEMPT bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_PREEMPT)
 #define SCX_TASK_QUEUED bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_QUEUED)

@@ -70,7 +70,8 @@ struct fund_node {
 	/* exchange.h, in 2^-16 thousandths of a base ticket */
 	s64 delta;		/* exchange tickets it holds */
 	s64 rest;		/* those of inactive parties that rest with it */
-	s64 gave;		/* what of both rests with its funders, while it is inactive */
+	s64 soft_rest;		/* and with its soft tickets */
+	s64 gave;		/* what of these rests with its funders, while it is inactive */
 	struct fund_edge edge[FUND_FUNDERS];
 	u16 part[FUND_FUNDERS];	/* in which proportion what it gives rests with them */
 	u16 hard;		/* bit i: edge[i] is a hard ticket */
@@ -83,7 +84,7 @@ struct fund_node {
 struct fund_graph {
 	u64 epoch;
 	u64 rate;			/* scale / active tickets of base, Q32.32 */
-	u64 unit;			/* moves on when one of the next two changes */
+	u64 unit;			/* moves on when what parts of the machine are worth changes */
 	u64 machine;			/* all there is, 1 / rate, in Q62 of scale */
 	u64 whole;			/* what a party with exchange tickets for all of it would hold ... */
 	u32 whole_by;			/* ... shifted right by this, to fit */
@@ -91,6 +92,7 @@ struct fund_graph {
 	u32 scale_log;			/* scale = 2^this: the base tickets that values are counted against */
 	u64 total;			/* soft tickets of base, active or not; 0: not told */
 	u64 deltas;			/* exchange tickets of all nodes, without their signs */
+	u32 divisor;			/* of base */
 	u32 moved;			/* base's tickets or what rests with it did */
 	u32 steps;			/* of fund_steps() */
 	u32 depth;			/* entries on the stack */
@@ -259,21 +261,38 @@ TIX_INLINE u64 fund_of_base(const struct fund_graph *gr, u64 amount)
 }
 
 /* What an issuer's active hard tickets leave to its soft ones. */
-TIX_INLINE u64 fund_soft_value(const struct fund_node *node)
+TIX_INLINE u64 fund_soft_value(const struct fund_graph *gr, const struct fund_node *node)
 {
+	u64 value = node->value;
 	u32 soft;
 
-	if (!node->hard_active)
-		return node->value;
-	soft = fund_soft(node, 1);
-	return tix_mul_q62(node->value, fund_ratio(soft, fund_divisor(node, soft)));
+	if (node->hard_active) {
+		soft = fund_soft(node, 1);
+		value = tix_mul_q62(value, fund_ratio(soft, fund_divisor(node, soft)));
+	}
+	if (node->soft_rest)
+		value = tix_forget(fund_plus(gr, value, node->soft_rest));
+	return value;
 }
 
-/* Value of an active hard ticket. */
-TIX_INLINE u64 fund_hard_value(const struct fund_node *node, u32 least, u32 amount)
+/* What the hard tickets of node `n` divide with the soft ones: what rests with those, too, if none is active. */
+TIX_INLINE u64 fund_whole(const struct fund_graph *gr, const struct fund_node *nodes, u32 n)
 {
-	return tix_mul_q62(node->value,
-			   fund_ratio(amount, fund_divisor(node, fund_soft(node, least))));
+	const struct fund_node *node = &nodes[n];
+
+	if (!node->soft_rest || node->issued || n == FUND_BASE)	/* base's value has it already */
+		return node->value;
+	return tix_forget(fund_plus(gr, node->value, node->soft_rest));
+}
+
+/* Value of an active hard ticket of node `n`. */
+TIX_INLINE u64 fund_hard_value(const struct fund_graph *gr, const struct fund_node *nodes, u32 n,
+			       u32 amount)
+{
+	const struct fund_node *node = &nodes[n];
+	u32 soft = fund_soft(node, n == FUND_BASE ? FUND_SOFT_MIN : 1);
+
+	return tix_mul_q62(fund_whole(gr, nodes, n), fund_ratio(amount, fund_divisor(node, soft)));
 }
 
 /* Value of active ticket `i` of `node`. */
@@ -284,10 +303,10 @@ TIX_FN u64 fund_ticket_value(struct fund_graph *gr, struct fund_node *nodes,
 	u64 amount = node->edge[i & (FUND_FUNDERS - 1)].amount;
 
 	if (node->hard >> i & 1)
-		return fund_hard_value(&nodes[up], up == FUND_BASE ? FUND_SOFT_MIN : 1, amount);
+		return fund_hard_value(gr, nodes, up, amount);
 	if (up == FUND_BASE)
 		return fund_of_base(gr, amount);
-	return tix_mul_q62(fund_soft_value(&nodes[up]), fund_ratio(amount, nodes[up].issued));
+	return tix_mul_q62(fund_soft_value(gr, &nodes[up]), fund_ratio(amount, nodes[up].issued));
 }
 
 /* Moves on whenever the value of `node` may be another one. */
@@ -298,7 +317,7 @@ TIX_FN u64 fund_origin(struct fund_graph *gr, struct fund_node *nodes, struct fu
 
 	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++)
 		seen += nodes[node->edge[i].issuer].ver;
-	if (node->hard || node->delta || node->rest)
+	if (node->hard || node->delta || node->rest || node->soft_rest)
 		seen += gr->unit;
 	return tix_forget(seen);
 }
@@ -317,7 +336,7 @@ TIX_INLINE void fund_compute(struct fund_graph *gr, struct fund_node *nodes, u32
 	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++)
 		value += tix_forget(fund_ticket_value(gr, nodes, node, i));
 	value = fund_exchanged(gr, node, value);
-	if (value != node->value) {
+	if (value != node->value || node->soft_rest) {
 		node->value = value;
 		node->ver++;
 	}
@@ -354,8 +373,8 @@ TIX_INLINE u64 fund_self_value(struct fund_graph *gr, struct fund_node *nodes, u
 	if (n == FUND_BASE)
 		return fund_of_base(gr, FUND_SELF);
 	if (node->issued == FUND_SELF)
-		return fund_soft_value(node);
-	return tix_mul_q62(fund_soft_value(node), fund_ratio(FUND_SELF, node->issued));
+		return fund_soft_value(gr, node);
+	return tix_mul_q62(fund_soft_value(gr, node), fund_ratio(FUND_SELF, node->issued));
 }
 
 /* The part of the machine that a value stands for, Q62. */
@@ -456,11 +475,11 @@ TIX_FN void fund_attach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 	gr->deltas += fund_size(node->delta);
 	gr->moved = 1;		/* the deltas may have */
 	gr->steps = 0;
-	if (!node->nr_active && (node->delta || node->rest)) {
+	if (!node->nr_active && (node->delta || node->rest || node->soft_rest)) {
 		fund_step(gr, FUND_UP);
 		fund_step(gr, FUND_GIVE | 1);
 	}
-	if (node->nr_active || node->delta || node->rest)
+	if (node->nr_active || node->delta || node->rest || node->soft_rest)
 		fund_step(gr, FUND_UP | 1);
 	if (node->hard)
 		fund_step(gr, FUND_ISSUE | 1);

@@ -2,7 +2,7 @@
 /*
  * Locks of the kernel's: who holds one that others wait for is not kept waiting.
  *
- * A thread that takes a mutex of the kernel's (cgroup_mutex, say) and is then one of a crowd
+ * A thread that takes a mutex or a semaphore of the kernel's (cgroup_mutex, say) and is then one of a crowd
  * whose share is small keeps everybody who wants it waiting, whatever their shares: a user
  * who makes cgroups all day would keep root from logging in. Proportional-share schedulers
  * have the waiter's tickets passed on to the holder (Waldspurger and Weihl 1994 §3.1, ticket
@@ -10,7 +10,7 @@
  * not further ahead of its share than it is made to pay for (file_locked), so nobody gets
  * more by quarrelling about locks.
  *
- * Who has waited for a mutex has it soon after waking up, and the rest of those who wait are
+ * Who has waited for a lock has it soon after waking up, and the rest of those who wait are
  * behind it: it goes first as well. Between two such threads the kernel hands the lock over,
  * so one slow thread among them would set the pace of all.
  */
@@ -19,6 +19,12 @@
 
 #define HOLDS 16	/* times that a thread goes first for one wait: it may sleep with the lock */
 #define FETCH_MOST 256	/* threads looked at for who is wanted */
+
+/* The kernel's, of its tracepoint contention_begin: BTF has no macros. */
+#define LCB_F_SPIN (1u << 0)
+#define LCB_F_RT (1u << 3)
+#define LCB_F_PERCPU (1u << 4)
+#define LCB_F_MUTEX (1u << 5)
 
 /* Whether `p`, which becomes runnable or was preempted, is not to wait its turn. */
 static bool goes_first(struct task_struct *p, struct task_ctx *t)
@@ -39,35 +45,52 @@ static bool goes_first(struct task_struct *p, struct task_ctx *t)
 	return true;
 }
 
-/* `p` falls asleep; if it waits for a mutex, have its holder go first, and itself afterwards. */
-static void waits_for_lock(struct task_struct *p, struct task_ctx *t)
+/* Who holds `lock`, as the address of its task; 0: nobody is known. It may be gone already. */
+static u64 holder_of(const void *lock, u32 flags)
+{
+	const struct rw_semaphore *sem = lock;
+	const struct mutex *mutex = lock;
+
+	if (flags & LCB_F_MUTEX)
+		return BPF_CORE_READ(mutex, owner.counter) & ~7ull;
+	if (flags & (LCB_F_RT | LCB_F_PERCPU))
+		return 0;	/* the kernel helps the one itself, the other does not say */
+	return BPF_CORE_READ(sem, owner.counter) & ~7ull;
+}
+
+/*
+ * The current thread is about to sleep until it is given `lock`: have the holder go first,
+ * and itself afterwards.
+ */
+SEC("tp_btf/contention_begin")
+int BPF_PROG(tix_contention, void *lock, u32 flags)
 {
 	struct task_struct *holder;
-	struct task_ctx *h;
-	struct mutex *lock;
+	struct task_ctx *t;
 	u64 owner;
 	s32 pid;
 
-	if (!bpf_core_field_exists(p->blocked_on))
-		return;		/* before 6.17 */
-	lock = p->blocked_on;
-	if (!lock)
-		return;
+	if (flags & LCB_F_SPIN)
+		return 0;
+	t = task_ctx(bpf_get_current_task_btf());
+	if (!t)
+		return 0;
 	t->holds = HOLDS;
-	owner = BPF_CORE_READ(lock, owner.counter) & ~7ull;
+	owner = holder_of(lock, flags);
 	if (!owner)
-		return;
+		return 0;
 	pid = BPF_CORE_READ((struct task_struct *)owner, pid);
 	holder = bpf_task_from_pid(pid);
 	if (!holder)
-		return;
-	h = task_ctx(holder);
-	if (h) {
-		h->holds = HOLDS;
-		if (h->queue != VTRR_NONE)
+		return 0;
+	t = (u64)holder == owner ? task_ctx(holder) : NULL;
+	if (t) {
+		t->holds = HOLDS;
+		if (t->queue != VTRR_NONE)
 			wanted = pid;
 	}
 	bpf_task_release(holder);
+	return 0;
 }
 
 /* Take who is wanted to this CPU, if it waits and may run here; true: it did. */

@@ -321,8 +321,6 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 	USES_ARENA();
 	if (!t)
 		return;
-	if (deq_flags & SCX_DEQ_SLEEP)
-		waits_for_lock(p, t);
 	__sync_fetch_and_add(&NODES[t->node].load, -t->load);
 	if (__sync_fetch_and_add(&NODES[t->node].nr_runnable, -1) == 1)
 		activity(t->node);

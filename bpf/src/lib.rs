@@ -21,7 +21,7 @@ use std::path::PathBuf;
 pub const BASE: NodeId = NodeId(0);
 
 /// Version of the pinned state: a scheduler pinned with another one is not adopted.
-pub const LAYOUT: u32 = 3;
+pub const LAYOUT: u32 = 4;
 
 /// What can go wrong between here and the kernel. Every text says what to do.
 #[derive(Debug, thiserror::Error)]

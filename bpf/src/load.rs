@@ -92,9 +92,12 @@ impl Scheduler {
         let mut skel = open.load().map_err(load_error)?;
         let mut link = skel.maps.tix_ops.attach_struct_ops().map_err(load_error)?;
 
+        let mut locks = (skel.progs.tix_contention).attach().map_err(load_error)?;
+
         let pin = |name: &str| pins::path(dir, name);
         let err = |name: &str, err: libbpf_rs::Error| pins::error(&dir.join(name), err);
         link.pin(pin(pins::LINK)).map_err(|e| err(pins::LINK, e))?;
+        (locks.pin(pin(pins::LOCKS))).map_err(|e| err(pins::LOCKS, e))?;
         skel.maps
             .cgroups
             .pin(pin(pins::CGROUPS))

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub const LINK: &str = "link";
+pub const LOCKS: &str = "locks";
 pub const LAYOUT: &str = "layout";
 pub const CGROUPS: &str = "cgroups";
 pub const STATS: &str = "stats";

@@ -111,7 +111,7 @@ void core_fund_total(struct core_fund *f, u64 total)
 
 struct core_state {
 	u64 issued, hard_issued, hard_active, nr_active, deltas;
-	s64 rest, gave;
+	s64 rest, soft_rest, gave;
 };
 
 /* What of a node follows from who is funded by whom and who is active, and from nothing else. */
@@ -126,12 +126,17 @@ struct core_state core_fund_state(const struct core_fund *f, u32 n)
 		.nr_active = node->nr_active,
 		.deltas = f->graph.deltas,
 		.rest = node->rest,
+		.soft_rest = node->soft_rest,
 		.gave = node->gave,
 	};
 }
 
 void core_fund_refresh(struct core_fund *f, u32 n) { fund_refresh(&f->graph, f->nodes, n); }
-u64 core_fund_value(struct core_fund *f, u32 n) { return fund_share(&f->graph, f->nodes[n].value); }
+u64 core_fund_value(struct core_fund *f, u32 n)
+{
+	return fund_share(&f->graph, fund_whole(&f->graph, f->nodes, n));
+}
+
 
 u64 core_fund_self_value(struct core_fund *f, u32 n)
 {

@@ -8,7 +8,7 @@ mod oracle;
 use host::{Edge, FUNDERS, Funds, ONE, SELF};
 use num_bigint::BigInt;
 use num_rational::BigRational;
-use oracle::{Issued, Oracle, rational};
+use oracle::{Issued, Oracle, Values, rational};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -76,24 +76,25 @@ impl Pair {
             let issued = self.oracle.issued(&active);
             let exact = self.oracle.values(&active, &issued);
             if exact.there_is() {
-                self.compare(n, exact.whole[n].as_ref().expect("active"), &issued);
+                self.compare(n, &exact, &issued);
             }
         }
     }
 
-    fn compare(&mut self, n: usize, exact: &BigRational, issued: &[Issued]) {
+    fn compare(&mut self, n: usize, exact: &Values, issued: &[Issued]) {
         let at = self.nodes[n];
+        let whole = exact.whole[n].as_ref().expect("active");
         if n > 0 {
             let got = self.c.value(at);
             assert!(
-                close(got, exact),
-                "node {n}: {} instead of {exact}",
+                close(got, whole),
+                "node {n}: {} instead of {whole}",
                 rational(got, ONE)
             );
             assert_eq!(self.c.value(at), got, "a second look at node {n}");
         }
         if self.oracle.running[n] {
-            let own = exact * issued[n].of_soft(SELF.into());
+            let own = &exact.pool[n] * rational(SELF, issued[n].soft);
             let got = self.c.self_value(at);
             assert!(
                 close(got, &own),
@@ -115,8 +116,8 @@ impl Pair {
             assert_eq!(state.hard_active, issued[n].hard, "hard ones of node {n}");
         }
         for n in order.filter(|_| exact.there_is()) {
-            if let Some(value) = &exact.whole[n] {
-                self.compare(n, value, &issued);
+            if exact.whole[n].is_some() {
+                self.compare(n, &exact, &issued);
             }
         }
         let running = (0..active.len()).filter(|n| self.oracle.running[*n]);
@@ -498,6 +499,9 @@ fn what_is_exchanged_rests_while_its_party_sleeps() {
     assert!(near(f.value(alice), 750) && near(f.value(bob), 250));
     for n in 0..5 {
         let state = f.state(n);
-        assert_eq!((state.deltas, state.rest, state.gave), (0, 0, 0));
+        assert_eq!(
+            (state.deltas, state.rest, state.soft_rest, state.gave),
+            (0, 0, 0, 0)
+        );
     }
 }

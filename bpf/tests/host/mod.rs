@@ -67,6 +67,7 @@ pub struct State {
     pub nr_active: u64,
     pub deltas: u64,
     pub rest: i64,
+    pub soft_rest: i64,
     pub gave: i64,
 }
 

@@ -37,16 +37,21 @@ impl Issued {
         rational(thousandths, self.hard + pool)
     }
 
-    /// The part of the issuer that soft tickets are worth.
-    pub fn of_soft(&self, amount: u64) -> BigRational {
-        self.part(self.pool) * rational(amount, self.soft)
+    /// The part of the issuer that its soft tickets share.
+    fn of_pool(&self) -> BigRational {
+        match self.soft {
+            0 => rational(0, 1),
+            _ => self.part(self.pool),
+        }
     }
 }
 
 /// What every active node is worth, as parts of T.
 pub struct Values {
-    /// What its tickets and threads divide: P(n).
+    /// What its tickets divide: P(n).
     pub whole: Vec<Option<BigRational>>,
+    /// Of that what its soft tickets and its threads divide, with what rests there.
+    pub pool: Vec<BigRational>,
     /// A bound was met that the funding graph has and the model has not.
     pub bounded: bool,
 }
@@ -122,27 +127,34 @@ impl Oracle {
         (0..active.len()).map(issued).collect()
     }
 
-    /// What rests with each node, in thousandths of a base ticket.
-    fn rests(&self, active: &[bool]) -> Vec<BigRational> {
+    /// What rests with each node, and with its soft tickets, in thousandths of a base ticket.
+    fn rests(&self, active: &[bool], issued: &[Issued]) -> (Vec<BigRational>, Vec<BigRational>) {
         let mut rests = vec![rational(0, 1); active.len()];
+        let mut soft = rests.clone();
         for n in (1..active.len()).rev().filter(|n| !active[*n]) {
-            let gives = &rests[n] + rational(self.delta[n], 1);
+            let gives = &rests[n] + &soft[n] + rational(self.delta[n], 1);
             rests[n] = rational(0, 1);
+            soft[n] = rational(0, 1);
             let parts: u32 = self.edges[n].iter().map(|e| u32::from(e.part)).sum();
             if parts == 0 {
                 rests[0] += &gives;
                 continue;
             }
             for e in &self.edges[n] {
-                rests[e.issuer as usize] += &gives * rational(e.part, parts);
+                let of = if e.hard { &mut rests } else { &mut soft };
+                of[e.issuer as usize] += &gives * rational(e.part, parts);
             }
         }
-        rests
+        if issued[0].soft == 0 {
+            let passed = std::mem::replace(&mut soft[0], rational(0, 1));
+            rests[0] += passed;
+        }
+        (rests, soft)
     }
 
     pub fn values(&self, active: &[bool], issued: &[Issued]) -> Values {
         let (zero, one) = (rational(0, 1), rational(1, 1));
-        let rests = self.rests(active);
+        let (rests, soft) = self.rests(active, issued);
         let t = match self.total {
             0 => issued[0].soft.max(1),
             total => total,
@@ -162,26 +174,48 @@ impl Oracle {
         };
         let deltas: Vec<_> = (self.delta.iter()).map(|d| of_t(rational(*d, 1))).collect();
         let rests: Vec<_> = rests.into_iter().map(&mut of_t).collect();
+        let soft: Vec<_> = soft.into_iter().map(&mut of_t).collect();
         let high = rational(100, 1);
         let mut whole: Vec<Option<BigRational>> = vec![None; active.len()];
+        let mut pool = vec![zero.clone(); active.len()];
         for n in (0..active.len()).filter(|n| active[*n]) {
-            whole[n] = Some(if n == 0 {
+            let value = if n == 0 {
                 bound(&one + &rests[0], &rational(1, 128), &high)
             } else {
                 let tickets = self.edges[n].iter().map(|e| {
                     let i = e.issuer as usize;
-                    let part = if e.hard {
-                        issued[i].part(e.amount.into())
+                    let (of, part) = if e.hard {
+                        (
+                            whole[i].as_ref().expect("issuer of an active ticket"),
+                            issued[i].part(e.amount.into()),
+                        )
                     } else {
-                        issued[i].of_soft(e.amount.into())
+                        (&pool[i], rational(e.amount, issued[i].soft))
                     };
-                    whole[i].clone().expect("issuer of an active ticket") * part
+                    of * part
                 });
                 let value = tickets.fold(zero.clone(), |a, b| a + b);
                 let value = bound(value + &deltas[n], &zero, &high);
-                bound(value + &rests[n], &zero, &high)
-            });
+                let value = bound(value + &rests[n], &zero, &high);
+                match issued[n].soft {
+                    0 => bound(value + &soft[n], &zero, &high),
+                    _ => value,
+                }
+            };
+            if issued[n].soft > 0 {
+                let own = &value * issued[n].of_pool();
+                let low = match n {
+                    0 => &own / rational(128, 1),
+                    _ => zero.clone(),
+                };
+                pool[n] = bound(own + &soft[n], &low, &high);
+            }
+            whole[n] = Some(value);
         }
-        Values { whole, bounded }
+        Values {
+            whole,
+            pool,
+            bounded,
+        }
     }
 }

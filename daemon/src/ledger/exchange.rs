@@ -7,7 +7,7 @@
 //! job's (§3.4, §4.6).
 
 use super::values::of_milli;
-use super::{BASE, By, Cid, Event, Key, Ledger, Refusal, Resource};
+use super::{BASE, By, Cid, Event, Key, Kind, Ledger, Refusal, Resource, Ticket};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,11 +17,32 @@ pub struct Exchange {
     pub by: By,
 }
 
+/// The exchange tickets of inactive parties that rest with a currency, in base tickets with 64 fractional bits.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rest {
+    pub whole: i128,
+    /// With its soft pool.
+    pub pool: i128,
+}
+
+impl Rest {
+    fn sum(self) -> i128 {
+        self.whole + self.pool
+    }
+
+    fn at(&mut self, kind: Kind) -> &mut i128 {
+        match kind {
+            Kind::Soft => &mut self.pool,
+            Kind::Hard => &mut self.whole,
+        }
+    }
+}
+
 /// What rests with whom, as of an epoch.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rests {
     epoch: u64,
-    with: [FxHashMap<Cid, i128>; Resource::COUNT],
+    with: [FxHashMap<Cid, Rest>; Resource::COUNT],
 }
 
 /// Values by currency that may be below zero.
@@ -32,10 +53,10 @@ impl Ledger {
         self.exchanges.iter().map(|(id, x)| (*id, x))
     }
 
-    /// The exchange tickets of inactive parties that rest with `c`, in base tickets with 64 fractional bits.
-    pub(super) fn resting(&self, c: Cid, r: Resource) -> i128 {
+    /// What rests with `c`.
+    pub(super) fn resting(&self, c: Cid, r: Resource) -> Rest {
         if self.exchanges.is_empty() {
-            return 0;
+            return Rest::default();
         }
         if self.rests.borrow().epoch != self.epoch {
             let with = Resource::ALL.map(|r| self.rest_now(r));
@@ -45,15 +66,15 @@ impl Ledger {
             };
         }
         let rests = self.rests.borrow();
-        rests.with[r.index()].get(&c).copied().unwrap_or(0)
+        rests.with[r.index()].get(&c).copied().unwrap_or_default()
     }
 
-    fn rest_now(&self, r: Resource) -> FxHashMap<Cid, i128> {
-        let mut rest: FxHashMap<Cid, i128> = FxHashMap::default();
+    fn rest_now(&self, r: Resource) -> FxHashMap<Cid, Rest> {
+        let mut rest: FxHashMap<Cid, Rest> = FxHashMap::default();
         for party in self.parties[r.index()].keys() {
             let delta = self.get(*party).map_or(0, |x| x.delta(r));
             if delta != 0 && !self.active(*party, r) {
-                rest.insert(*party, of_milli(delta));
+                rest.entry(*party).or_default().whole = of_milli(delta);
             }
         }
         let parties: Vec<Cid> = rest.keys().copied().collect();
@@ -62,9 +83,9 @@ impl Ledger {
             if c == BASE || self.active(c, r) {
                 continue;
             }
-            let amount = rest.remove(&c).unwrap_or(0);
-            for (issuer, part) in self.split_rest(c, r, amount) {
-                *rest.entry(issuer).or_insert(0) += part;
+            let amount = rest.remove(&c).unwrap_or_default().sum();
+            for (issuer, kind, part) in self.split_rest(c, r, amount) {
+                *rest.entry(issuer).or_default().at(kind) += part;
             }
         }
         rest
@@ -101,19 +122,19 @@ impl Ledger {
     }
 
     /// How `amount`, which `c` holds, rests with its funders: exactly all of it.
-    fn split_rest(&self, c: Cid, r: Resource, amount: i128) -> Vec<(Cid, i128)> {
+    fn split_rest(&self, c: Cid, r: Resource, amount: i128) -> Vec<(Cid, Kind, i128)> {
         let mut parts = self.contributions(c, r);
         // In an order that is the same after a restart, so that the rounding is.
-        parts.sort_by_cached_key(|(issuer, w)| (self.end(*issuer), *w));
+        parts.sort_by_cached_key(|(t, w)| (self.end(t.issuer), *w, t.kind == Kind::Hard));
         let total: u128 = parts.iter().map(|(_, w)| *w).sum();
         if total == 0 {
-            return vec![(BASE, amount)];
+            return vec![(BASE, Kind::Hard, amount)];
         }
         let (mut out, mut given, mut sum) = (Vec::new(), 0i128, 0u128);
-        for (issuer, w) in parts {
+        for (t, w) in parts {
             sum += w;
             let upto = super::values::signed_part(amount, sum, total);
-            out.push((issuer, upto - given));
+            out.push((t.issuer, t.kind, upto - given));
             given = upto;
         }
         out
@@ -126,11 +147,11 @@ impl Ledger {
     }
 
     /// What each ticket of `c` contributes to its entitlement.
-    pub fn contributions(&self, c: Cid, r: Resource) -> Vec<(Cid, u128)> {
+    pub fn contributions(&self, c: Cid, r: Resource) -> Vec<(Ticket, u128)> {
         let Some(x) = self.get(c) else { return vec![] };
         let tickets = self.tickets(x, r).filter(|t| !t.kept);
         tickets
-            .map(|t| (t.issuer, self.ticket_value(&t, r, true)))
+            .map(|t| (t, self.ticket_value(&t, r, true)))
             .collect()
     }
 

@@ -31,6 +31,8 @@ enum When {
 struct Parts {
     /// What there is to divide.
     value: u128,
+    /// What rests with the soft pool beside its part of that.
+    rest: i128,
     whole: u128,
     soft: u128,
     /// The soft tickets that divide `soft` among them, the hidden leaf's included.
@@ -63,7 +65,7 @@ impl Parts {
         } else {
             scaled(self.value, self.soft, self.whole)
         };
-        portion(pool, amount, self.tickets)
+        portion(with_rest(pool, self.rest), amount, self.tickets)
     }
 }
 
@@ -217,14 +219,19 @@ impl Ledger {
             .get(c)
             .map(|x| x.issued(r))
             .unwrap_or((Issued::default(), Issued::default()));
-        let (value, tickets, hard) = match when {
-            When::Now => (
-                with_rest(self.value(c, r), self.resting(c, r)),
-                self.soft_active(c, r),
-                active,
-            ),
+        let (value, rest, tickets, hard) = match when {
+            When::Now => {
+                let (rest, tickets) = (self.resting(c, r), self.soft_active(c, r));
+                // Nobody's soft tickets: it is the issuer's.
+                let (whole, pool) = match tickets {
+                    0 => (rest.whole + rest.pool, 0),
+                    _ => (rest.whole, rest.pool),
+                };
+                (with_rest(self.value(c, r), whole), pool, tickets, active)
+            }
             When::Always => (
                 self.entitlement(c, r),
+                0,
                 match c {
                     // Lapsed tickets count though nobody holds them.
                     BASE => self.soft_issued(c, r) + self.lapsed_total[r.index()],
@@ -236,6 +243,7 @@ impl Ledger {
         if !issued.has_hard() {
             return Parts {
                 value,
+                rest,
                 whole: 1,
                 soft: 1,
                 tickets,
@@ -258,6 +266,7 @@ impl Ledger {
         };
         Parts {
             value,
+            rest,
             whole: whole.max(1),
             soft,
             tickets,

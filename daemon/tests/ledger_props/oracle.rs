@@ -236,35 +236,56 @@ impl Solved<'_> {
         sum
     }
 
+    fn soft_active(&self, issuer: &str) -> u64 {
+        let its = self.issued.get(issuer).into_iter().flatten();
+        its.filter(|t| t.live && self.active(&t.holder))
+            .map(|t| match t.size {
+                Size::Soft(n) => n,
+                _ => 0,
+            })
+            .sum()
+    }
+
+    /// What holders of soft tickets leave rests with `ISSUER.soft`.
     fn lay_to_rest(&mut self, n: &str, amount: Q) {
         let mut parts = Vec::new();
         for t in self.tickets_of(n) {
             let above = self.find_entitlement(&t.issuer);
             let d = self.guaranteed(&t.issuer, &above);
-            parts.push((t.issuer.clone(), self.part(&t, &d, &above, &above)));
+            let pool = matches!(t.size, Size::Soft(_)) && self.soft_active(&t.issuer) > 0;
+            let with = match pool {
+                true => format!("{}.soft", t.issuer),
+                false => t.issuer.clone(),
+            };
+            parts.push((t.issuer.clone(), with, self.part(&t, &d, &above, &above)));
         }
-        let total = parts.iter().fold(zero(), |a, (_, w)| a + w);
+        let total = parts.iter().fold(zero(), |a, (_, _, w)| a + w);
         if total == zero() {
-            parts = vec![("base".to_owned(), q(1))];
+            parts = vec![("base".to_owned(), "base".to_owned(), q(1))];
         }
-        let total = parts.iter().fold(zero(), |a, (_, w)| a + w);
-        for (issuer, w) in parts {
+        let total = parts.iter().fold(zero(), |a, (_, _, w)| a + w);
+        for (issuer, with, w) in parts {
             let part = &amount * w / &total;
             if issuer == "base" || self.active(&issuer) {
-                *self.rest.entry(issuer).or_insert_with(zero) += part;
+                *self.rest.entry(with).or_insert_with(zero) += part;
             } else {
                 self.lay_to_rest(&issuer, part);
             }
         }
     }
 
+    fn resting(&self, with: &str) -> Q {
+        self.rest.get(with).cloned().unwrap_or_else(zero)
+    }
+
     /// P(c).
+    fn whole(&mut self, n: &str) -> Q {
+        self.find_value(n) + self.resting(n)
+    }
+
+    /// P(c), with what rests with its soft pool.
     pub fn divisible(&mut self, n: &str) -> Q {
-        let v = self.find_value(n);
-        match self.rest.get(n) {
-            Some(more) => v + more,
-            None => v,
-        }
+        self.whole(n) + self.resting(&format!("{n}.soft"))
     }
 
     fn find_value(&mut self, n: &str) -> Q {
@@ -276,17 +297,18 @@ impl Solved<'_> {
             sum = self.g.total();
         } else if self.active(n) {
             for t in self.tickets_of(n) {
-                let value = self.divisible(&t.issuer);
+                let value = self.whole(&t.issuer);
                 let entitled = self.find_entitlement(&t.issuer);
                 let pool = self.guaranteed(&t.issuer, &entitled).pool;
-                let (mut hard, mut soft) = (zero(), 0);
+                let mut hard = zero();
                 for x in self.issued.get(t.issuer.as_str()).into_iter().flatten() {
                     if x.live && self.active(&x.holder) {
                         hard += self.hard_size(x, &entitled);
-                        if let Size::Soft(n) = x.size {
-                            soft += n;
-                        }
                     }
+                }
+                let soft = self.soft_active(&t.issuer);
+                if let Size::Soft(n) = t.size {
+                    sum += self.resting(&format!("{}.soft", t.issuer)) * q(n) / q(soft);
                 }
                 let pool = if soft > 0 { pool } else { zero() };
                 let d = Division {
