@@ -361,6 +361,24 @@ static __noinline void jump_locked(const struct vtrr_choice *choice, u32 looks)
 }
 
 /*
+ * Whether what waits on CPU `cpu`, due earlier than others' by `lag`, is to be taken over.
+ * There all is about as late; and with one thread less it catches up, if slowly. So the
+ * next one goes only if it falls behind further, or has not caught up after a while.
+ */
+static __noinline bool behind_locked(u32 cpu, u64 lag)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
+	if ((s64)lag <= (s64)v_steal)
+		return false;
+	if ((s64)(now_ns - c->robbed_at) < (s64)CATCH_UP_NS && lag < c->robbed_lag + v_steal / 8)
+		return false;
+	c->robbed_at = now_ns;
+	c->robbed_lag = lag;
+	return true;
+}
+
+/*
  * Choose the struct vtrr to take from: this CPU's, those of threads without a home, or,
  * in turn, one other CPU's if the next thread there is due earlier by STEAL_NS of the
  * whole machine. A CPU that has nothing looks at all others before it goes idle.
@@ -405,7 +423,7 @@ static __noinline void choose_locked(struct pick *pick)
 		mine = &VT(pick->vt)->choice;
 		theirs = &VT(VT_HOME(other))->choice;
 		jump_locked(theirs, 2 * nr_online);
-		if ((s64)(mine->finish - theirs->finish) > (s64)v_steal) {
+		if (behind_locked(other, mine->finish - theirs->finish)) {
 			pick->vt = VT_HOME(other);
 			stats.stolen++;
 		}

@@ -32,6 +32,8 @@ struct cpu_ctx {
 	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
 	u64 timer_at;	/* when the timer fires next; 0: it is off */
 	u64 now;	/* at the last decision or timer here */
+	u64 robbed_at;	/* when another CPU took over what was overdue here */
+	u64 robbed_lag;	/* and by how much that was */
 	u32 granting;	/* the queue that is being moved from, or VTRR_NONE */
 	u32 idle;
 	u32 probe;	/* the CPU to look at next for overdue work */
@@ -39,7 +41,7 @@ struct cpu_ctx {
 	u32 graces;	/* given in a row to who runs */
 	u32 rescued;	/* the last pick was of somebody overdue */
 	u32 asked;	/* pid of who ran when the last decision replaced it */
-	u32 pad[13];	/* cache lines of its own */
+	u32 pad[9];	/* cache lines of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];

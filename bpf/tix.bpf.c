@@ -43,6 +43,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define LAG_PERIODS 4			/* how far a tag may be behind V */
 #define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
 #define STEAL_NS 64000000ull		/* overdue by this, another CPU takes it over */
+#define CATCH_UP_NS 1000000000ull	/* and the next one after this */
 #define OVERDUE_NS 4000000000ull	/* who waits longer goes first */
 #define SPARE_QUEUES 64
 #define GRACES 40			/* MIN_SLICE_NS each, charged, in a row: for a reader of RCU */
