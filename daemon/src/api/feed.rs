@@ -2,13 +2,14 @@
 //! What a watcher is sent: samples as time goes, and events as they happen.
 
 use super::view;
+use super::whole::Whole;
 use crate::core::Handle;
 use std::time::Duration;
 use tix_api::{Error, Event, EventKind, WatchReply};
 use tokio::sync::{broadcast, mpsc};
 use zlink::Reply;
 
-pub type Item = std::result::Result<Reply<WatchReply>, Error>;
+pub type Item = std::result::Result<Reply<Whole<WatchReply>>, Error>;
 
 /// Samples and events into `tx`, until nobody takes them.
 pub async fn feed(
@@ -37,7 +38,7 @@ pub async fn feed(
             },
         };
         if tx
-            .send(Ok(Reply::new(Some(reply)).set_continues(Some(more))))
+            .send(Ok(Reply::new(Some(Whole(reply))).set_continues(Some(more))))
             .await
             .is_err()
             || !more

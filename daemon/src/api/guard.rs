@@ -10,6 +10,7 @@
 
 use super::check;
 use super::peer::Pace;
+use super::whole;
 use std::future::poll_fn;
 use std::io::{Error, ErrorKind};
 use std::os::fd::AsFd;
@@ -173,6 +174,8 @@ impl WriteHalf for Writer {
         _: &[impl AsFd],
         _: Option<&PassedCredentials>,
     ) -> zlink::Result<()> {
+        let whole = whole::fill(buf);
+        let buf = whole.as_deref().unwrap_or(buf);
         match tokio::time::timeout(PATIENCE, self.write_all(buf)).await {
             Ok(done) => Ok(done?),
             Err(_) => Err(refused(ErrorKind::TimedOut, "the peer does not read")),

@@ -13,6 +13,7 @@ mod processes;
 mod service;
 mod transfer;
 mod view;
+mod whole;
 
 use crate::core::Handle;
 use guard::Guarded;

@@ -5,10 +5,11 @@ use super::amount::Amount;
 use super::feed::feed;
 use super::peer::Pace;
 use super::transfer::Import;
+use super::whole::Whole;
 use super::{names, transfer, view};
 use crate::core::{Core, Failure, Handle};
 use crate::ledger::{Caller, Hard, Kind as TicketKind, Ledger, Op, Part, Refusal};
-use crate::store::Query;
+use crate::store::{Page, Query, SCAN};
 use crate::units;
 use futures_util::Stream;
 use std::cell::RefCell;
@@ -30,6 +31,18 @@ pub struct Session {
 
 /// Names that one operation looks up, at most.
 const NAMES: usize = 2;
+// zlink names what it makes of a method after the last word of its reply's type.
+type WholeStatus = Whole<StatusReply>;
+type WholeTree = Whole<TreeReply>;
+type WholeList = Whole<ListReply>;
+type WholeExplain = Whole<ExplainReply>;
+type WholeLog = Whole<LogReply>;
+type WholeExport = Whole<ExportReply>;
+type WholeWatch = Whole<WatchReply>;
+
+/// Records of the log that are looked at, and told, before others' requests have their turn.
+const SLICE: i64 = 500;
+const SLICE_TOLD: usize = 100;
 /// Currencies that one request of ordinary cost can tell of.
 const CHEAP: f64 = 1000.0;
 
@@ -133,17 +146,18 @@ fn bad(message: String, hint: &str) -> Error {
     url = "https://varlink.org"
 )]
 impl Session {
-    async fn status(&self) -> Result<StatusReply, Error> {
+    async fn status(&self) -> Result<WholeStatus, Error> {
         let (uid, pid) = (self.caller.uid, self.pid);
-        self.ask(move |core| view::status(core, uid, pid)).await
+        let status = self.ask(move |core| view::status(core, uid, pid)).await;
+        status.map(Whole)
     }
 
-    async fn tree(&self) -> Result<TreeReply, Error> {
-        self.ask_all(view::tree).await
+    async fn tree(&self) -> Result<WholeTree, Error> {
+        self.ask_all(view::tree).await.map(Whole)
     }
 
-    async fn list_currencies(&self) -> Result<ListReply, Error> {
-        self.ask_all(|core| view::list(core)).await
+    async fn list_currencies(&self) -> Result<WholeList, Error> {
+        self.ask_all(|core| view::list(core)).await.map(Whole)
     }
 
     async fn create(
@@ -324,7 +338,7 @@ impl Session {
         &self,
         name: String,
         resource: Option<Resource>,
-    ) -> Result<ExplainReply, Error> {
+    ) -> Result<WholeExplain, Error> {
         let name = names::currency(&self.handle, &name).await?;
         let wanted = name.clone();
         let r = view::from_api(resource.unwrap_or(Resource::Cpu));
@@ -335,7 +349,8 @@ impl Session {
                     .and_then(|c| view::explain(core, c, r))
             })
             .await?;
-        found.ok_or_else(|| view::refusal(&Refusal::NoSuchCurrency(name)))
+        let found = found.ok_or_else(|| view::refusal(&Refusal::NoSuchCurrency(name)));
+        found.map(Whole)
     }
 
     async fn run_begin(
@@ -416,7 +431,7 @@ impl Session {
         subject: Option<String>,
         since_usec: Option<i64>,
         mine: Option<bool>,
-    ) -> Result<LogReply, Error> {
+    ) -> Result<WholeLog, Error> {
         let limit = limit.unwrap_or(100);
         if !(1..=1000).contains(&limit) {
             return Err(bad(format!("a limit of {limit} records"), "1 to 1000"));
@@ -425,35 +440,53 @@ impl Session {
         // What is others' business is root's to read.
         let concerning = (mine.unwrap_or(false) || !self.caller.is_root()).then_some(uid);
         self.pace.wait(uid, 5.0).await;
-        let page = self.ask(move |core| {
-            let subject = subject.map(|s| names::known(&core.ledger, &s).unwrap_or(s));
-            core.store.log(&Query {
-                after: after.unwrap_or(0),
-                newest: after.is_none() && since_usec.is_none(),
-                limit: usize::try_from(limit).unwrap_or(1),
-                subject: subject.as_deref(),
-                since_usec: since_usec.map_or(0, i64::unsigned_abs),
-                concerning,
-                ..Query::default()
-            })
-        });
-        let mut page = page.await?.map_err(|e| names::internal(e.into()))?;
         let newest = after.is_none() && since_usec.is_none();
+        let limit = usize::try_from(limit).unwrap_or(1);
+        let mut page = Page {
+            next: Some(if newest { i64::MAX } else { after.unwrap_or(0) }),
+            ..Page::default()
+        };
+        for _ in 0..SCAN / SLICE {
+            let (Some(from), left) = (page.next, limit - page.records.len()) else {
+                break;
+            };
+            if left == 0 {
+                break;
+            }
+            let subject = subject.clone();
+            let slice = self.ask(move |core| {
+                let subject = subject.map(|s| names::known(&core.ledger, &s).unwrap_or(s));
+                core.store.log(&Query {
+                    after: if newest { 0 } else { from },
+                    before: if newest { from } else { i64::MAX },
+                    newest,
+                    limit: left.min(SLICE_TOLD),
+                    subject: subject.as_deref(),
+                    since_usec: since_usec.map_or(0, i64::unsigned_abs),
+                    concerning,
+                    scan: SLICE,
+                    ..Query::default()
+                })
+            });
+            let slice = slice.await?.map_err(|e| names::internal(e.into()))?;
+            page.records.extend(slice.records);
+            page.next = slice.next;
+        }
         if newest {
             page.records.reverse();
         }
         let records = page.records.into_iter();
-        Ok(LogReply {
+        Ok(Whole(LogReply {
             records: records.map(|(seq, r)| view::record(seq, r)).collect(),
             next: page.next.filter(|_| !newest).map(i64::unsigned_abs),
-        })
+        }))
     }
 
     #[zlink(more)]
     async fn export(
         &self,
         more: bool,
-    ) -> impl Stream<Item = Result<Reply<ExportReply>, Error>> + Unpin {
+    ) -> impl Stream<Item = Result<Reply<WholeExport>, Error>> + Unpin {
         let allowed = self.root_only("export the ledger");
         let text = match allowed {
             Ok(()) => self.ask(|core| transfer::document(&core.ledger)).await,
@@ -466,7 +499,7 @@ impl Session {
         let last = parts.len().saturating_sub(1);
         let replies = parts.into_iter().enumerate().map(move |(i, part)| {
             part.map(|chunk| {
-                Reply::new(Some(ExportReply { chunk })).set_continues(Some(more && i < last))
+                Reply::new(Some(Whole(ExportReply { chunk }))).set_continues(Some(more && i < last))
             })
         });
         Box::pin(futures_util::stream::iter(replies.collect::<Vec<_>>()))
@@ -500,7 +533,7 @@ impl Session {
         more: bool,
         processes: Option<bool>,
         interval_ms: Option<i64>,
-    ) -> impl Stream<Item = Result<Reply<WatchReply>, Error>> + Unpin {
+    ) -> impl Stream<Item = Result<Reply<WholeWatch>, Error>> + Unpin {
         let interval = interval_ms.unwrap_or(1000);
         let (tx, rx) = mpsc::channel(4);
         let (handle, uid) = (self.handle.clone(), self.caller.uid);

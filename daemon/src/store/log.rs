@@ -11,7 +11,7 @@ CREATE TABLE log (
 ) STRICT;
 ";
 
-/// Records that one call of [`Store::log`] looks at: what a question costs is bounded, whoever asks.
+/// Records that one call of [`Store::log`] looks at if its [`Query`] does not say: what a question costs is bounded, whoever asks.
 pub const SCAN: i64 = 20_000;
 /// Records that one call of [`Store::prune`] takes away.
 pub const BITE: i64 = 1_000;
@@ -53,6 +53,8 @@ pub struct Query<'a> {
     pub until_usec: u64,
     /// Only what this user did, or what was done to something of this user's.
     pub concerning: Option<u32>,
+    /// Records to look at, at most; at least 1.
+    pub scan: i64,
 }
 
 impl Default for Query<'_> {
@@ -67,6 +69,7 @@ impl Default for Query<'_> {
             since_usec: 0,
             until_usec: u64::MAX,
             concerning: None,
+            scan: SCAN,
         }
     }
 }
@@ -145,9 +148,10 @@ fn page(db: &Connection, q: &Query<'_>) -> rusqlite::Result<Page> {
     if first > last || limit == 0 {
         return Ok(Page::default());
     }
+    let scan = q.scan.max(1) - 1;
     let (low, high) = match q.newest {
-        true => (first.max(last.saturating_sub(SCAN - 1)), last),
-        false => (first, last.min(first.saturating_add(SCAN - 1))),
+        true => (first.max(last.saturating_sub(scan)), last),
+        false => (first, last.min(first.saturating_add(scan))),
     };
     let order = if q.newest { "DESC" } else { "ASC" };
     let sql = format!(
@@ -187,7 +191,7 @@ fn page(db: &Connection, q: &Query<'_>) -> rusqlite::Result<Page> {
 }
 
 impl Store {
-    /// The records that `q` asks for. Looks at no more than [`SCAN`] of them at once: an answer may be empty and yet have a `next`.
+    /// The records that `q` asks for. Looks at no more than [`Query::scan`] of them at once: an answer may be empty and yet have a `next`.
     ///
     /// # Errors
     /// When the log cannot be read.
