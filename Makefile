@@ -24,12 +24,16 @@ demo: build
 check: deps
 	.ci/check
 
-## bench      measure tix beside the kernel's own scheduler and its examples
-## fuzz       not there yet
-## soak       not there yet
+## bench      measure tix beside the kernel's own scheduler and its examples, and the ledger's speed
 bench: build
 	bench/run
-fuzz soak:
+
+## soak       the ledger's long tests: a million random operations, or TIX_OPS
+soak: deps
+	$(CARGO) test --release --locked -p tixd -- --ignored soak
+
+## fuzz       not there yet
+fuzz:
 	@echo "make $@: nothing to run yet; make check has all the tests there are" >&2; exit 1
 
 ## picture    copy the last demo's picture to where the README shows it
@@ -37,11 +41,13 @@ picture:
 	@test -s target/demo/demo.svg || { echo "there is no target/demo/demo.svg: run make demo" >&2; exit 1; }
 	cp target/demo/demo.svg docs/demo.svg
 
-## install    put tixd, tixctl and the unit file below DESTDIR (after make)
+## install    put tixd, tixctl, the unit file and the ready policies below DESTDIR (after make)
 install:
 	install -D -m 755 target/release/tixd $(DESTDIR)$(PREFIX)/sbin/tixd
 	install -D -m 755 target/release/tixctl $(DESTDIR)$(PREFIX)/bin/tixctl
 	install -D -m 644 debian/tixd.service $(DESTDIR)$(UNITDIR)/tixd.service
+	install -d $(DESTDIR)$(PREFIX)/share/tix/policies
+	install -m 644 policies/*.toml policies/README.md $(DESTDIR)$(PREFIX)/share/tix/policies
 
 ## clean      remove target/ (not the cached guest kernels and images)
 clean:

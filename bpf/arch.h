@@ -26,6 +26,34 @@ typedef uint8_t u8;
 #define can_loop true
 #endif
 
+/*
+ * x, which is anything, as far as the BPF verifier knows from here on. Inside a loop it
+ * walks what follows a branch once for each range of values that the branch left behind;
+ * forgotten where branches meet or a loop begins, one walk stands for all. Not every
+ * memory will do: it follows the stack. Under tix_lock only.
+ */
+#ifdef __bpf__
+static volatile u64 tix_forgotten;
+TIX_INLINE u64 tix_forget(u64 x)
+{
+	tix_forgotten = x;
+	return tix_forgotten;
+}
+#else
+TIX_INLINE u64 tix_forget(u64 x)
+{
+	return x;
+}
+#endif
+
+/* x if `yes`, else -x, without a branch. Under tix_lock only. */
+TIX_INLINE u64 tix_signed(u64 x, bool yes)
+{
+	u64 mask = tix_forget(yes) - 1;
+
+	return (x ^ mask) - mask;
+}
+
 /* Position of the lone set bit of x, by a de Bruijn sequence: BPF has no such instruction. */
 static const u8 tix_debruijn[64] = {
 	0,  1,  2,  53, 3,  7,  54, 27, 4,  38, 41, 8,  34, 55, 48, 28,

@@ -16,6 +16,7 @@ SEC("syscall")
 int tix_funding(struct tix_funding_args *args)
 {
 	u32 i, nr = args->nr, node = args->node;
+	u64 left = FUND_DELTAS_MAX >> FUND_DELTA_LOG, size = fund_size(args->delta);
 
 	USES_ARENA();
 	args->err = -EINVAL;
@@ -28,12 +29,19 @@ int tix_funding(struct tix_funding_args *args)
 			args->err = -ENOENT;
 			return 0;
 		}
+		if (args->hard >> i & 1 && args->edge[i].amount >= FUND_HARD)
+			return 0;
+	}
+	if (size > left || size > left - (GRAPH->deltas >> FUND_DELTA_LOG)) {
+		args->err = -ERANGE;
+		return 0;
 	}
 	if (args->by_parent) {
 		if (!nr || !(NODES[node].flags & TIX_NODE_CGROUP))
 			return 0;
 		args->edge[0].issuer = NODES[node].parent;
 		args->edge[0].amount = NODES[node].weight;
+		args->hard &= ~1u;
 	}
 	bpf_spin_lock(&tix_lock);
 	if (args->by_parent)
@@ -59,6 +67,8 @@ int tix_name(struct tix_name_args *args)
 		args->node = i;
 		if (i == VTRR_NONE)
 			args->err = -ENOSPC;
+		else
+			NODES[i].cgid = args->cid;
 		return 0;
 	}
 	if (!i || i >= nodes_hi || !(NODES[i].flags & TIX_NODE_NAMED)) {
@@ -73,15 +83,30 @@ int tix_name(struct tix_name_args *args)
 	return 0;
 }
 
+/* What exchange tickets are counted against. */
+SEC("syscall")
+int tix_set_total(struct tix_total_args *args)
+{
+	USES_ARENA();
+	bpf_spin_lock(&tix_lock);
+	GRAPH->total = args->total;
+	fund_rate(GRAPH, FUNDS);
+	bpf_spin_unlock(&tix_lock);
+	args->err = 0;
+	return 0;
+}
+
 SEC("syscall")
 int tix_read(struct tix_read_batch *batch)
 {
-	u32 i = batch->first, k, nr = 0;
+	u32 i = batch->first;
 
 	USES_ARENA();
 	batch->next = 0;
+	batch->nr = 0;	/* counted there: the verifier follows what is in a register through every round */
 	while (i < nodes_hi && can_loop) {
 		struct tix_read_args *out;
+		u32 nr = batch->nr;
 
 		if (nr >= TIX_READ_BATCH) {
 			batch->next = i;
@@ -102,14 +127,14 @@ int tix_read(struct tix_read_batch *batch)
 		out->used_ns = NODES[i].used_ns;
 		out->value = fund_share(GRAPH, FUNDS[i].value);
 		out->cgid = NODES[i].cgid;
-		for (k = 0; k < FUND_FUNDERS && can_loop; k++) {
-			out->edge[k].issuer = FUNDS[i].edge[k].issuer;
-			out->edge[k].amount = FUNDS[i].edge[k].amount;
-		}
-		nr++;
+		out->delta = FUNDS[i].delta >> FUND_DELTA_LOG;
+		out->hard = FUNDS[i].hard;
+		out->pad = 0;
+		copy_words(out->edge, FUNDS[i].edge, sizeof(out->edge));
+		copy_words(out->part, FUNDS[i].part, sizeof(out->part));
+		batch->nr = nr + 1;
 		i++;
 	}
-	batch->nr = nr;
 	return 0;
 }
 

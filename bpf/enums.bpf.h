@@ -8,6 +8,7 @@
 
 #undef SCX_DSQ_LOCAL
 #undef SCX_DSQ_LOCAL_ON
+#undef SCX_ENQ_HEAD
 #undef SCX_ENQ_WAKEUP
 #undef SCX_KICK_IDLE
 #undef SCX_KICK_PREEMPT
@@ -17,6 +18,7 @@
 
 #define SCX_DSQ_LOCAL bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_LOCAL)
 #define SCX_DSQ_LOCAL_ON bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_LOCAL_ON)
+#define SCX_ENQ_HEAD bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_HEAD)
 #define SCX_ENQ_WAKEUP bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_WAKEUP)
 #define SCX_KICK_IDLE bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_IDLE)
 #define SCX_KICK_PREEMPT bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_PREEMPT)

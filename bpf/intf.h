@@ -8,7 +8,7 @@
 
 #include "funding.h"
 
-#define TIX_LAYOUT 2u			/* raised whenever pinned state changes its meaning */
+#define TIX_LAYOUT 4u			/* raised whenever pinned state changes its meaning */
 #define TIX_NODES_MAX (131072u + 1024u)	/* cgroups and named currencies */
 #define TIX_HOMES_MAX 262144u		/* a principal's queues on CPUs */
 #define TIX_QUEUES_MAX (TIX_NODES_MAX + TIX_HOMES_MAX)
@@ -28,13 +28,25 @@ struct tix_funding_args {
 	u32 by_parent;
 	u32 nr;
 	s32 err;
+	u32 hard;		/* bit i: edge[i] is thousandths of its issuer */
+	u32 pad;
+	s64 delta;		/* exchange tickets, thousandths of a base ticket */
 	struct fund_edge edge[FUND_FUNDERS];
+	u16 part[FUND_FUNDERS];	/* where those rest while it is inactive: proportions */
 };
 
 /* Argument of tix_name: make (create != 0; `node` is the result) or drop a named currency. */
 struct tix_name_args {
 	u32 create;
 	u32 node;
+	s32 err;
+	u32 pad;
+	u64 cid;		/* the maker's number for it, told again by tix_read */
+};
+
+/* Argument of tix_set_total: the soft tickets that base has issued, active or not. */
+struct tix_total_args {
+	u64 total;		/* 0: only the active ones are known */
 	s32 err;
 	u32 pad;
 };
@@ -50,9 +62,13 @@ struct tix_read_args {
 	u32 runnable;		/* how many of them */
 	u32 nr_edges;
 	u64 used_ns;		/* CPU time of its own threads, charged so far */
-	u64 value;		/* V / T in Q62 when last looked at */
-	u64 cgid;
+	u64 value;		/* what its tickets divide, of T, in Q62, when last looked at */
+	u64 cgid;		/* of its cgroup; of a named currency what its maker said */
+	s64 delta;
+	u32 hard;
+	u32 pad;
 	struct fund_edge edge[FUND_FUNDERS];
+	u16 part[FUND_FUNDERS];
 };
 
 #define TIX_READ_BATCH 64u

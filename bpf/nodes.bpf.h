@@ -85,12 +85,15 @@ static __noinline void reap(void)
 	idx = dead_nodes;
 	if (idx < TIX_NODES_MAX) {
 		dead_nodes = NODES[idx].next_free;
-		for (i = 0; i < FUNDS[idx].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
+		fund_detach(GRAPH, FUNDS, idx);
+		for (i = tix_forget(0); i < FUNDS[idx].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
 			up = FUNDS[idx].edge[i].issuer;
 			NODES[up].nr_holders--;
 			release_locked(up);
 		}
 		FUNDS[idx].nr_edges = 0;
+		FUNDS[idx].hard = 0;
+		FUNDS[idx].delta = 0;
 		FUNDS[idx].seen = 0;
 		FUNDS[idx].value = 0;
 		FUNDS[idx].ver++;
@@ -115,6 +118,7 @@ static u32 node_alloc(u32 flags)
 		free_nodes = NODES[i].next_free;
 		NODES[i].next_free = 0;
 		NODES[i].flags = flags;
+		QUEUES[i].tag = now_v;
 		stats.nodes++;
 	}
 	bpf_spin_unlock(&tix_lock);
@@ -132,6 +136,7 @@ static u32 node_alloc(u32 flags)
 		return VTRR_NONE;
 	QUEUES[i].node = i;
 	QUEUES[i].vt = VT_ANY;
+	QUEUES[i].tag = now_v;
 	FUNDS[i].seen = 0;
 	NODES[i].flags = flags;
 	__sync_fetch_and_add(&stats.nodes, 1);
@@ -142,19 +147,20 @@ static u32 node_alloc(u32 flags)
 static __noinline void fund_locked(u32 idx, const struct tix_funding_args *new)
 {
 	struct fund_node *f = &FUNDS[idx];
-	u32 i, nr = new->nr;
+	u32 i;
 
 	fund_detach(GRAPH, FUNDS, idx);
-	for (i = 0; i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
+	for (i = tix_forget(0); i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
 		NODES[f->edge[i].issuer].nr_holders--;
 		release_locked(f->edge[i].issuer);
 	}
-	for (i = 0; i < nr && i < FUND_FUNDERS && can_loop; i++) {
-		f->edge[i].issuer = new->edge[i].issuer;
-		f->edge[i].amount = new->edge[i].amount;
-		NODES[new->edge[i].issuer].nr_holders++;
-	}
-	f->nr_edges = nr;
+	copy_words(f->edge, new->edge, sizeof(f->edge));
+	copy_words(f->part, new->part, sizeof(f->part));
+	f->nr_edges = new->nr;
+	for (i = tix_forget(0); i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++)
+		NODES[f->edge[i].issuer].nr_holders++;
+	f->hard = new->hard;
+	f->delta = new->delta << FUND_DELTA_LOG;
 	fund_attach(GRAPH, FUNDS, idx);
 }
 
@@ -209,6 +215,7 @@ static void node_mirror(struct cgroup *cgrp, u32 weight)
 	NODES[parent].nr_holders++;
 	FUNDS[i].edge[0].issuer = parent;
 	FUNDS[i].edge[0].amount = weight;
+	FUNDS[i].part[0] = 0xffff;
 	FUNDS[i].nr_edges = 1;
 	fund_attach(GRAPH, FUNDS, i);
 	bpf_spin_unlock(&tix_lock);
@@ -309,6 +316,7 @@ static __noinline u32 home_queue(struct task_ctx *t, u32 vt)
 			nr_free_queues--;
 			QUEUES[q].node = node;
 			QUEUES[q].vt = vt;
+			QUEUES[q].tag = now_v;
 			QUEUES[q].next = NODES[node].homes;
 			NODES[node].homes = q;
 		}

@@ -142,8 +142,9 @@ static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u6
 	t->sum = sum;
 	if (used > 0xffffffff)
 		used = 0xffffffff;
-	if (q < TIX_QUEUES_MAX && QUEUES[q].node == t->node)
-		QUEUES[q].tag += tix_mul_q32(used, t->inverse ?: QUEUES[q].inverse) - t->grant;
+	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != t->node)
+		q = n->homes < TIX_QUEUES_MAX ? n->homes : t->node;	/* moved while it ran */
+	QUEUES[q].tag += tix_mul_q32(used, t->inverse ?: QUEUES[q].inverse) - t->grant;
 	now_v += tix_mul_q32(used, GRAPH->rate) - t->grant_v;
 	t->grant = t->grant_v = t->inverse = 0;
 	n->used_ns += used;
@@ -240,15 +241,18 @@ static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool w
 {
 	u32 from = t->ran_from;
 	u64 tag = now_v;
+	bool moved;
 
 	if (from == q || q >= TIX_QUEUES_MAX)
 		return;
 	t->ran_from = q;
-	if (from < TIX_QUEUES_MAX && QUEUES[from].node == t->node &&
-	    (!wake || (s64)(QUEUES[from].tag - tag) > 0))
+	moved = from >= TIX_QUEUES_MAX || QUEUES[from].node != t->node;
+	if (!moved && (!wake || (s64)(QUEUES[from].tag - tag) > 0))
 		tag = QUEUES[from].tag;
 	else if (others)
 		return;
+	else if (moved && (s64)(QUEUES[q].tag - tag) > 0)
+		return;		/* what its new principal owes */
 	if (!others) {
 		QUEUES[q].tag = tag;
 	} else if ((s64)(tag - QUEUES[q].tag) >= 0) {
@@ -357,6 +361,24 @@ static __noinline void jump_locked(const struct vtrr_choice *choice, u32 looks)
 }
 
 /*
+ * Whether what waits on CPU `cpu`, due earlier than others' by `lag`, is to be taken over.
+ * There all is about as late; and with one thread less it catches up, if slowly. So the
+ * next one goes only if it falls behind further, or has not caught up after a while.
+ */
+static __noinline bool behind_locked(u32 cpu, u64 lag)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
+	if ((s64)lag <= (s64)v_steal)
+		return false;
+	if ((s64)(now_ns - c->robbed_at) < (s64)CATCH_UP_NS && lag < c->robbed_lag + v_steal / 8)
+		return false;
+	c->robbed_at = now_ns;
+	c->robbed_lag = lag;
+	return true;
+}
+
+/*
  * Choose the struct vtrr to take from: this CPU's, those of threads without a home, or,
  * in turn, one other CPU's if the next thread there is due earlier by STEAL_NS of the
  * whole machine. A CPU that has nothing looks at all others before it goes idle.
@@ -401,7 +423,7 @@ static __noinline void choose_locked(struct pick *pick)
 		mine = &VT(pick->vt)->choice;
 		theirs = &VT(VT_HOME(other))->choice;
 		jump_locked(theirs, 2 * nr_online);
-		if ((s64)(mine->finish - theirs->finish) > (s64)v_steal) {
+		if (behind_locked(other, mine->finish - theirs->finish)) {
 			pick->vt = VT_HOME(other);
 			stats.stolen++;
 		}
@@ -417,9 +439,9 @@ static __noinline void choose_locked(struct pick *pick)
 /* Find whom to run next, file its queue again if more threads wait there. */
 static __noinline void pick_locked(struct pick *pick)
 {
-	u32 q, waiting, prev;
+	u32 q, waiting = 0, prev = 0;
 
-	pick->queue = VTRR_NONE;
+	pick->queue = q = VTRR_NONE;
 	while (can_loop) {	/* each round but the last drops somebody */
 		choose_locked(pick);
 		if (pick->vt == VTRR_NONE)
@@ -430,17 +452,19 @@ static __noinline void pick_locked(struct pick *pick)
 		vtrr_unlink(VT(pick->vt), CLIENTS, q);
 		prev = q == pick->prev_queue;
 		waiting = QUEUES[q].nr;
-		if (!waiting && !prev)
-			continue;	/* filed for a thread that another CPU has taken */
-		grant_locked(pick, q, waiting + prev, QUEUES[q].load + (prev ? pick->weight : 0));
-		pick->waiting = waiting;
-		cpu_ctx(pick->cpu)->rescued = pick->late != VTRR_NONE;
-		stats.overdue += pick->late != VTRR_NONE;
-		stats.picks++;
-		if (waiting > !prev)
-			file_locked(q, prev ? pick->weight : 0, false);
-		return;
+		if (waiting || prev)
+			break;	/* else filed for a thread that another CPU has taken */
+		q = VTRR_NONE;
 	}
+	if (q >= TIX_QUEUES_MAX)
+		return;
+	grant_locked(pick, q, waiting + prev, QUEUES[q].load + (prev ? pick->weight : 0));
+	pick->waiting = waiting;
+	cpu_ctx(pick->cpu)->rescued = pick->late != VTRR_NONE;
+	stats.overdue += pick->late != VTRR_NONE;
+	stats.picks++;
+	if (waiting > !prev)
+		file_locked(q, prev ? pick->weight : 0, false);
 }
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What hangs on a task and on a CPU, and the scheduler's own globals. */
+/* What hangs on a task and on a CPU, the scheduler's own globals, and what the kernel knows of a task. */
 #ifndef TIX_TASK_BPF_H
 #define TIX_TASK_BPF_H
 
@@ -16,6 +16,7 @@ struct task_ctx {
 	u32 home;	/* its queue in home_vt, a cache */
 	u32 home_vt;
 	bool yielded;
+	u8 holds;	/* how often it may yet go first, for a lock that others wait for (lock.bpf.h) */
 };
 
 struct {
@@ -31,6 +32,8 @@ struct cpu_ctx {
 	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
 	u64 timer_at;	/* when the timer fires next; 0: it is off */
 	u64 now;	/* at the last decision or timer here */
+	u64 robbed_at;	/* when another CPU took over what was overdue here */
+	u64 robbed_lag;	/* and by how much that was */
 	u32 granting;	/* the queue that is being moved from, or VTRR_NONE */
 	u32 idle;
 	u32 probe;	/* the CPU to look at next for overdue work */
@@ -38,7 +41,7 @@ struct cpu_ctx {
 	u32 graces;	/* given in a row to who runs */
 	u32 rescued;	/* the last pick was of somebody overdue */
 	u32 asked;	/* pid of who ran when the last decision replaced it */
-	u32 pad[13];	/* cache lines of its own */
+	u32 pad[9];	/* cache lines of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
@@ -57,6 +60,7 @@ static u32 steal_left;	/* scratch, in memory for the verifier's sake (see fundin
 struct tix_stats stats SEC(".data.stats");
 struct tix_exit last_exit SEC(".data.exit");
 u32 nr_online = 1;
+static s32 wanted;		/* pid of who waits for a CPU with a lock that another waits for, or 0 */
 
 static struct task_ctx *task_ctx(struct task_struct *p)
 {
@@ -69,5 +73,59 @@ static struct cpu_ctx *cpu_ctx(u32 cpu)
 }
 
 #define DSQ(q) ((u64)(q) + 1)
+
+static bool is_kernel_pinned(const struct task_struct *p)
+{
+	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
+}
+
+static bool rcu_is_preemptible(void)
+{
+	return bpf_core_field_exists(((struct task_struct *)0)->rcu_read_lock_nesting);
+}
+
+/*
+ * Whether `p` must stay where it is for now. Where RCU is preemptible (and before 6.18
+ * always) the entry of a BPF program disables migration of the current task once itself.
+ */
+static bool migration_disabled(const struct task_struct *p)
+{
+	u32 own = p == bpf_get_current_task_btf() &&
+		  (rcu_is_preemptible() || LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 18, 0));
+
+	return p->migration_disabled > own;
+}
+
+/*
+ * Whether `p` is between rcu_read_lock() and rcu_read_unlock(); the entry of a BPF program
+ * is one such of the current task.
+ */
+static bool reads_rcu(const struct task_struct *p)
+{
+	if (!rcu_is_preemptible())
+		return false;	/* then nobody is preempted in such a section either */
+	return p->rcu_read_lock_nesting > (p == bpf_get_current_task_btf());
+}
+
+/*
+ * Whether `p` is in the middle of a system call, where it may hold locks of the kernel's that
+ * others wait for: the kernel's own scheduler (PREEMPT_LAZY) leaves it alone there, too. What
+ * has come in by an interrupt or a fault has no call's number.
+ */
+static bool in_call(struct task_struct *p)
+{
+	struct pt_regs *regs;
+
+	if (p->flags & PF_KTHREAD)
+		return false;
+	regs = (struct pt_regs *)bpf_task_pt_regs(p);
+#if defined(__TARGET_ARCH_x86)
+	return (s64)regs->orig_ax >= 0;
+#elif defined(__TARGET_ARCH_arm64)
+	return (s32)regs->syscallno >= 0;
+#else
+	return false;
+#endif
+}
 
 #endif

@@ -62,7 +62,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 	}
 	call_for_help(c, cpu & (TIX_CPUS_MAX - 1));
 	if (c->slice_end <= now + TIMER_MIN_NS / 2) {
-		if (anybody_waits(cpu)) {
+		if (anybody_waits(cpu) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0) {
 			stats.preempts++;
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		}

@@ -43,48 +43,29 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define LAG_PERIODS 4			/* how far a tag may be behind V */
 #define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
 #define STEAL_NS 64000000ull		/* overdue by this, another CPU takes it over */
+#define CATCH_UP_NS 1000000000ull	/* and the next one after this */
 #define OVERDUE_NS 4000000000ull	/* who waits longer goes first */
 #define SPARE_QUEUES 64
-#define GRACES 40			/* MIN_SLICE_NS each, charged, in a row */
+#define GRACES 40			/* MIN_SLICE_NS each, charged, in a row: for a reader of RCU */
+#define CALL_GRACES 10			/* and inside a system call */
 
 #include "task.bpf.h"
 #include "share.bpf.h"
 #include "nodes.bpf.h"
+#include "lock.bpf.h"
 #include "timer.bpf.h"
 #include "control.bpf.h"
 #include "dump.bpf.h"
 
-static bool is_kernel_pinned(const struct task_struct *p)
+/* Whether `p`, whose slice is over on this CPU, goes on for a moment, so that others need not wait for it. */
+static bool grace(struct cpu_ctx *c, struct task_struct *p, const struct task_ctx *t)
 {
-	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
-}
-
-static bool rcu_is_preemptible(void)
-{
-	return bpf_core_field_exists(((struct task_struct *)0)->rcu_read_lock_nesting);
-}
-
-/*
- * Whether `p` must stay where it is for now. Where RCU is preemptible (and before 6.18
- * always) the entry of a BPF program disables migration of the current task once itself.
- */
-static bool migration_disabled(const struct task_struct *p)
-{
-	u32 own = p == bpf_get_current_task_btf() &&
-		  (rcu_is_preemptible() || LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 18, 0));
-
-	return p->migration_disabled > own;
-}
-
-/*
- * Whether `p` is between rcu_read_lock() and rcu_read_unlock(); the entry of a BPF program
- * is one such of the current task.
- */
-static bool reads_rcu(const struct task_struct *p)
-{
-	if (!rcu_is_preemptible())
-		return false;	/* then nobody is preempted in such a section either */
-	return p->rcu_read_lock_nesting > (p == bpf_get_current_task_btf());
+	if (c->graces >= GRACES)
+		return false;
+	if (!reads_rcu(p) && (c->graces >= CALL_GRACES || t->yielded || !in_call(p)))
+		return false;
+	c->graces++;
+	return true;
 }
 
 static bool is_pinned(const struct task_struct *p)
@@ -138,11 +119,15 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	if (p->se.sum_exec_runtime != t->sum)
 		charge(p, t);
 	c = cpu_ctx(cpu);
-	if (p == bpf_get_current_task_btf() && c->asked != p->pid && c->graces < GRACES &&
-	    reads_rcu(p)) {
+	if (p == bpf_get_current_task_btf() && c->asked != p->pid && grace(c, p, t)) {
 		/* Its slice was over, but a higher class took the CPU before we were asked. */
-		c->graces++;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, MIN_SLICE_NS, enq_flags | SCX_ENQ_HEAD);
+		return;
+	}
+
+	if (goes_first(p, t)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, QUEUES[t->ran_from].slice ?: slice_ns,
+				   enq_flags | SCX_ENQ_HEAD);
 		return;
 	}
 
@@ -255,8 +240,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && t) {
 		runnable = prev->scx.flags & SCX_TASK_QUEUED;
 		/* All of the machine waits for a reader of RCU that waits: it may finish. */
-		if (runnable && c->graces < GRACES && reads_rcu(prev)) {
-			c->graces++;
+		if (runnable && grace(c, prev, t)) {
 			c->asked = 0;
 			scx_bpf_task_set_slice(prev, MIN_SLICE_NS);
 			run_until(cpu, c, pick.now, MIN_SLICE_NS);
@@ -269,6 +253,10 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			pick.prev_queue = queue_of(prev, t, cpu);
 	}
 
+	if (wanted && fetch_wanted(cpu)) {
+		run_until(cpu, c, pick.now, slice_ns);
+		return;
+	}
 	bpf_for(i, 0, 4) {
 		tix_decide(&pick, t);
 		pick.first = 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Comparisons of tix with the kernel's own scheduler and with scx_simple and scx_flatcg from the
-//! kernel's own tools, in guests on the instruction-counting clock: a table on stdout, JSON below
-//! `bench/results/`.
+//! kernel's own tools, in guests on the instruction-counting clock, and the ledger's speed on this
+//! machine: a table on stdout, JSON below `bench/results/`.
 
 mod costs;
+mod ledger;
 mod machine;
 mod peers;
 mod shares;
@@ -15,7 +16,7 @@ use clap::{Parser, ValueEnum};
 #[derive(Parser)]
 #[command(name = "bench/run", version)]
 struct Cli {
-    /// What to compare; everything by default.
+    /// What to compare; everything but the ledger by default (bench/run adds that).
     #[arg(value_enum)]
     what: Vec<What>,
     /// Only these schedulers: kernel, simple, flatcg, tix.
@@ -24,6 +25,8 @@ struct Cli {
     /// Numbers of cgroups for the costs of a switch.
     #[arg(long, value_delimiter = ',', default_value = "2,10,100,1000,10000")]
     n: Vec<usize>,
+    #[command(flatten)]
+    ledger: ledger::Options,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -34,22 +37,29 @@ enum What {
     Pipes,
     /// Shares 1:2:3:4:5 and the largest service error.
     Shares,
+    /// The ledger: start-up, memory, latency and throughput. Must be built for release.
+    Ledger,
 }
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
-    let schedulers = peers::schedulers(&cli.schedulers)?;
     let all = [What::Shares, What::Switches, What::Pipes];
     let what = if cli.what.is_empty() {
         &all[..]
     } else {
         &cli.what
     };
+    let of_schedulers = what.iter().any(|w| *w != What::Ledger);
+    let schedulers = match of_schedulers {
+        true => peers::schedulers(&cli.schedulers)?,
+        false => vec![],
+    };
     for what in what {
         match what {
             What::Switches => costs::compare("yield", &schedulers, &cli.n)?,
             What::Pipes => costs::compare("pipe", &schedulers, &cli.n)?,
             What::Shares => shares::compare(&schedulers)?,
+            What::Ledger => ledger::measure(&cli.ledger)?,
         }
     }
     Ok(())

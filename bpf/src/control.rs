@@ -5,28 +5,50 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u32);
 
-/// A ticket as its holder sees it: `amount` tickets (1 … 2^31) that `issuer` issued.
+/// A ticket as its holder sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
 pub struct Edge {
-    pub issuer: NodeIdRaw,
+    pub issuer: NodeId,
+    /// Soft: 1 … 2^31 of the issuer's tickets. Hard: thousandths of the issuer, 1 … 999.
     pub amount: u32,
+    pub hard: bool,
+    /// In which proportion to the holder's other tickets its exchange tickets, and what rests with it, rest
+    /// with this issuer while the holder is inactive. All 0: with base.
+    pub part: u16,
 }
 
-/// [`NodeId`] with the memory layout of the kernel side.
-pub type NodeIdRaw = u32;
-
 impl Edge {
-    pub fn new(issuer: NodeId, amount: u32) -> Edge {
+    /// Soft tickets with which nothing rests.
+    pub fn soft(issuer: NodeId, amount: u32) -> Edge {
         Edge {
-            issuer: issuer.0,
+            issuer,
             amount,
+            hard: false,
+            part: 0,
         }
     }
 }
 
+/// All that backs a currency.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Funding {
+    /// The first of `edges` is the parent's `cpu.weight` ticket (cgroups only): of what is said here only its `part` counts.
+    pub by_parent: bool,
+    /// At most 16.
+    pub edges: Vec<Edge>,
+    /// Exchange tickets, thousandths of a base ticket.
+    pub delta: i64,
+}
+
 pub const FUNDERS: usize = 16;
 pub const BATCH: usize = 64;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RawEdge {
+    issuer: u32,
+    amount: u32,
+}
 
 #[repr(C)]
 pub struct FundingArgs {
@@ -34,13 +56,56 @@ pub struct FundingArgs {
     pub by_parent: u32,
     pub nr: u32,
     pub err: i32,
-    pub edge: [Edge; FUNDERS],
+    pub hard: u32,
+    pub pad: u32,
+    pub delta: i64,
+    pub edge: [RawEdge; FUNDERS],
+    pub part: [u16; FUNDERS],
+}
+
+impl FundingArgs {
+    /// `None` if there are too many tickets.
+    pub fn new(holder: NodeId, funding: &Funding) -> Option<FundingArgs> {
+        let mut args = FundingArgs {
+            node: holder.0,
+            by_parent: funding.by_parent.into(),
+            nr: funding.edges.len() as u32,
+            err: 0,
+            hard: 0,
+            pad: 0,
+            delta: funding.delta,
+            edge: [RawEdge {
+                issuer: 0,
+                amount: 0,
+            }; FUNDERS],
+            part: [0; FUNDERS],
+        };
+        for (i, edge) in funding.edges.iter().enumerate() {
+            let weight = funding.by_parent && i == 0;
+            *args.edge.get_mut(i)? = RawEdge {
+                // The kernel side knows the weight ticket.
+                issuer: if weight { 0 } else { edge.issuer.0 },
+                amount: if weight { 1 } else { edge.amount },
+            };
+            args.part[i] = edge.part;
+            args.hard |= u32::from(edge.hard && !weight) << i;
+        }
+        Some(args)
+    }
 }
 
 #[repr(C)]
 pub struct NameArgs {
     pub create: u32,
     pub node: u32,
+    pub err: i32,
+    pub pad: u32,
+    pub cid: u64,
+}
+
+#[repr(C)]
+pub struct TotalArgs {
+    pub total: u64,
     pub err: i32,
     pub pad: u32,
 }
@@ -59,7 +124,28 @@ pub struct ReadArgs {
     pub used_ns: u64,
     pub value: u64,
     pub cgid: u64,
-    pub edge: [Edge; FUNDERS],
+    pub delta: i64,
+    pub hard: u32,
+    pub pad: u32,
+    pub edge: [RawEdge; FUNDERS],
+    pub part: [u16; FUNDERS],
+}
+
+impl ReadArgs {
+    fn funding(&self) -> Funding {
+        let edge = |(i, raw): (usize, &RawEdge)| Edge {
+            issuer: NodeId(raw.issuer),
+            amount: raw.amount,
+            hard: self.hard >> i & 1 != 0,
+            part: self.part[i],
+        };
+        let nr = (self.nr_edges as usize).min(FUNDERS);
+        Funding {
+            by_parent: self.flags & 4 != 0,
+            edges: self.edge[..nr].iter().enumerate().map(edge).collect(),
+            delta: self.delta,
+        }
+    }
 }
 
 #[repr(C)]
@@ -71,8 +157,8 @@ pub struct ReadBatch {
     pub node: [ReadArgs; BATCH],
 }
 
-const _: () = assert!(size_of::<FundingArgs>() == 16 + 8 * FUNDERS);
-const _: () = assert!(size_of::<ReadArgs>() == 56 + 8 * FUNDERS);
+const _: () = assert!(size_of::<FundingArgs>() == 32 + 10 * FUNDERS);
+const _: () = assert!(size_of::<ReadArgs>() == 72 + 10 * FUNDERS);
 
 /// One currency as the kernel side has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,8 +168,6 @@ pub struct NodeState {
     pub cgroup: bool,
     /// Was made by [`crate::Scheduler::create_node`].
     pub named: bool,
-    /// Its first ticket is the parent's, of `cpu.weight` size.
-    pub by_parent: bool,
     /// A ticket it issued is active, or its own threads are runnable.
     pub active: bool,
     /// Threads directly in its cgroup are runnable.
@@ -94,11 +178,14 @@ pub struct NodeState {
     pub weight: u32,
     /// CPU time of threads directly in the cgroup, ns, since loading.
     pub used_ns: u64,
-    /// V / T when the kernel side last looked, 2^62 for all of it.
+    /// What its tickets divide, P / T, when the kernel side last looked; 2^62 for all of T.
     pub value: u64,
     /// Inode of the cgroup's directory; 0 for a named currency.
     pub cgid: u64,
-    pub edges: Vec<Edge>,
+    /// What [`crate::Scheduler::create_node`] was told; 0 for a cgroup.
+    pub cid: u64,
+    /// With `by_parent` the first ticket is the parent's, of `cpu.weight` size.
+    pub funding: Funding,
 }
 
 impl From<&ReadArgs> for NodeState {
@@ -107,15 +194,15 @@ impl From<&ReadArgs> for NodeState {
             node: NodeId(raw.node),
             cgroup: raw.flags & 1 != 0,
             named: raw.flags & 2 != 0,
-            by_parent: raw.flags & 4 != 0,
             active: raw.active != 0,
             self_active: raw.self_active != 0,
             runnable: raw.runnable,
             weight: raw.weight,
             used_ns: raw.used_ns,
             value: raw.value,
-            cgid: raw.cgid,
-            edges: raw.edge[..(raw.nr_edges as usize).min(FUNDERS)].to_vec(),
+            cgid: if raw.flags & 2 == 0 { raw.cgid } else { 0 },
+            cid: if raw.flags & 2 != 0 { raw.cgid } else { 0 },
+            funding: raw.funding(),
         }
     }
 }

@@ -11,7 +11,7 @@ mod force;
 mod load;
 mod pins;
 
-pub use control::{Edge, Exit, NodeId, NodeState, Stats};
+pub use control::{Edge, Exit, Funding, NodeId, NodeState, Stats};
 pub use force::{Force, ejections, in_force, settled};
 pub use load::{Options, Scheduler, clear, last_exit};
 
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 pub const BASE: NodeId = NodeId(0);
 
 /// Version of the pinned state: a scheduler pinned with another one is not adopted.
-pub const LAYOUT: u32 = 2;
+pub const LAYOUT: u32 = 4;
 
 /// What can go wrong between here and the kernel. Every text says what to do.
 #[derive(Debug, thiserror::Error)]

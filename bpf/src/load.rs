@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loading, pinning, adopting and stopping the scheduler, and talking to it.
 
-use crate::control::{BATCH, FUNDERS, FundingArgs, NameArgs, ReadArgs, ReadBatch};
+use crate::control::{BATCH, FundingArgs, NameArgs, ReadArgs, ReadBatch, TotalArgs};
 use crate::control::{bytes_of_mut, stats_from};
-use crate::{Edge, Error, Exit, Force, LAYOUT, NodeId, NodeState, Stats, in_force, pins, settled};
+use crate::{Error, Exit, Force, Funding, LAYOUT, NodeId, NodeState, Stats};
+use crate::{in_force, pins, settled};
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Program};
@@ -45,6 +46,7 @@ pub struct Scheduler {
     funding: OwnedFd,
     name: OwnedFd,
     read: OwnedFd,
+    total: OwnedFd,
 }
 
 impl Scheduler {
@@ -90,9 +92,12 @@ impl Scheduler {
         let mut skel = open.load().map_err(load_error)?;
         let mut link = skel.maps.tix_ops.attach_struct_ops().map_err(load_error)?;
 
+        let mut locks = (skel.progs.tix_contention).attach().map_err(load_error)?;
+
         let pin = |name: &str| pins::path(dir, name);
         let err = |name: &str, err: libbpf_rs::Error| pins::error(&dir.join(name), err);
         link.pin(pin(pins::LINK)).map_err(|e| err(pins::LINK, e))?;
+        (locks.pin(pin(pins::LOCKS))).map_err(|e| err(pins::LOCKS, e))?;
         skel.maps
             .cgroups
             .pin(pin(pins::CGROUPS))
@@ -117,6 +122,10 @@ impl Scheduler {
             .tix_read
             .pin(pin(pins::READ))
             .map_err(|e| err(pins::READ, e))?;
+        skel.progs
+            .tix_set_total
+            .pin(pin(pins::TOTAL))
+            .map_err(|e| err(pins::TOTAL, e))?;
         // The layout is told by a pin's name: last, so that a torn load is not adopted.
         let layout = format!("{}-{LAYOUT}", pins::LAYOUT);
         skel.maps
@@ -167,6 +176,7 @@ impl Scheduler {
             funding: program(pins::FUNDING)?,
             name: program(pins::NAME)?,
             read: program(pins::READ)?,
+            total: program(pins::TOTAL)?,
         })
     }
 
@@ -193,13 +203,14 @@ impl Scheduler {
         Ok(raw.filter(|raw| raw & (1 << 31) == 0).map(NodeId))
     }
 
-    /// A new currency without a cgroup, funded by nobody.
-    pub fn create_node(&self) -> Result<NodeId, Error> {
+    /// A new currency without a cgroup, funded by nobody; `cid` is the caller's number for it ([`NodeState::cid`]).
+    pub fn create_node(&self, cid: u64) -> Result<NodeId, Error> {
         let mut args = NameArgs {
             create: 1,
             node: 0,
             err: 0,
             pad: 0,
+            cid,
         };
         call(&self.name, &mut args, "cannot create a currency")?;
         check(args.err, "cannot create a currency")?;
@@ -214,35 +225,28 @@ impl Scheduler {
             node: node.0,
             err: 0,
             pad: 0,
+            cid: 0,
         };
         call(&self.name, &mut args, "cannot destroy a currency")?;
         check(args.err, "cannot destroy a currency")
     }
 
-    /// Replaces the tickets that back `holder`. `by_parent` keeps the parent's `cpu.weight`
-    /// ticket (cgroups only). The caller has made sure that there is no cycle.
-    pub fn set_funding(
-        &self,
-        holder: NodeId,
-        by_parent: bool,
-        edges: &[Edge],
-    ) -> Result<(), Error> {
-        let total = edges.len() + usize::from(by_parent);
-        if total > FUNDERS {
-            return Err(Error::TooManyFunders(total));
-        }
-        let mut args = FundingArgs {
-            node: holder.0,
-            by_parent: by_parent.into(),
-            nr: total as u32,
+    /// How many soft tickets base has issued, active or not: what exchange tickets are counted against. 0: as many as are
+    /// active at the moment.
+    pub fn set_total(&self, total: u64) -> Result<(), Error> {
+        let mut args = TotalArgs {
+            total,
             err: 0,
-            // With by_parent the first one is filled in by the kernel side.
-            edge: [Edge {
-                issuer: 0,
-                amount: 1,
-            }; FUNDERS],
+            pad: 0,
         };
-        args.edge[total - edges.len()..total].copy_from_slice(edges);
+        call(&self.total, &mut args, "cannot set the total")?;
+        check(args.err, "cannot set the total")
+    }
+
+    /// Replaces all that backs `holder`. The caller has made sure that there is no cycle.
+    pub fn set_funding(&self, holder: NodeId, funding: &Funding) -> Result<(), Error> {
+        let mut args =
+            FundingArgs::new(holder, funding).ok_or(Error::TooManyFunders(funding.edges.len()))?;
         call(&self.funding, &mut args, "cannot set funding")?;
         check(args.err, "cannot set funding")
     }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub const LINK: &str = "link";
+pub const LOCKS: &str = "locks";
 pub const LAYOUT: &str = "layout";
 pub const CGROUPS: &str = "cgroups";
 pub const STATS: &str = "stats";
@@ -13,6 +14,7 @@ pub const EXIT: &str = "exit";
 pub const FUNDING: &str = "funding";
 pub const NAME: &str = "name";
 pub const READ: &str = "read";
+pub const TOTAL: &str = "total";
 
 /// `path` as a pin error.
 pub fn error(path: &Path, reason: impl ToString) -> Error {

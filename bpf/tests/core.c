@@ -12,6 +12,7 @@ u32 core_ctz64(u64 x) { return tix_ctz64(x); }
 u32 core_fls64(u64 x) { return tix_fls64(x); }
 u64 core_mul_q62(u64 a, u64 b) { return tix_mul_q62(a, b); }
 u64 core_mul_q32(u64 ns, u64 inv) { return tix_mul_q32(ns, inv); }
+u64 core_quotient(u64 a, u64 b) { return fund_quotient(a, b); }
 u64 core_ratio(u64 amount, u64 sum) { return fund_ratio(amount, sum); }
 
 u32 core_vtrr_shift(u32 group) { return vtrr_shift(group); }
@@ -87,23 +88,59 @@ void core_fund_self(struct core_fund *f, u32 n, bool active)
 }
 
 /* Detach, write the edges, attach: as fund_locked() does. */
-void core_fund_back(struct core_fund *f, u32 n, const struct fund_edge *edges, u32 nr)
+void core_fund_back(struct core_fund *f, u32 n, const struct fund_edge *edges, const u16 *parts,
+		    u32 nr, u32 hard, s64 delta)
 {
 	fund_detach(&f->graph, f->nodes, n);
-	for (u32 i = 0; i < nr; i++)
+	for (u32 i = 0; i < nr; i++) {
 		f->nodes[n].edge[i] = edges[i];
+		f->nodes[n].part[i] = parts[i];
+	}
 	f->nodes[n].nr_edges = nr;
+	f->nodes[n].hard = hard;
+	f->nodes[n].delta = (u64)delta << FUND_DELTA_LOG;
 	fund_attach(&f->graph, f->nodes, n);
 }
 
+/* As tix_set_total() does. */
+void core_fund_total(struct core_fund *f, u64 total)
+{
+	f->graph.total = total;
+	fund_rate(&f->graph, f->nodes);
+}
+
+struct core_state {
+	u64 issued, hard_issued, hard_active, nr_active, deltas;
+	s64 rest, soft_rest, gave;
+};
+
+/* What of a node follows from who is funded by whom and who is active, and from nothing else. */
+struct core_state core_fund_state(const struct core_fund *f, u32 n)
+{
+	const struct fund_node *node = &f->nodes[n];
+
+	return (struct core_state){
+		.issued = node->issued,
+		.hard_issued = node->hard_issued,
+		.hard_active = node->hard_active,
+		.nr_active = node->nr_active,
+		.deltas = f->graph.deltas,
+		.rest = node->rest,
+		.soft_rest = node->soft_rest,
+		.gave = node->gave,
+	};
+}
+
 void core_fund_refresh(struct core_fund *f, u32 n) { fund_refresh(&f->graph, f->nodes, n); }
-u64 core_fund_value(struct core_fund *f, u32 n) { return fund_share(&f->graph, f->nodes[n].value); }
+u64 core_fund_value(struct core_fund *f, u32 n)
+{
+	return fund_share(&f->graph, fund_whole(&f->graph, f->nodes, n));
+}
+
 
 u64 core_fund_self_value(struct core_fund *f, u32 n)
 {
 	return fund_share(&f->graph, fund_self_value(&f->graph, f->nodes, n));
 }
 
-u64 core_fund_issued(const struct core_fund *f, u32 n) { return f->nodes[n].issued; }
 u64 core_fund_ver(const struct core_fund *f, u32 n) { return f->nodes[n].ver; }
-u32 core_fund_nr_active(const struct core_fund *f, u32 n) { return f->nodes[n].nr_active; }

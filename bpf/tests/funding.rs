@@ -1,87 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! funding.h against an oracle in unbounded rationals, over random graphs and histories
-//! of activity and of funding (model.md §3, invariants 1 and 8).
+//! funding.h and exchange.h against an oracle in unbounded rationals, over random graphs and
+//! histories of activity, of funding and of exchanges (model.md §3, invariants 1 and 8).
 
 mod host;
+mod oracle;
 
 use host::{Edge, FUNDERS, Funds, ONE, SELF};
 use num_bigint::BigInt;
 use num_rational::BigRational;
+use oracle::{Issued, Oracle, Values, rational};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-fn rational(n: u64, d: u64) -> BigRational {
-    BigRational::new(BigInt::from(n), BigInt::from(d))
-}
-
-/// model.md §2 and §3, read literally: nothing is kept but who is funded by whom and who
-/// has runnable threads. Issuers have lower indexes than holders.
-struct Oracle {
-    edges: Vec<Vec<Edge>>,
-    running: Vec<bool>,
-}
-
-impl Oracle {
-    fn new(nodes: usize) -> Oracle {
-        Oracle {
-            edges: vec![Vec::new(); nodes],
-            running: vec![false; nodes],
-        }
-    }
-
-    /// The tickets `issuer` has issued, as (holder, amount).
-    fn issued_by(&self, issuer: usize) -> impl Iterator<Item = (usize, u32)> {
-        let tickets = self.edges.iter().enumerate();
-        tickets.flat_map(move |(holder, edges)| {
-            edges
-                .iter()
-                .filter(move |e| e.issuer as usize == issuer)
-                .map(move |e| (holder, e.amount))
-        })
-    }
-
-    /// A node is active while its own threads run or a ticket it issued is active.
-    fn active(&self) -> Vec<bool> {
-        let mut active = self.running.clone();
-        for n in (0..active.len()).rev() {
-            active[n] = active[n] || self.issued_by(n).any(|(holder, _)| active[holder]);
-        }
-        active
-    }
-
-    /// Sum of the active amounts of each node, `.self` included.
-    fn issued(&self, active: &[bool]) -> Vec<u64> {
-        (0..active.len())
-            .map(|n| {
-                let own = if self.running[n] { SELF.into() } else { 0 };
-                let tickets = self.issued_by(n).filter(|(holder, _)| active[*holder]);
-                own + tickets.map(|(_, amount)| u64::from(amount)).sum::<u64>()
-            })
-            .collect()
-    }
-
-    /// V / T of every active node; nothing for the others.
-    fn values(&self, active: &[bool], issued: &[u64]) -> Vec<Option<BigRational>> {
-        let mut values: Vec<Option<BigRational>> = vec![None; active.len()];
-        for n in (0..active.len()).filter(|n| active[*n]) {
-            let value = if n == 0 {
-                rational(1, 1)
-            } else {
-                let tickets = self.edges[n].iter().map(|e| {
-                    let issuer = e.issuer as usize;
-                    let whole = values[issuer].clone().expect("issuer of an active ticket");
-                    whole * rational(e.amount.into(), issued[issuer])
-                });
-                tickets.fold(rational(0, 1), |a, b| a + b)
-            };
-            values[n] = Some(value);
-        }
-        values
-    }
-}
-
-/// Within 10^-6 of itself or 10^-9 of the whole.
-fn close(got: u64, exact: &BigRational) -> bool {
+/// Within 10^-6 of itself or 10^-9 of the whole, which is the most that is told.
+fn close(got: impl Into<BigInt>, exact: &BigRational) -> bool {
+    let exact = &exact.clone().min(rational(1, 1));
     let error = rational(got, ONE) - exact;
     let error = if error < rational(0, 1) {
         -error
@@ -114,15 +47,26 @@ impl Pair {
     }
 
     fn back(&mut self, n: usize, edges: Vec<Edge>) {
-        let mapped: Vec<_> = edges
-            .iter()
-            .map(|e| Edge {
-                issuer: self.nodes[e.issuer as usize],
-                amount: e.amount,
-            })
-            .collect();
-        self.c.back(self.nodes[n], &mapped);
         self.oracle.edges[n] = edges;
+        self.tell(n);
+    }
+
+    /// One gives the other exchange tickets: thousandths of a base ticket.
+    fn exchange(&mut self, from: usize, to: usize, amount: i64) {
+        self.oracle.delta[from] -= amount;
+        self.tell(from);
+        self.oracle.delta[to] += amount;
+        self.tell(to);
+    }
+
+    /// Push what backs `n`, and the total if exchange tickets need one. It is never small: C
+    /// divides what rests to 2^-16 thousandths.
+    fn tell(&mut self, n: usize) {
+        if self.oracle.total > 0 {
+            self.oracle.total = self.oracle.all_of_base().max(10_000);
+            self.c.set_total(self.oracle.total);
+        }
+        back(&mut self.c, &self.nodes, &self.oracle, n);
     }
 
     /// Compare node `n` only, so that other nodes' values stay as old as they are.
@@ -131,23 +75,32 @@ impl Pair {
         if active[n] {
             let issued = self.oracle.issued(&active);
             let exact = self.oracle.values(&active, &issued);
-            self.compare(n, exact[n].as_ref().expect("active"), &issued);
+            if exact.there_is() {
+                self.compare(n, &exact, &issued);
+            }
         }
     }
 
-    fn compare(&mut self, n: usize, exact: &BigRational, issued: &[u64]) {
+    fn compare(&mut self, n: usize, exact: &Values, issued: &[Issued]) {
         let at = self.nodes[n];
-        let got = self.c.value(at);
-        assert!(
-            close(got, exact),
-            "node {n}: {} instead of {exact}",
-            rational(got, ONE)
-        );
-        assert_eq!(self.c.value(at), got, "a second look at node {n}");
+        let whole = exact.whole[n].as_ref().expect("active");
+        if n > 0 {
+            let got = self.c.value(at);
+            assert!(
+                close(got, whole),
+                "node {n}: {} instead of {whole}",
+                rational(got, ONE)
+            );
+            assert_eq!(self.c.value(at), got, "a second look at node {n}");
+        }
         if self.oracle.running[n] {
-            let own = exact * rational(SELF.into(), issued[n]);
+            let own = &exact.pool[n] * rational(SELF, issued[n].soft);
             let got = self.c.self_value(at);
-            assert!(close(got, &own), "threads of node {n}");
+            assert!(
+                close(got, &own),
+                "threads of node {n}: {} instead of {own}",
+                rational(got, ONE)
+            );
         }
     }
 
@@ -157,33 +110,72 @@ impl Pair {
         let issued = self.oracle.issued(&active);
         let exact = self.oracle.values(&active, &issued);
         for n in 0..active.len() {
-            let at = self.nodes[n];
-            assert_eq!(self.c.nr_active(at) > 0, active[n], "activity of node {n}");
-            assert_eq!(self.c.issued(at), issued[n], "active tickets of node {n}");
+            let state = self.c.state(self.nodes[n]);
+            assert_eq!(state.nr_active > 0, active[n], "activity of node {n}");
+            assert_eq!(state.issued, issued[n].soft, "active tickets of node {n}");
+            assert_eq!(state.hard_active, issued[n].hard, "hard ones of node {n}");
         }
-        for n in order {
-            if let Some(value) = &exact[n] {
-                self.compare(n, value, &issued);
+        for n in order.filter(|_| exact.there_is()) {
+            if exact.whole[n].is_some() {
+                self.compare(n, &exact, &issued);
             }
         }
         let running = (0..active.len()).filter(|n| self.oracle.running[*n]);
-        let sum: u64 = running.map(|n| self.c.self_value(self.nodes[n])).sum();
-        if active[0] {
+        let sum: u128 = (running.map(|n| u128::from(self.c.self_value(self.nodes[n])))).sum();
+        if active[0] && !exact.bounded {
             assert!(close(sum, &rational(1, 1)), "{sum} of {ONE} given away");
-            assert!(sum <= ONE, "more than everything: {sum}");
-        } else {
-            assert_eq!(sum, 0, "value without base");
+        } else if active.iter().all(|active| !active) {
+            assert_eq!(sum, 0, "value without anybody");
         }
     }
+
+    /// What the C code keeps follows from the present state, not from how it came about: what is
+    /// given and taken back for a while leaves no trace.
+    fn check_history(&self) {
+        let mut fresh = Funds::new(self.nodes.len() as u32);
+        fresh.set_total(self.oracle.total);
+        for n in (1..self.nodes.len()).rev() {
+            back(&mut fresh, &self.nodes, &self.oracle, n);
+        }
+        for n in (0..self.nodes.len()).filter(|n| self.oracle.running[*n]) {
+            fresh.set_self(self.nodes[n], true);
+        }
+        for (n, at) in self.nodes.iter().enumerate() {
+            assert_eq!(self.c.state(*at), fresh.state(*at), "node {n}");
+        }
+    }
+}
+
+/// Hand what backs node `n` of the oracle to C.
+fn back(c: &mut Funds, nodes: &[u32], oracle: &Oracle, n: usize) {
+    let edges: Vec<_> = oracle.edges[n]
+        .iter()
+        .map(|e| Edge {
+            issuer: nodes[e.issuer as usize],
+            ..*e
+        })
+        .collect();
+    c.back(nodes[n], &edges, oracle.delta[n]);
+}
+
+/// A ticket to be issued: soft, or of that much of what the issuer's hard tickets leave.
+#[derive(Clone, Debug)]
+struct Ticket {
+    issuer: Index,
+    amount: u32,
+    hard: Option<Index>,
+    part: u16,
 }
 
 #[derive(Clone, Debug)]
 enum Op {
     Toggle(Index),
-    /// Replace what backs a node: (issuer among those before it, amount).
-    Back(Index, Vec<(Index, u32)>),
+    /// Replace what backs a node: the issuers are among those before it.
+    Back(Index, Vec<Ticket>),
     /// Change one amount only.
     Amount(Index, Index, u32),
+    /// Exchange tickets from one node to another, in 2^-32 of T.
+    Exchange(Index, Index, u32),
     /// Look at one node only.
     Look(Index),
 }
@@ -197,30 +189,54 @@ fn amount() -> impl Strategy<Value = u32> {
     ]
 }
 
-fn tickets() -> impl Strategy<Value = Vec<(Index, u32)>> {
-    let some = |most| prop::collection::vec((any::<Index>(), amount()), 0..=most);
+fn ticket(hard: bool) -> impl Strategy<Value = Ticket> {
+    let hard = (any::<Index>(), 0..10).prop_map(move |(of, x)| (hard && x < 3).then_some(of));
+    let part = prop_oneof![1 => Just(0), 1 => Just(u16::MAX), 2 => any::<u16>()];
+    (any::<Index>(), amount(), hard, part).prop_map(|(issuer, amount, hard, part)| Ticket {
+        issuer,
+        amount,
+        hard,
+        part,
+    })
+}
+
+fn tickets(hard: bool) -> impl Strategy<Value = Vec<Ticket>> {
+    let some = move |most| prop::collection::vec(ticket(hard), 0..=most);
     prop_oneof![3 => some(1), 4 => some(3), 1 => some(FUNDERS)]
 }
 
-fn op() -> impl Strategy<Value = Op> {
+/// `parts`: with what counts in thousandths of an issuer or of the machine.
+fn op(parts: bool) -> impl Strategy<Value = Op> {
     let node = any::<Index>;
+    let share = (0u32..32, any::<u32>()).prop_map(|(by, x)| x >> by);
     prop_oneof![
         6 => node().prop_map(Op::Toggle),
-        2 => (node(), tickets()).prop_map(|(n, t)| Op::Back(n, t)),
+        2 => (node(), tickets(parts)).prop_map(|(n, t)| Op::Back(n, t)),
         1 => (node(), node(), amount()).prop_map(|(n, e, a)| Op::Amount(n, e, a)),
+        2 => (node(), node(), share).prop_map(move |(a, b, x)| match parts {
+            true => Op::Exchange(a, b, x),
+            false => Op::Look(a),
+        }),
         1 => node().prop_map(Op::Look),
     ]
 }
 
-/// At most one ticket of each issuer; issuers come before `n`.
-fn edges(n: usize, tickets: &[(Index, u32)]) -> Vec<Edge> {
+/// What `n` is to hold: at most one ticket of each kind of each issuer, and an issuer's hard
+/// ones leave something to the soft ones (model.md §3). Issuers come before `n`.
+fn edges(oracle: &Oracle, n: usize, tickets: &[Ticket]) -> Vec<Edge> {
     let mut edges: Vec<Edge> = Vec::new();
-    for (issuer, amount) in tickets {
-        let issuer = issuer.index(n) as u32;
-        if edges.iter().all(|e| e.issuer != issuer) {
+    for t in tickets {
+        let issuer = t.issuer.index(n);
+        let most = if issuer == 0 { 950 } else { 999 };
+        let left = most - oracle.hard_of(issuer, n) as usize;
+        let hard = t.hard.filter(|_| left > 0);
+        let same = |e: &Edge| e.issuer as usize == issuer && e.hard == hard.is_some();
+        if edges.len() < FUNDERS && !edges.iter().any(same) {
             edges.push(Edge {
-                issuer,
-                amount: *amount,
+                issuer: issuer as u32,
+                amount: hard.map_or(t.amount, |of| 1 + of.index(left) as u32),
+                hard: hard.is_some(),
+                part: t.part,
             });
         }
     }
@@ -234,27 +250,34 @@ fn indexes() -> impl Strategy<Value = Vec<u32>> {
         .prop_map(|rest| std::iter::once(0).chain(rest).collect())
 }
 
-fn replay(nodes: Vec<u32>, graph: &[Vec<(Index, u32)>], ops: &[Op], every_time: bool) {
+fn replay(nodes: Vec<u32>, graph: &[Vec<Ticket>], ops: &[Op], every_time: bool) {
     let len = nodes.len();
     let mut pair = Pair::new(nodes);
+    pair.oracle.total = ops.iter().any(|op| matches!(op, Op::Exchange(..))).into();
     for (n, tickets) in graph.iter().enumerate().take(len).skip(1) {
-        pair.back(n, edges(n, tickets));
+        pair.back(n, edges(&pair.oracle, n, tickets));
     }
     for (at, op) in ops.iter().enumerate() {
         match op {
             Op::Toggle(n) => pair.toggle(n.index(len)),
             Op::Back(n, tickets) => {
                 let n = 1 + n.index(len - 1);
-                pair.back(n, edges(n, tickets));
+                pair.back(n, edges(&pair.oracle, n, tickets));
             }
             Op::Amount(n, e, amount) => {
                 let n = 1 + n.index(len - 1);
                 let mut edges = pair.oracle.edges[n].clone();
                 if !edges.is_empty() {
                     let e = e.index(edges.len());
+                    edges[e].hard = false;
                     edges[e].amount = *amount;
                     pair.back(n, edges);
                 }
+            }
+            Op::Exchange(from, to, share) => {
+                let (from, to) = (1 + from.index(len - 1), 1 + to.index(len - 1));
+                let all = u128::from(pair.oracle.total) * 500;
+                pair.exchange(from, to, ((all * u128::from(*share)) >> 32) as i64);
             }
             Op::Look(n) => pair.check_one(n.index(len)),
         }
@@ -265,6 +288,7 @@ fn replay(nodes: Vec<u32>, graph: &[Vec<(Index, u32)>], ops: &[Op], every_time: 
         }
     }
     pair.check((0..len).rev());
+    pair.check_history();
 }
 
 proptest! {
@@ -273,8 +297,8 @@ proptest! {
     #[test]
     fn values_are_exact_after_every_change(
         nodes in indexes(),
-        graph in prop::collection::vec(tickets(), 20),
-        ops in prop::collection::vec(op(), 1..40),
+        graph in prop::collection::vec(tickets(false), 20),
+        ops in prop::collection::vec(op(false), 1..40),
     ) {
         replay(nodes, &graph, &ops, true);
     }
@@ -283,8 +307,27 @@ proptest! {
     #[test]
     fn values_are_exact_after_many_changes_unseen(
         nodes in indexes(),
-        graph in prop::collection::vec(tickets(), 20),
-        ops in prop::collection::vec(op(), 20..120),
+        graph in prop::collection::vec(tickets(false), 20),
+        ops in prop::collection::vec(op(false), 20..120),
+    ) {
+        replay(nodes, &graph, &ops, false);
+    }
+
+    /// The same with hard tickets and exchanges.
+    #[test]
+    fn parts_are_exact_after_every_change(
+        nodes in indexes(),
+        graph in prop::collection::vec(tickets(true), 20),
+        ops in prop::collection::vec(op(true), 1..40),
+    ) {
+        replay(nodes, &graph, &ops, true);
+    }
+
+    #[test]
+    fn parts_are_exact_after_many_changes_unseen(
+        nodes in indexes(),
+        graph in prop::collection::vec(tickets(true), 20),
+        ops in prop::collection::vec(op(true), 20..120),
     ) {
         replay(nodes, &graph, &ops, false);
     }
@@ -311,16 +354,49 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn quotient(
+        (a, b) in (any::<u64>(), 15u32..64)
+            .prop_map(|(x, by)| (x >> by).max(1))
+            .prop_flat_map(|b| (0..4 * b, Just(b)))
+    ) {
+        prop_assert_eq!(u128::from(host::quotient(a, b)), (u128::from(a) << 62) / u128::from(b));
+    }
+}
+
+fn soft(issuer: u32, amount: u32) -> Edge {
+    Edge {
+        issuer,
+        amount,
+        hard: false,
+        part: 1,
+    }
+}
+
+fn hard(issuer: u32, amount: u32) -> Edge {
+    Edge {
+        hard: true,
+        ..soft(issuer, amount)
+    }
+}
+
+/// Near `due` thousandths of the machine; the rate is exact to 2^-32.
+fn near(got: u64, due: u64) -> bool {
+    got.abs_diff((u128::from(ONE) * u128::from(due) / 1000) as u64) <= 1 << 33
+}
+
 /// The header's own example, and what a look costs nothing for when nothing changed.
 #[test]
 fn who_sleeps_leaves_its_value_to_the_others() {
     let (alice, bob, job1, job2) = (1, 2, 3, 4);
-    let ticket = |issuer, amount| [Edge { issuer, amount }];
     let mut f = Funds::new(5);
-    f.back(alice, &ticket(0, 300));
-    f.back(bob, &ticket(0, 100));
-    f.back(job1, &ticket(alice, 1));
-    f.back(job2, &ticket(alice, 2));
+    f.back(alice, &[soft(0, 300)], 0);
+    f.back(bob, &[soft(0, 100)], 0);
+    f.back(job1, &[soft(alice, 1)], 0);
+    f.back(job2, &[soft(alice, 2)], 0);
     for n in [bob, job1, job2] {
         f.set_self(n, true);
     }
@@ -342,7 +418,7 @@ fn who_sleeps_leaves_its_value_to_the_others() {
     f.set_self(job2, false);
     assert!(near(f.value(job1), ONE / 4 * 3));
     assert_ne!(f.ver(job1), seen);
-    f.back(alice, &[]);
+    f.back(alice, &[], 0);
     assert_eq!((f.value(alice), f.value(job1)), (0, 0));
 }
 
@@ -353,7 +429,7 @@ fn depth_does_not_cost_exactness() {
     let mut pair = Pair::new((0..=2 * depth as u32).collect());
     for level in 0..depth {
         let issuer = if level == 0 { 0 } else { 2 * level as u32 - 1 };
-        let edge = |amount| vec![Edge { issuer, amount }];
+        let edge = |amount| vec![soft(issuer, amount)];
         pair.back(2 * level + 1, edge(9_999));
         pair.back(2 * level + 2, edge(1 + level as u32));
         pair.toggle(2 * level + 2);
@@ -363,5 +439,69 @@ fn depth_does_not_cost_exactness() {
     for n in [2, 2 * depth, 31, 2 * depth - 1] {
         pair.toggle(n);
         pair.check(0..=2 * depth);
+    }
+}
+
+/// A hard share is a part of its issuer, lent out while its holder is idle, back when it is not.
+#[test]
+fn a_hard_share_is_lent_out_and_comes_back() {
+    let (alice, bob, carol) = (1, 2, 3);
+    let mut f = Funds::new(4);
+    f.back(alice, &[soft(0, 300)], 0);
+    f.back(bob, &[soft(0, 100)], 0);
+    f.back(carol, &[hard(0, 250)], 0);
+    for n in [alice, bob, carol] {
+        f.set_self(n, true);
+    }
+    assert!(near(f.value(carol), 250));
+    assert!(near(f.value(alice) / 9, 62) || near(f.value(bob) * 16, 3000));
+    f.set_self(carol, false);
+    assert!(near(f.value(alice), 750) && near(f.value(bob), 250));
+    f.set_self(carol, true);
+    assert!(near(f.value(carol), 250));
+    f.set_self(bob, false);
+    assert!(near(f.value(carol), 250) && near(f.value(alice), 750));
+    f.set_self(alice, false);
+    assert!(near(f.value(carol), 1000));
+    // More is issued than there is, for the moment in which somebody moves it.
+    f.back(bob, &[hard(0, 999)], 0);
+    f.set_self(bob, true);
+    assert!(f.value(bob) < ONE && f.value(carol) < f.value(bob));
+    f.back(bob, &[hard(0, 250)], 0);
+    assert!(near(f.value(carol), 500));
+}
+
+/// The example of exchange.h, and a party that only an exchange funds.
+#[test]
+fn what_is_exchanged_rests_while_its_party_sleeps() {
+    let (alice, bob, carol, job) = (1, 2, 3, 4);
+    let mut f = Funds::new(5);
+    f.set_total(400);
+    f.back(alice, &[soft(0, 300)], -100_000);
+    f.back(bob, &[soft(0, 100)], 100_000);
+    f.set_self(alice, true);
+    f.set_self(bob, true);
+    assert!(near(f.value(alice), 500) && near(f.value(bob), 500));
+    f.set_self(bob, false);
+    assert!(near(f.value(alice), 1000));
+    f.set_self(bob, true);
+    // Carol, whose job has 40 tickets of alice's 200 as its own.
+    f.back(carol, &[soft(alice, 100)], 0);
+    f.back(job, &[], 40_000);
+    f.back(alice, &[soft(0, 300)], -140_000);
+    f.set_self(carol, true);
+    f.set_self(job, true);
+    assert!(near(f.value(job), 100) && near(f.value(alice), 400) && near(f.value(bob), 500));
+    assert!(near(f.value(carol), 200));
+    f.back(job, &[], 0);
+    f.back(alice, &[soft(0, 300)], 0);
+    f.back(bob, &[soft(0, 100)], 0);
+    assert!(near(f.value(alice), 750) && near(f.value(bob), 250));
+    for n in 0..5 {
+        let state = f.state(n);
+        assert_eq!(
+            (state.deltas, state.rest, state.soft_rest, state.gave),
+            (0, 0, 0, 0)
+        );
     }
 }

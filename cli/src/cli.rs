@@ -7,9 +7,9 @@ use std::future::Future;
 
 /// Look at and change who gets how much of this machine
 ///
-/// tix shares the CPU by tickets. A currency issues tickets and is backed by tickets; its share is the fraction that its tickets are
-/// of all the active tickets of those who issued them. Every cgroup with the cpu controller is a currency, funded by its parent with
-/// as many tickets as its cpu.weight.
+/// tix shares CPU, disk, memory and network by tickets. A currency issues tickets and is backed by tickets; its share is the fraction
+/// that its tickets are of all the active tickets of those who issued them, and what was reserved for it is its own whatever others
+/// are given. Every cgroup with the cpu controller is a currency, funded by its parent with as many tickets as its cpu.weight.
 #[derive(Debug, Parser)]
 #[command(
     name = "tixctl",
@@ -33,18 +33,27 @@ pub enum Command {
     Top(crate::top::Args),
     Explain(crate::explain::Args),
     Run(crate::run::Args),
+    Nice(crate::nice::Args),
     Create(crate::create::Args),
     Destroy(crate::destroy::Args),
     Fund(crate::fund::Args),
     Unfund(crate::unfund::Args),
+    Reserve(crate::reserve::Args),
+    Unreserve(crate::unreserve::Args),
     Bind(crate::bind::Args),
     Unbind(crate::unbind::Args),
+    Chmod(crate::chmod::Args),
+    Chown(crate::chown::Args),
+    Chgrp(crate::chgrp::Args),
+    Log(crate::log::Args),
+    Export(crate::export::Args),
+    Import(crate::import::Args),
     Doctor(crate::doctor::Args),
     Completions(crate::completions::Args),
     #[command(hide = true)]
     Man(crate::man::Args),
     #[command(hide = true)]
-    RemoveWhenEmpty(crate::run::janitor::Args),
+    RemoveWhenEmpty(crate::job::janitor::Args),
 }
 
 /// Parses the command line and does what it says. Wrong usage and help end the process in here, with 2 and 0.
@@ -55,16 +64,25 @@ pub fn main() -> Result<(), Failure> {
         Command::Top(args) => wait(crate::top::main(args)),
         Command::Explain(args) => wait(crate::explain::main(args)),
         Command::Run(args) => crate::run::main(args),
+        Command::Nice(args) => crate::nice::main(args),
         Command::Create(args) => wait(crate::create::main(args)),
         Command::Destroy(args) => wait(crate::destroy::main(args)),
         Command::Fund(args) => wait(crate::fund::main(args)),
         Command::Unfund(args) => wait(crate::unfund::main(args)),
+        Command::Reserve(args) => wait(crate::reserve::main(args)),
+        Command::Unreserve(args) => wait(crate::unreserve::main(args)),
         Command::Bind(args) => wait(crate::bind::main(args)),
         Command::Unbind(args) => wait(crate::unbind::main(args)),
+        Command::Chmod(args) => wait(crate::chmod::main(args)),
+        Command::Chown(args) => wait(crate::chown::main(args)),
+        Command::Chgrp(args) => wait(crate::chgrp::main(args)),
+        Command::Log(args) => wait(crate::log::main(args)),
+        Command::Export(args) => wait(crate::export::main(args)),
+        Command::Import(args) => wait(crate::import::main(args)),
         Command::Doctor(args) => crate::doctor::main(args),
         Command::Completions(args) => crate::completions::main(args),
         Command::Man(args) => crate::man::main(args),
-        Command::RemoveWhenEmpty(args) => crate::run::janitor::main(args),
+        Command::RemoveWhenEmpty(args) => crate::job::janitor::main(args),
     }
 }
 

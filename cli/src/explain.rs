@@ -4,13 +4,17 @@
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::out;
-use tix_api::{ExplainReply, FundingPath, Kind, Step, Tix};
+use crate::ticket::ResourceArg;
+use tix_api::{ExplainReply, FundingPath, Kind, Resource, Step, Tix};
 
 /// Explain how a currency's share comes about, path by path
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The currency
     name: String,
+    /// Its share of which resource: cpu, disk, memory or net
+    #[arg(short, long, default_value = "cpu", hide_possible_values = true)]
+    resource: ResourceArg,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -18,7 +22,10 @@ pub struct Args {
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    let reply = client.call(|tixd| tixd.explain(&args.name)).await?;
+    let resource = args.resource.into();
+    let reply = client
+        .call(|tixd| tixd.explain(&args.name, Some(resource)))
+        .await?;
     match args.json {
         true => out::json(&reply),
         false => out::print(&render(&reply)),
@@ -27,10 +34,12 @@ pub async fn main(args: Args) -> Result<(), Failure> {
 
 fn render(reply: &ExplainReply) -> String {
     let mut text = vec![sentence(reply)];
-    if reply.paths.is_empty() && reply.currency.cid != 0 {
+    let exchanged = exchanges(reply);
+    if reply.paths.is_empty() && exchanged.is_empty() && reply.currency.cid != 0 {
         text.push(format!(
-            "Nobody funds it. Give it tickets: tixctl fund {} --from base cpu 100",
-            reply.currency.name
+            "Nobody funds it. Give it tickets: tixctl fund {} --from base {} 100",
+            reply.currency.name,
+            reply.resource.name(),
         ));
     }
     // Base itself is reached without a step: nothing to show.
@@ -45,9 +54,11 @@ fn render(reply: &ExplainReply) -> String {
             out::percent(path.share),
         ));
         text.extend(path.steps.iter().map(step));
-        if let Some(product) = product(path) {
-            text.push(product);
-        }
+        text.extend(product(path));
+    }
+    if !exchanged.is_empty() {
+        text.push(String::new());
+        text.extend(exchanged);
     }
     if reply.truncated {
         text.push("\nThere are more paths; these are the first 256 found.".into());
@@ -58,16 +69,31 @@ fn render(reply: &ExplainReply) -> String {
 fn sentence(reply: &ExplainReply) -> String {
     let currency = &reply.currency;
     let name = &currency.name;
-    let entitled = out::percent(currency.cpu.entitlement);
-    let now = match (currency.active, currency.cpu.share) {
+    let resource = reply.resource.name();
+    let have = currency.share(reply.resource);
+    let entitled = match have.entitlement_bytes {
+        Some(bytes) => format!("{} ({})", out::percent(have.entitlement), out::bytes(bytes)),
+        None => out::percent(have.entitlement),
+    };
+    let wants = match reply.resource {
+        Resource::Cpu => currency.active,
+        _ => have.share > 0.0,
+    };
+    let now = match (wants, have.share) {
         _ if currency.cid == 0 => {
-            return format!(
-                "base is the whole machine: it has issued {} for cpu.",
-                out::tickets(reply.base_tickets)
-            );
+            return match reply.resource {
+                Resource::Memory => format!(
+                    "base is the whole machine: {} of memory can be guaranteed.",
+                    out::bytes(reply.base_tickets)
+                ),
+                _ => format!(
+                    "base is the whole machine: it has issued {} for {resource}.",
+                    out::tickets(reply.base_tickets)
+                ),
+            };
         }
         (false, _) => "now it does not want any, so others use it".into(),
-        (true, share) if share > currency.cpu.entitlement + 1e-9 => {
+        (true, share) if share > have.entitlement + 1e-9 => {
             format!(
                 "now it gets {}, because others are idle",
                 out::percent(share)
@@ -75,7 +101,9 @@ fn sentence(reply: &ExplainReply) -> String {
         }
         (true, share) => format!("now it gets {}", out::percent(share)),
     };
-    format!("{name} is entitled to {entitled} of the machine's cpu, whatever others do; {now}.")
+    format!(
+        "{name} is entitled to {entitled} of the machine's {resource}, whatever others do; {now}."
+    )
 }
 
 /// One ticket in words and numbers.
@@ -86,56 +114,81 @@ fn step(step: &Step) -> String {
         amount,
         ..
     } = step;
-    let idle = if step.active { "" } else { "; idle now" };
     match step.kind {
-        Kind::Soft => format!(
-            "  {issuer} → {holder}: {amount} of {} ({} of them active{idle})",
-            out::tickets(step.issued),
-            step.issued_active
-        ),
+        Kind::Soft => {
+            let idle = if step.active { "" } else { "; idle now" };
+            let rest = match shared(step) {
+                true => "",
+                false => "; what is not reserved is divided by them",
+            };
+            format!(
+                "  {issuer} → {holder}: {amount} of {} ({} of them active{rest}{idle})",
+                out::tickets(step.issued),
+                step.issued_active
+            )
+        }
         Kind::Hard => {
-            format!("  {issuer} → {holder}: {amount} thousandths of {issuer}, guaranteed{idle}")
+            let idle = if step.active { "" } else { " (idle now)" };
+            let size = out::hard(*amount, step.bytes);
+            format!("  {issuer} → {holder}: {size} of {issuer}, reserved{idle}")
         }
     }
 }
 
+/// Is the whole of the issuer divided by its soft tickets? Not if some of it is reserved.
+fn shared(step: &Step) -> bool {
+    step.issued == 0 || (step.part - step.amount as f64 / step.issued as f64).abs() < 1e-9
+}
+
 /// The multiplication along a path, for the guarantee and for now.
-fn product(path: &FundingPath) -> Option<String> {
-    if path.steps.is_empty() {
-        return None;
-    }
+fn product(path: &FundingPath) -> Vec<String> {
     let factors = |now: bool| -> String {
         let factors: Vec<String> = path
             .steps
             .iter()
-            .map(|step| match step.kind {
-                Kind::Hard => format!("{}/1000", step.amount),
-                Kind::Soft if now => format!("{}/{}", step.amount, step.issued_active),
-                Kind::Soft => format!("{}/{}", step.amount, step.issued),
+            .map(|step| match (step.kind, now) {
+                (Kind::Soft, true) if shared(step) => {
+                    format!("{}/{}", step.amount, step.issued_active)
+                }
+                (Kind::Soft, false) if shared(step) => format!("{}/{}", step.amount, step.issued),
+                (_, true) => out::percent(step.part_now),
+                (_, false) => out::percent(step.part),
             })
             .collect();
         factors.join(" × ")
     };
-    let mut text = format!(
-        "  guaranteed: {} = {}",
-        factors(false),
-        out::percent(path.entitlement)
-    );
-    let all_soft = path.steps.iter().all(|step| step.kind == Kind::Soft);
-    if all_soft && path.steps.iter().all(|step| step.active) {
-        text += &format!(
-            "\n  now:        {} = {}",
-            factors(true),
-            out::percent(path.share)
-        );
+    let line = |word: &str, now: bool, total: f64| {
+        format!("  {word:<11} {} = {}", factors(now), out::percent(total))
+    };
+    let mut text = vec![line("guaranteed:", false, path.entitlement)];
+    if path.steps.iter().all(|step| step.active) {
+        text.push(line("now:", true, path.share));
     }
-    Some(text)
+    text
+}
+
+/// What it got or gave up beside its funding.
+fn exchanges(reply: &ExplainReply) -> Vec<String> {
+    let tickets = reply.currency.exchanges.iter();
+    tickets
+        .filter(|ticket| ticket.resource == reply.resource)
+        .map(|ticket| {
+            let amount = out::signed_tickets(ticket.amount_milli);
+            match ticket.amount_milli < 0 {
+                true => format!(
+                    "exchanged: {amount} base tickets, given up for {}",
+                    ticket.with
+                ),
+                false => format!("exchanged: {amount} base tickets, from {}", ticket.with),
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tix_api::{Currency, Resource, Share};
+    use tix_api::{Currency, ExchangeTicket, Share};
 
     fn ticket(issuer: &str, holder: &str, amount: u64, issued: u64, issued_active: u64) -> Step {
         Step {
@@ -146,6 +199,9 @@ mod tests {
             issued_active,
             issued,
             active: issued_active > 0,
+            bytes: None,
+            part: amount as f64 / issued as f64,
+            part_now: amount as f64 / issued_active.max(1) as f64,
         }
     }
 
@@ -156,14 +212,22 @@ mod tests {
                 name: "build".into(),
                 cgroup: Some("/jobs/build".into()),
                 owner: 1000,
+                group: 1000,
+                mode: 0o700,
+                mode_text: "fci------".into(),
                 active: true,
                 transient: false,
                 funding: Vec::new(),
+                exchanges: Vec::new(),
                 cpu: Share {
                     entitlement: 0.375,
                     share: 0.75,
                     used_usec: 12,
+                    entitlement_bytes: None,
                 },
+                disk: Share::default(),
+                memory: Share::default(),
+                net: Share::default(),
             },
             resource: Resource::Cpu,
             base_tickets: 400,
@@ -192,6 +256,65 @@ mod tests {
     #[test]
     fn text() {
         insta::assert_snapshot!("explain_text", render(&sample()));
+    }
+
+    /// Of memory, with hard tickets beside soft ones, and something given up.
+    fn rich() -> ExplainReply {
+        let mut reply = sample();
+        reply.resource = Resource::Memory;
+        reply.base_tickets = 8 << 30;
+        reply.currency.memory = Share {
+            entitlement: 0.1,
+            share: 0.1,
+            used_usec: 0,
+            entitlement_bytes: Some(858_993_459),
+        };
+        let exchange = |resource, amount_milli, with: &str| ExchangeTicket {
+            resource,
+            amount_milli,
+            with: with.into(),
+        };
+        reply.currency.exchanges = vec![
+            exchange(Resource::Memory, -1_500, "run-7"),
+            exchange(Resource::Cpu, 7_000, "bob"),
+            exchange(Resource::Memory, 20_000, "bob"),
+        ];
+        let hard = |issuer: &str, holder: &str, amount, bytes, part| Step {
+            kind: Kind::Hard,
+            bytes,
+            part,
+            part_now: part,
+            active: true,
+            ..ticket(issuer, holder, amount, 1, 0)
+        };
+        reply.paths = vec![
+            FundingPath {
+                steps: vec![
+                    hard("base", "alice", 2 << 30, Some(true), 0.25),
+                    hard("alice", "build", 125, None, 0.125),
+                ],
+                entitlement: 0.03125,
+                share: 0.03125,
+            },
+            FundingPath {
+                steps: vec![
+                    hard("base", "alice", 2 << 30, Some(true), 0.25),
+                    Step {
+                        part: 0.4375,
+                        part_now: 0.875,
+                        ..ticket("alice", "build", 1, 2, 1)
+                    },
+                ],
+                entitlement: 0.109375,
+                share: 0.21875,
+            },
+        ];
+        reply
+    }
+
+    #[test]
+    fn hard_tickets_and_exchanges() {
+        insta::assert_snapshot!("explain_hard", render(&rich()));
     }
 
     #[test]

@@ -8,11 +8,13 @@ use std::process::ExitCode;
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
 
-/// Why a command was not done. (Exit status 2, wrong usage, is the argument parser's.)
+/// Why a command was not done. (Most wrong usage, exit status 2, is found by the argument parser.)
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// Exit status 1: understood, and refused.
     Refused { message: String, hint: String },
+    /// Exit status 2: makes no sense, whatever there is.
+    Usage { message: String, hint: String },
     /// Exit status 3: nobody to ask.
     Unreachable { message: String, hint: String },
     /// Exit status 1: what was printed on stdout says it all.
@@ -24,6 +26,13 @@ pub enum Failure {
 impl Failure {
     pub fn refused(message: impl Into<String>, hint: impl Into<String>) -> Failure {
         Failure::Refused {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+        Failure::Usage {
             message: message.into(),
             hint: hint.into(),
         }
@@ -48,6 +57,7 @@ impl Failure {
     pub fn report(&self) -> ExitCode {
         let (code, message, hint) = match self {
             Failure::Refused { message, hint } => (1, message, hint),
+            Failure::Usage { message, hint } => (2, message, hint),
             Failure::Unreachable { message, hint } => (3, message, hint),
             Failure::Said => return ExitCode::from(1),
             Failure::ReaderGone => return ExitCode::SUCCESS,

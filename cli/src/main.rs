@@ -5,6 +5,9 @@
 //! `status` and `doctor`, from the kernel) and is only rendered here.
 
 mod bind;
+mod chgrp;
+mod chmod;
+mod chown;
 mod cli;
 mod client;
 mod completions;
@@ -12,12 +15,18 @@ mod create;
 mod destroy;
 mod doctor;
 mod explain;
+mod export;
 mod failure;
 mod fund;
 mod host;
+mod import;
+mod job;
 mod kernel;
+mod log;
 mod man;
+mod nice;
 mod out;
+mod reserve;
 mod run;
 mod status;
 mod ticket;
@@ -25,6 +34,9 @@ mod top;
 mod tree;
 mod unbind;
 mod unfund;
+mod unreserve;
+mod users;
+mod when;
 
 use std::process::ExitCode;
 

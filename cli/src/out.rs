@@ -139,6 +139,45 @@ pub fn duration(usec: u64) -> String {
     }
 }
 
+/// Bytes in the largest unit that leaves at least 1, with at most one decimal: `256 MiB`, `1.5 GiB`.
+pub fn bytes(bytes: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match units.iter().find(|(power, _)| bytes >> power > 0) {
+        None => format!("{bytes} B"),
+        Some((power, unit)) => {
+            let number = format!("{:.1}", bytes as f64 / (1_u64 << power) as f64);
+            format!("{} {unit}", number.trim_end_matches(".0"))
+        }
+    }
+}
+
+/// Thousandths in per cent: `25 %`, `12.5 %`.
+pub fn milli(thousandths: u64) -> String {
+    match (thousandths / 10, thousandths % 10) {
+        (whole, 0) => format!("{whole} %"),
+        (whole, tenth) => format!("{whole}.{tenth} %"),
+    }
+}
+
+/// The size of a hard ticket: a part of its issuer, or of memory a size.
+pub fn hard(amount: u64, in_bytes: Option<bool>) -> String {
+    match in_bytes {
+        Some(true) => bytes(amount),
+        _ => milli(amount),
+    }
+}
+
+/// Base tickets from thousandths, without the zeros at the end and with a sign: `+12.5`, `−3`.
+pub fn signed_tickets(thousandths: i64) -> String {
+    let sign = if thousandths < 0 { '−' } else { '+' };
+    let (whole, rest) = (
+        thousandths.unsigned_abs() / 1000,
+        thousandths.unsigned_abs() % 1000,
+    );
+    let text = format!("{sign}{whole}.{rest:03}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// `1 ticket`, `2 tickets`.
 pub fn tickets(amount: u64) -> String {
     match amount {
@@ -190,5 +229,17 @@ mod tests {
         assert_eq!(duration(86_400_000_000), "24.0 h");
         assert_eq!(tickets(1), "1 ticket");
         assert_eq!(tickets(300), "300 tickets");
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(256 << 20), "256 MiB");
+        assert_eq!(bytes(3 << 29), "1.5 GiB");
+        assert_eq!(bytes(u64::MAX), "16777216 TiB");
+        assert_eq!(milli(250), "25 %");
+        assert_eq!(milli(5), "0.5 %");
+        assert_eq!(hard(256 << 20, Some(true)), "256 MiB");
+        assert_eq!(signed_tickets(12_500), "+12.5");
+        assert_eq!(signed_tickets(-3_000), "−3");
+        assert_eq!(signed_tickets(-1), "−0.001");
+        assert_eq!(signed_tickets(i64::MIN), "−9223372036854775.808");
     }
 }

@@ -4,8 +4,9 @@
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::kernel::{self, SchedExt};
-use crate::out;
+use crate::{out, when};
 use anstyle::{AnsiColor, Style};
+use jiff::tz::TimeZone;
 use serde::Serialize;
 use std::path::Path;
 use tix_api::{Enforcer, StatusReply, Tix};
@@ -55,7 +56,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     };
     match args.json {
         true => out::json(&status)?,
-        false => out::print(&render(&status))?,
+        false => out::print(&render(&status, &when::here()))?,
     }
     match answer {
         Err(unreachable @ Failure::Unreachable { .. }) => Err(unreachable),
@@ -73,7 +74,17 @@ const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const WARN: Style = AnsiColor::Yellow.on_default();
 
-fn render(status: &Status) -> String {
+const STORE_HINT: &str = "shares are held, but nothing can be changed until it can be: make room or repair the file system, then \
+                          `journalctl -u tixd` says when it is well again";
+
+fn counted(count: u64, word: &str) -> String {
+    match count {
+        1 => format!("1 {word}"),
+        count => format!("{count} {word}s"),
+    }
+}
+
+fn render(status: &Status, zone: &TimeZone) -> String {
     let mut text = Vec::new();
     let style = if status.in_force { GOOD } else { BAD };
     text.push(format!(
@@ -125,11 +136,37 @@ fn render(status: &Status) -> String {
             "you         have no currency of your own to fund from: name one with --from".into()
         }
     });
-    for problem in &tixd.problems {
-        text.push(format!("{WARN}problem{WARN:#}     {}", problem.message));
-        if !problem.hint.is_empty() {
-            text.push(format!("            → {}", problem.hint));
+    let policy = &tixd.policy;
+    text.push(format!(
+        "policy      {} and {} in {}",
+        counted(policy.rules, "rule"),
+        counted(policy.files, "file"),
+        policy.directory
+    ));
+    let mut warn = |word: &str, message: &str, hint: &str| {
+        text.push(format!("{WARN}{word}{WARN:#}     {message}"));
+        if !hint.is_empty() {
+            text.push(format!("            → {hint}"));
         }
+    };
+    if !tixd.store.writable {
+        let why = match &tixd.store.reason {
+            Some(reason) => format!(": {reason}"),
+            None => String::new(),
+        };
+        let message = format!("the ledger cannot be written{why}");
+        warn("problem", &message, STORE_HINT);
+    }
+    for problem in &policy.problems {
+        warn("problem", &format!("policy: {problem}"), "");
+    }
+    for problem in &tixd.problems {
+        warn("problem", &problem.message, &problem.hint);
+    }
+    for notice in &tixd.notices {
+        let when = when::shown(notice.time_usec, zone);
+        let message = format!("{when}: {}", notice.message);
+        warn("notice ", &message, &notice.hint);
     }
     text.join("\n")
 }
@@ -137,7 +174,7 @@ fn render(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tix_api::{Problem, SchedulerStatus};
+    use tix_api::{Notice, PolicyStatus, Problem, SchedulerStatus, StoreStatus};
 
     fn plain(text: &str) -> String {
         anstream::adapter::strip_str(text).to_string()
@@ -174,6 +211,22 @@ mod tests {
                     message: "/system.slice/a has no cpu controller".into(),
                     hint: "set CPUAccounting=yes".into(),
                 }],
+                notices: vec![Notice {
+                    time_usec: 1_795_273_445_000_000,
+                    kind: "withdrawn".into(),
+                    message: "root took 100 cpu tickets of base from alice".into(),
+                    hint: "`tixctl explain alice` shows what is left".into(),
+                }],
+                store: StoreStatus {
+                    writable: true,
+                    reason: None,
+                },
+                policy: PolicyStatus {
+                    directory: "/etc/tix/policy.d".into(),
+                    files: 1,
+                    rules: 12,
+                    problems: Vec::new(),
+                },
             }),
             tixd_error: None,
             version: "0.1.0",
@@ -182,7 +235,21 @@ mod tests {
 
     #[test]
     fn text() {
-        insta::assert_snapshot!("status_text", plain(&render(&sample())));
+        insta::assert_snapshot!("status_text", plain(&render(&sample(), &TimeZone::UTC)));
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_ledger_and_the_policy_is_said() {
+        let mut status = sample();
+        let tixd = status.tixd.as_mut().unwrap();
+        tixd.store = StoreStatus {
+            writable: false,
+            reason: Some("no space left on the device of /var/lib/tix".into()),
+        };
+        tixd.policy.problems = vec!["10-users.toml, line 3: there is no resource gold".into()];
+        tixd.problems.clear();
+        tixd.notices.clear();
+        insta::assert_snapshot!("status_problems", plain(&render(&status, &TimeZone::UTC)));
     }
 
     #[test]
@@ -191,7 +258,10 @@ mod tests {
         status.tixd = None;
         status.tixd_error =
             Some("tixd cannot be reached at /run/tix/tixd.sock: there is no such socket".into());
-        insta::assert_snapshot!("status_without_tixd", plain(&render(&status)));
+        insta::assert_snapshot!(
+            "status_without_tixd",
+            plain(&render(&status, &TimeZone::UTC))
+        );
     }
 
     #[test]

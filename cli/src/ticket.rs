@@ -4,7 +4,7 @@
 use clap::ValueEnum;
 use tix_api::Resource;
 
-/// Whose tickets, and of what; `fund` and `unfund` take the same.
+/// Whose tickets, and of what; `fund`, `unfund`, `reserve` and `unreserve` take the same.
 #[derive(Debug, clap::Args)]
 pub struct Ticket {
     /// The currency whose tickets they are
@@ -23,15 +23,15 @@ impl Ticket {
 }
 
 /// A resource on the command line.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ResourceArg {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ResourceArg {
     /// CPU time
     Cpu,
-    /// Disk input and output; not shared by tickets yet
+    /// Disk input and output
     Disk,
-    /// Memory; not shared by tickets yet
+    /// Memory
     Memory,
-    /// Network output; not shared by tickets yet
+    /// Network output
     Net,
 }
 

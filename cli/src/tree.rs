@@ -1,42 +1,108 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl tree`
 
+#[cfg(test)]
+mod tests;
+
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::out;
+use crate::users::Names;
+use clap::ValueEnum;
 use std::collections::{BTreeMap, BTreeSet};
-use tix_api::{Currency, Kind, Resource, Tix, TreeReply};
+use tix_api::{Currency, Funding, Kind, Resource, Tix, TreeReply};
 
 /// Show every currency: who funds it, what it is entitled to, what it gets now
 ///
 /// A currency stands below each currency that funds it; the second time without what is below it. The currency of a cgroup is shown
-/// by the last part of its path below its parent's.
+/// by the last part of its path below its parent's. Tickets are weights; with a % or a size they are hard: reserved, whatever others get.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print JSON
+    /// Print JSON, of all resources
     #[arg(long)]
     json: bool,
+    /// Of which resource: cpu, disk, memory or net; with all what they are entitled to of each
+    #[arg(
+        short,
+        long,
+        value_name = "RESOURCE",
+        default_value = "cpu",
+        hide_possible_values = true
+    )]
+    resource: Shown,
+    /// Show also who may do what: mode, owner and group
+    #[arg(short, long)]
+    long: bool,
+}
+
+/// What the columns are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Shown {
+    Cpu,
+    Disk,
+    Memory,
+    Net,
+    All,
+}
+
+impl Shown {
+    /// `None`: all of them.
+    fn resource(self) -> Option<Resource> {
+        match self {
+            Shown::Cpu => Some(Resource::Cpu),
+            Shown::Disk => Some(Resource::Disk),
+            Shown::Memory => Some(Resource::Memory),
+            Shown::Net => Some(Resource::Net),
+            Shown::All => None,
+        }
+    }
+
+    fn has(self, resource: Resource) -> bool {
+        self.resource().is_none_or(|shown| shown == resource)
+    }
+
+    /// Whether its principals want the CPU says something about this.
+    fn shows_idle(self) -> bool {
+        self.has(Resource::Cpu)
+    }
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
     let tree = client.call(|tixd| tixd.tree()).await?;
-    match args.json {
-        true => out::json(&tree),
-        false => out::print(&render(&tree, out::width())),
+    if args.json {
+        return out::json(&tree);
     }
+    let names = args.long.then(Names::default);
+    out::print(&render(&tree, args.resource, names, out::width()))
 }
 
-/// The funding graph as an indented table. Whatever base does not reach comes last.
-fn render(tree: &TreeReply, width: Option<u16>) -> String {
+/// The funding graph as an indented table; with names also whose each currency is. Whatever base does not reach comes last, and of
+/// currencies that have nothing to do with the resource there is only the number.
+fn render(tree: &TreeReply, shown: Shown, names: Option<Names>, width: Option<u16>) -> String {
     let mut walk = Walk {
-        funded: funded_by(&tree.currencies),
+        shown,
+        names,
+        exchanged: tree
+            .currencies
+            .iter()
+            .flat_map(|currency| &currency.exchanges)
+            .any(|ticket| Some(ticket.resource) == shown.resource()),
+        funded: funded_by(&tree.currencies, shown),
         seen: BTreeSet::new(),
         rows: Vec::new(),
     };
+    let mut without = 0;
     for currency in &tree.currencies {
-        if currency.funding.is_empty() || currency.cid == 0 {
+        if currency.cid == 0 {
             walk.visit(currency, None, "", "");
+        } else if !currency.funding.iter().any(|t| shown.has(t.resource)) {
+            if walk.concerns(currency) {
+                walk.visit(currency, None, "", "");
+            } else {
+                walk.seen.insert(&currency.name);
+                without += 1;
+            }
         }
     }
     for currency in &tree.currencies {
@@ -45,42 +111,51 @@ fn render(tree: &TreeReply, width: Option<u16>) -> String {
             walk.visit(currency, None, "", "");
         }
     }
-    let columns = [
-        "CURRENCY",
-        ">TICKETS",
-        ">ENTITLED",
-        ">SHARE NOW",
-        ">CPU USED",
-        "BOUND TO",
-    ];
-    out::table(&columns, walk.rows, width)
+    let mut text = out::table(&walk.columns(), walk.rows, width);
+    if let Some(resource) = shown.resource().filter(|_| without > 0) {
+        let word = if without == 1 {
+            "currency has"
+        } else {
+            "currencies have"
+        };
+        text += &format!("\n{without} {word} no tickets for {}.", resource.name());
+    }
+    text
 }
 
-/// A ticket from its issuer's side: the holder, and what it says.
+/// An issuer's tickets: the holders, and what the tickets of each say.
 type Funded<'a> = BTreeMap<&'a str, Vec<(&'a Currency, String)>>;
 
-fn funded_by(currencies: &[Currency]) -> Funded<'_> {
+fn funded_by(currencies: &[Currency], shown: Shown) -> Funded<'_> {
     let mut funded: Funded<'_> = BTreeMap::new();
     for holder in currencies {
-        for ticket in holder
-            .funding
-            .iter()
-            .filter(|ticket| ticket.resource == Resource::Cpu)
-        {
-            let amount = match ticket.kind {
-                Kind::Soft => ticket.amount.to_string(),
-                Kind::Hard => format!("{}.{} % hard", ticket.amount / 10, ticket.amount % 10),
-            };
-            funded
-                .entry(ticket.from.as_str())
-                .or_default()
-                .push((holder, amount));
+        for ticket in holder.funding.iter().filter(|t| shown.has(t.resource)) {
+            let holders = funded.entry(ticket.from.as_str()).or_default();
+            match holders
+                .last_mut()
+                .filter(|(last, _)| last.cid == holder.cid)
+            {
+                Some((_, amount)) => *amount = format!("{amount} + {}", said(ticket)),
+                None => holders.push((holder, said(ticket))),
+            }
         }
     }
     funded
 }
 
+fn said(ticket: &Funding) -> String {
+    match ticket.kind {
+        Kind::Soft => ticket.amount.to_string(),
+        Kind::Hard => out::hard(ticket.amount, ticket.bytes),
+    }
+}
+
 struct Walk<'a> {
+    shown: Shown,
+    /// Whose they are is shown, too.
+    names: Option<Names>,
+    /// There are exchange tickets to show.
+    exchanged: bool,
     funded: Funded<'a>,
     seen: BTreeSet<&'a str>,
     rows: Vec<Vec<String>>,
@@ -108,23 +183,11 @@ impl<'a> Walk<'a> {
         let mut name = format!("{lead}{}", short(&currency.name, issuer));
         if again {
             name += " (see above)";
-        } else if !currency.active {
+        } else if !currency.active && self.shown.shows_idle() {
             name += " (idle)";
         }
-        let bound = currency
-            .cgroup
-            .as_deref()
-            .filter(|cgroup| *cgroup != currency.name && currency.cid != 0);
-        self.rows.push(vec![
-            name,
-            ticket
-                .map(|(_, amount)| amount.to_owned())
-                .unwrap_or_default(),
-            out::percent(currency.cpu.entitlement),
-            out::percent(currency.cpu.share),
-            out::duration(currency.cpu.used_usec),
-            bound.unwrap_or_default().to_owned(),
-        ]);
+        let row = self.row(name, currency, ticket.map_or("", |(_, amount)| amount));
+        self.rows.push(row);
         let last = children.len().saturating_sub(1);
         for (index, (child, amount)) in children.iter().enumerate() {
             let (branch, under) = if index == last {
@@ -137,6 +200,85 @@ impl<'a> Walk<'a> {
             self.visit(child, Some((&currency.name, amount)), &lead, &under);
         }
     }
+
+    /// A currency that nobody funds is shown where it could be used: with the CPU, or if there is something to see.
+    fn concerns(&self, currency: &Currency) -> bool {
+        self.shown.shows_idle()
+            || self.funded.contains_key(currency.name.as_str())
+            || currency
+                .exchanges
+                .iter()
+                .any(|t| self.shown.has(t.resource))
+    }
+
+    fn columns(&self) -> Vec<&'static str> {
+        let mut columns = vec!["CURRENCY"];
+        if self.names.is_some() {
+            columns.extend(["MODE", "OWNER", "GROUP"]);
+        }
+        match self.shown.resource() {
+            None => columns.extend([">CPU", ">DISK", ">MEMORY", ">NET"]),
+            Some(resource) => {
+                columns.extend([">TICKETS", ">ENTITLED"]);
+                if resource == Resource::Memory {
+                    columns.push(">BYTES");
+                }
+                columns.push(">SHARE NOW");
+                if self.exchanged {
+                    columns.push(">EXCHANGED");
+                }
+                if resource == Resource::Cpu {
+                    columns.push(">CPU USED");
+                }
+            }
+        }
+        columns.push("BOUND TO");
+        columns
+    }
+
+    /// The cells of those columns.
+    fn row(&mut self, name: String, currency: &Currency, tickets: &str) -> Vec<String> {
+        let mut row = vec![name];
+        if let Some(names) = &mut self.names {
+            row.push(currency.mode_text.clone());
+            row.push(names.user(currency.owner).to_owned());
+            row.push(names.group(currency.group).to_owned());
+        }
+        match self.shown.resource() {
+            None => row.extend(
+                Resource::ALL.map(|resource| out::percent(currency.share(resource).entitlement)),
+            ),
+            Some(resource) => {
+                let share = currency.share(resource);
+                row.extend([tickets.to_owned(), out::percent(share.entitlement)]);
+                if resource == Resource::Memory {
+                    row.push(share.entitlement_bytes.map(out::bytes).unwrap_or_default());
+                }
+                row.push(out::percent(share.share));
+                if self.exchanged {
+                    row.push(exchanged(currency, resource));
+                }
+                if resource == Resource::Cpu {
+                    row.push(out::duration(share.used_usec));
+                }
+            }
+        }
+        let bound = currency
+            .cgroup
+            .as_deref()
+            .filter(|cgroup| *cgroup != currency.name && currency.cid != 0);
+        row.push(bound.unwrap_or_default().to_owned());
+        row
+    }
+}
+
+/// The base tickets that it got or gave up in exchanges, all in all.
+fn exchanged(currency: &Currency, resource: Resource) -> String {
+    let tickets = currency.exchanges.iter().filter(|t| t.resource == resource);
+    match tickets.map(|t| t.amount_milli).reduce(i64::saturating_add) {
+        Some(sum) => out::signed_tickets(sum),
+        None => String::new(),
+    }
 }
 
 /// A mirrored currency's path without its parent's, where that is what it stands below.
@@ -144,118 +286,5 @@ fn short<'a>(name: &'a str, issuer: Option<&str>) -> &'a str {
     match issuer.and_then(|issuer| name.strip_prefix(issuer)?.strip_prefix('/')) {
         Some(last) if !last.is_empty() => last,
         _ => name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tix_api::{Funding, Share};
-
-    fn currency(
-        cid: u64,
-        name: &str,
-        cgroup: Option<&str>,
-        funding: &[(&str, u64)],
-        share: (f64, f64, u64),
-    ) -> Currency {
-        Currency {
-            cid,
-            name: name.into(),
-            cgroup: cgroup.map(str::to_owned),
-            owner: 0,
-            active: share.1 > 0.0,
-            transient: false,
-            funding: funding
-                .iter()
-                .map(|&(from, amount)| Funding {
-                    from: from.into(),
-                    resource: Resource::Cpu,
-                    kind: Kind::Soft,
-                    amount,
-                })
-                .collect(),
-            cpu: Share {
-                entitlement: share.0,
-                share: share.1,
-                used_usec: share.2,
-            },
-        }
-    }
-
-    fn sample() -> TreeReply {
-        TreeReply {
-            currencies: vec![
-                currency(0, "base", Some("/"), &[], (1.0, 1.0, 100_000_000)),
-                currency(1, "alice", None, &[("base", 300)], (0.75, 0.75, 75_000_000)),
-                currency(
-                    2,
-                    "bob",
-                    Some("/jobs/bob"),
-                    &[("base", 100)],
-                    (0.25, 0.0, 1_500),
-                ),
-                currency(
-                    3,
-                    "/user.slice",
-                    Some("/user.slice"),
-                    &[("base", 100)],
-                    (0.2, 0.2, 0),
-                ),
-                currency(
-                    4,
-                    "/user.slice/a",
-                    Some("/user.slice/a"),
-                    &[("/user.slice", 100)],
-                    (0.2, 0.2, 0),
-                ),
-                currency(
-                    5,
-                    "pool",
-                    Some("/pool"),
-                    &[("alice", 1), ("bob", 1)],
-                    (1.0, 0.75, 75_000_000),
-                ),
-                currency(6, "spare", None, &[], (0.0, 0.0, 0)),
-            ],
-        }
-    }
-
-    fn plain(text: &str) -> String {
-        anstream::adapter::strip_str(text).to_string()
-    }
-
-    #[test]
-    fn text() {
-        insta::assert_snapshot!("tree_text", plain(&render(&sample(), None)));
-    }
-
-    #[test]
-    fn narrow() {
-        let text = plain(&render(&sample(), Some(60)));
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 60),
-            "{text}"
-        );
-        insta::assert_snapshot!("tree_narrow", text);
-    }
-
-    #[test]
-    fn json() {
-        insta::assert_snapshot!(
-            "tree_json",
-            serde_json::to_string_pretty(&sample()).unwrap()
-        );
-    }
-
-    #[test]
-    fn a_cycle_in_a_torn_snapshot_ends() {
-        let tree = TreeReply {
-            currencies: vec![
-                currency(1, "a", None, &[("b", 1)], (0.0, 0.0, 0)),
-                currency(2, "b", None, &[("a", 1)], (0.0, 0.0, 0)),
-            ],
-        };
-        assert!(render(&tree, None).contains("see above"));
     }
 }

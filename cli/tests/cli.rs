@@ -26,6 +26,46 @@ const ASKING: &[&[&str]] = &[
     &["fund", "alice", "--from", "base", "cpu", "300"],
     &["unfund", "alice", "--from", "base", "cpu"],
     &["unfund", "alice", "--from", "base", "cpu", "5"],
+    &["fund", "alice", "--from", "base", "disk", "300"],
+    &["reserve", "alice", "--from", "base", "cpu", "25%"],
+    &["reserve", "alice", "--from", "base", "cpu", "250"],
+    &["reserve", "alice", "--from", "base", "memory", "256M"],
+    &["reserve", "alice", "--from", "base", "memory", "12.5%"],
+    &["unreserve", "alice", "--from", "base", "net"],
+    &[
+        "create", "alice", "--owner", "root", "--group", "0", "--mode", "g+f",
+    ],
+    &["create", "alice", "--mode", "-f"],
+    &["chmod", "g+f", "alice"],
+    &["chmod", "g-f", "alice"],
+    &["chmod", "-f", "alice"],
+    &["chmod", "-c", "alice"],
+    &["chmod", "-i", "alice"],
+    &["chmod", "-fc", "alice"],
+    &["chmod", "--------i", "alice"],
+    &["chmod", "---------", "alice"],
+    &["chmod", "u=fci,go-c", "alice"],
+    &["chmod", "0740", "alice"],
+    &["chmod", "--", "-f", "alice"],
+    &["chown", "root", "alice"],
+    &["chown", "root:root", "alice"],
+    &["chown", ":root", "alice"],
+    &["chgrp", "root", "alice"],
+    &["nice", "--", "true"],
+    &[
+        "nice", "--cpu", "10%", "--from", "alice", "--name", "job", "--", "true",
+    ],
+    &["nice", "--cpu", "10", "--", "true"],
+    &["log"],
+    &[
+        "log", "alice", "--mine", "--since", "1h", "-n", "5", "--json",
+    ],
+    &["log", "-f", "--since", "2026-11-21 15:04"],
+    &["export"],
+    &["import", "--dry-run", "Cargo.toml"],
+    &["tree", "--resource", "memory", "--long"],
+    &["tree", "-r", "all", "-l"],
+    &["explain", "alice", "--resource", "disk"],
     &["bind", "alice", "/alice"],
     &["unbind", "alice"],
     &["unbind", "alice", "/alice"],
@@ -109,6 +149,34 @@ fn wrong_usage_exits_with_2() {
         &["run", "--"],
         &["run", "--cpu", "0", "--", "true"],
         &["run", "true"],
+        &["reserve", "alice", "--from", "base", "cpu"],
+        &["reserve", "alice", "--from", "base", "cpu", "100%"],
+        &["reserve", "alice", "--from", "base", "cpu", "0"],
+        &["reserve", "alice", "--from", "base", "cpu", "-5"],
+        &["reserve", "alice", "--from", "base", "cpu", "-5%"],
+        &["reserve", "alice", "--from", "base", "cpu", "1000"],
+        &["reserve", "alice", "--from", "base", "cpu", "12.55%"],
+        &["reserve", "alice", "--from", "base", "disk", "256M"],
+        &["reserve", "alice", "cpu", "25%"],
+        &["unreserve", "alice", "--from", "base", "cpu", "25%"],
+        &["create", "alice", "--mode", "999"],
+        &["chmod", "g+r", "alice"],
+        &["chmod", "-x", "alice"],
+        &["chmod", "g+f"],
+        &["chown", "alice"],
+        &["chown", "alice:", "pool"],
+        &["chgrp", "staff"],
+        &["nice"],
+        &["nice", "--cpu", "0%", "--", "true"],
+        &["nice", "--cpu", "101%", "--", "true"],
+        &["nice", "--cpu", "-1", "--", "true"],
+        &["nice", "true"],
+        &["log", "--since", "tomorrow"],
+        &["log", "-n", "0"],
+        &["log", "-n", "1001"],
+        &["import"],
+        &["tree", "--resource", "gold"],
+        &["explain", "alice", "--resource", "all"],
         &["top", "--interval", "0"],
         &["tree", "--yaml"],
         &["completions", "no-such-shell"],
@@ -169,6 +237,26 @@ fn run_of_a_command_that_does_not_exist_changes_nothing() {
     );
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no-such-command-here"));
+}
+
+/// What is refused before anybody is asked says what to do, and exits with 1.
+#[test]
+fn users_groups_and_files_that_do_not_exist_are_refused() {
+    let refused: &[&[&str]] = &[
+        &["create", "alice", "--owner", "no-such-user"],
+        &["create", "alice", "--group", "no-such-group"],
+        &["chown", "no-such-user", "alice"],
+        &["chown", "root:no-such-group", "alice"],
+        &["chgrp", "no-such-group", "alice"],
+        &["import", "/nonexistent/file"],
+        &["nice", "--", "no-such-command-here"],
+    ];
+    for arguments in refused {
+        let output = tixctl("/nonexistent/tixd.sock", arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("hint:") && said.contains("no"), "{said}");
+    }
 }
 
 #[test]

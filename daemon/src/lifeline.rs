@@ -7,9 +7,8 @@
 
 use crate::cgroups::systemd;
 use crate::core::{Core, Failure, Handle};
-use crate::ledger::{Op, Resource};
+use crate::ledger::{Caller, DEFAULT_MODE, Op, Resource};
 use std::time::Duration;
-use tix_api as api;
 use tokio::sync::broadcast;
 
 pub const NAME: &str = "lifeline";
@@ -31,7 +30,7 @@ pub async fn keep(handle: Handle) {
     if !systemd::is_running() {
         return;
     }
-    let mut events = handle.events();
+    let mut appear = handle.appear();
     let mut clock = tokio::time::interval(Duration::from_secs(10));
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -41,19 +40,15 @@ pub async fn keep(handle: Handle) {
         // When one of them appears at once, and otherwise now and then: base may have issued more.
         tokio::select! {
             _ = clock.tick() => {}
-            () = appears(&mut events) => {}
+            () = appears(&mut appear) => {}
         }
     }
 }
 
-async fn appears(events: &mut broadcast::Receiver<api::Event>) {
+async fn appears(appear: &mut broadcast::Receiver<String>) {
     loop {
-        match events.recv().await {
-            Ok(e) if e.kind == api::EventKind::CgroupCreated => {
-                if e.cgroup.is_some_and(|path| paths().contains(&path)) {
-                    return;
-                }
-            }
+        match appear.recv().await {
+            Ok(path) if paths().contains(&path) => return,
             Ok(_) => {}
             Err(broadcast::error::RecvError::Lagged(_)) => return,
             // tixd is ending.
@@ -109,8 +104,10 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
                 cid,
                 name: NAME.into(),
                 owner: 0,
+                group: 0,
+                mode: DEFAULT_MODE,
             }],
-            0,
+            &Caller::ROOT,
         )?;
     }
     let Some(cid) = core.ledger.find(NAME) else {
@@ -122,7 +119,7 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
             .map(|g| g.amount)
             .sum::<u64>()
     });
-    let wanted = due(core.ledger.base_tickets(Resource::Cpu).saturating_sub(has));
+    let wanted = due(core.ledger.total(Resource::Cpu).saturating_sub(has));
     let fund = |amount: u64| Op::Fund {
         holder: NAME.into(),
         issuer: "base".into(),
@@ -131,7 +128,7 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
     };
     // Only when it is off by a quarter: each change is journaled.
     if wanted > has + has / 4 {
-        core.submit(&[fund(wanted - has)], 0)?;
+        core.submit(&[fund(wanted - has)], &Caller::ROOT)?;
     } else if has > 5 && wanted < has - has / 4 {
         let amount = i64::try_from(has - wanted).ok();
         core.submit(
@@ -141,7 +138,7 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
                 resource: Resource::Cpu,
                 amount,
             }],
-            0,
+            &Caller::ROOT,
         )?;
     }
     for path in paths {
@@ -156,7 +153,7 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
                     name: NAME.into(),
                     path: path.clone(),
                 }],
-                0,
+                &Caller::ROOT,
             )
         {
             tracing::warn!("lifeline for {path}: {e}");

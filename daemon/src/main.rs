@@ -4,13 +4,16 @@
 use anyhow::Context;
 use clap::Parser;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tixd::cgroups::Follower;
 use tixd::core::{Core, Handle};
 use tixd::enforce::cpu;
-use tixd::{api, cgroups, lifeline, store};
+use tixd::policy::{self, Policy, Subject};
+use tixd::{api, cgroups, govern, lifeline, store};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
 /// Shares a machine by tickets: loads tix's scheduler, keeps the ledger of who may use how much, and serves tixctl.
 #[derive(Parser)]
@@ -31,6 +34,12 @@ struct Args {
     /// Give the machine back to the kernel's own scheduler, and end. A tixd that is running is to be stopped first
     #[arg(long)]
     stop_scheduler: bool,
+    /// Who gets which currency: `*.toml` in this directory. SIGHUP has it read again
+    #[arg(long, value_name = "DIR", default_value = "/etc/tix/policies.d")]
+    policies: PathBuf,
+    /// Say what the policy in this directory decides for the users and units that are there now, and end. Changes nothing
+    #[arg(long, value_name = "DIR")]
+    check_policies: Option<PathBuf>,
     /// Serve the ledger, but change nothing in the kernel: no scheduler, no weights, no controllers
     #[arg(long)]
     observe: bool,
@@ -53,6 +62,9 @@ fn main() -> anyhow::Result<()> {
             }
         );
         return Ok(());
+    }
+    if let Some(dir) = &args.check_policies {
+        return check_policies(dir, &args.cgroup_root);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -81,6 +93,53 @@ fn log() {
     }
 }
 
+/// What would be decided for whom.
+fn check_policies(dir: &Path, cgroup_root: &Path) -> anyhow::Result<()> {
+    let policy = match Policy::load(dir) {
+        Ok(policy) => policy,
+        Err(problems) => {
+            for p in &problems {
+                eprintln!("{p}");
+            }
+            anyhow::bail!("{} mistakes in {}", problems.len(), dir.display());
+        }
+    };
+    let root = cgroups::Root::open(cgroup_root).context("cannot open the cgroup tree")?;
+    let mut found: Vec<(String, u32, u32)> = Vec::new();
+    let mut todo = vec!["/".to_owned()];
+    while let Some(path) = todo.pop() {
+        // What goes meanwhile need not be decided.
+        let Ok(cgroup) = root.cgroup(&path) else {
+            continue;
+        };
+        let children = std::fs::read_dir(cgroup_root.join(&path[1..])).into_iter();
+        let dirs = (children.flatten().flatten())
+            .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+            .filter_map(|e| e.file_name().into_string().ok());
+        todo.extend(dirs.map(|name| format!("{}/{name}", path.trim_end_matches('/'))));
+        if policy.may_concern(&path) {
+            found.push((path, cgroup.owner, cgroup.group));
+        }
+    }
+    found.sort();
+    let subjects: Vec<Subject<'_>> = found
+        .iter()
+        .map(|(path, owner, group)| {
+            let user = policy::user_of_slice(path).map(policy::users::lookup);
+            Ok(Subject {
+                path,
+                owner: *owner,
+                group: *group,
+                user: user
+                    .transpose()
+                    .with_context(|| format!("who owns {path}?"))?,
+            })
+        })
+        .collect::<anyhow::Result<_>>()?;
+    print!("{}", policy::report(&policy, &subjects));
+    Ok(())
+}
+
 async fn serve(args: Args) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -92,7 +151,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     if !args.observe && !cgroups::systemd::is_running() {
         enable_cpu(&root);
     }
-    let store = store::Store::open(&args.state).context("cannot open the ledger")?;
+    let mut again = signal(SignalKind::hangup())?;
+    let kept = store::Store::open(&args.state).context("cannot open the ledger")?;
     let (tx, mut changes) = tokio::sync::mpsc::unbounded_channel();
     let follower = Follower::new(&args.cgroup_root, move |change| tx.send(change).is_ok())
         .context("cannot follow the cgroup tree")?;
@@ -106,7 +166,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     } else {
         cpu::Cpu::new(args.pin.clone())
     };
-    let core = Core::start(root, store, cpu, &mut changes)
+    let core = Core::start(root, kept, cpu, &mut changes)
         .await
         .context("cannot start from the ledger")?;
     let (handle, jobs) = core.handle();
@@ -114,6 +174,17 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     if !args.observe {
         tokio::task::spawn_local(lifeline::keep(handle.clone()));
     }
+    let reread = Arc::new(Notify::new());
+    tokio::task::spawn_local(govern::keep(
+        handle.clone(),
+        args.policies,
+        Arc::clone(&reread),
+    ));
+    tokio::task::spawn_local(async move {
+        while again.recv().await.is_some() {
+            reread.notify_one();
+        }
+    });
     tokio::task::spawn_local(watchdog(handle));
     let status = if core.cpu.in_charge() {
         "scheduler in force"

@@ -101,6 +101,58 @@ impl<'a> Split<'a> {
     }
 }
 
+/// What each of several cgroups got of what all of them got, while this counts.
+pub struct Meter {
+    of: Vec<String>,
+    from: Vec<u64>,
+}
+
+impl Meter {
+    pub fn start<'a>(of: impl IntoIterator<Item = &'a str>) -> Result<Meter> {
+        let of: Vec<String> = of.into_iter().map(str::to_owned).collect();
+        let from = of.iter().map(|path| used(path)).collect::<Result<_>>()?;
+        Ok(Meter { of, from })
+    }
+
+    /// CPU time of each so far, microseconds.
+    pub fn got(&self) -> Result<Vec<u64>> {
+        let both = self.of.iter().zip(&self.from);
+        both.map(|(path, from)| Ok(used(path)? - from)).collect()
+    }
+
+    pub fn parts(&self) -> Result<Vec<f64>> {
+        let got = self.got()?;
+        let all = got.iter().sum::<u64>().max(1) as f64;
+        Ok(got.iter().map(|n| *n as f64 / all).collect())
+    }
+
+    /// Counts until all together have had `time` of CPU, and no longer than `patience`.
+    pub fn over(&self, time: Duration, patience: Duration) -> Result<Vec<f64>> {
+        let enough = time.as_micros() as u64;
+        until("all together had that much", patience, || {
+            Ok(self.got()?.iter().sum::<u64>() >= enough)
+        })?;
+        self.parts()
+    }
+}
+
+/// `part` is what is due, within `hundredths` of that.
+pub fn due(what: &str, part: f64, due: f64, hundredths: f64) -> Result<()> {
+    let off = (part / due - 1.0) * 100.0;
+    eprintln!(
+        "       {what}: {:.3} %, due {:.3} %, off by {off:+.2} %",
+        part * 100.0,
+        due * 100.0
+    );
+    ensure!(
+        off.abs() <= hundredths,
+        "{what}: {:.3} % instead of {:.3} %, off by {off:+.2} %",
+        part * 100.0,
+        due * 100.0
+    );
+    Ok(())
+}
+
 /// `part` is what it should be, within `points` hundredths.
 pub fn near(what: &str, part: f64, ideal: f64, points: f64) -> Result<()> {
     eprintln!(

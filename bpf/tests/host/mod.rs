@@ -42,10 +42,33 @@ pub struct Choice {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
+struct RawEdge {
+    issuer: u32,
+    amount: u32,
+}
+
+/// A ticket; `part`: of what the holder gives while it is inactive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
     pub issuer: u32,
     pub amount: u32,
+    pub hard: bool,
+    pub part: u16,
+}
+
+/// A node's state but for its value; of base, `rest` is what rests with it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    pub issued: u64,
+    pub hard_issued: u64,
+    pub hard_active: u64,
+    pub nr_active: u64,
+    pub deltas: u64,
+    pub rest: i64,
+    pub soft_rest: i64,
+    pub gave: i64,
 }
 
 enum RawQueue {}
@@ -58,6 +81,7 @@ unsafe extern "C" {
     safe fn core_mul_q62(a: u64, b: u64) -> u64;
     safe fn core_mul_q32(ns: u64, inv: u64) -> u64;
     safe fn core_ratio(amount: u64, sum: u64) -> u64;
+    safe fn core_quotient(a: u64, b: u64) -> u64;
     safe fn core_vtrr_shift(group: u32) -> u32;
     safe fn core_vtrr_group_of(period: u64) -> u32;
     safe fn core_vtrr_period(group: u32) -> u64;
@@ -80,13 +104,21 @@ unsafe extern "C" {
     fn core_fund_new(nodes: u32) -> *mut RawFund;
     fn core_fund_free(f: *mut RawFund);
     fn core_fund_self(f: *mut RawFund, n: u32, active: bool);
-    fn core_fund_back(f: *mut RawFund, n: u32, edges: *const Edge, nr: u32);
+    fn core_fund_back(
+        f: *mut RawFund,
+        n: u32,
+        edges: *const RawEdge,
+        parts: *const u16,
+        nr: u32,
+        hard: u32,
+        delta: i64,
+    );
+    fn core_fund_total(f: *mut RawFund, total: u64);
+    fn core_fund_state(f: *const RawFund, n: u32) -> State;
     fn core_fund_refresh(f: *mut RawFund, n: u32);
     fn core_fund_value(f: *const RawFund, n: u32) -> u64;
     fn core_fund_self_value(f: *mut RawFund, n: u32) -> u64;
-    fn core_fund_issued(f: *const RawFund, n: u32) -> u64;
     fn core_fund_ver(f: *const RawFund, n: u32) -> u64;
-    fn core_fund_nr_active(f: *const RawFund, n: u32) -> u32;
 }
 
 pub fn ctz64(x: u64) -> u32 {
@@ -107,6 +139,10 @@ pub fn mul_q32(ns: u64, inv: u64) -> u64 {
 
 pub fn ratio(amount: u64, sum: u64) -> u64 {
     core_ratio(amount, sum)
+}
+
+pub fn quotient(a: u64, b: u64) -> u64 {
+    core_quotient(a, b)
 }
 
 pub fn shift(group: u32) -> u32 {
@@ -226,9 +262,28 @@ impl Funds {
     }
 
     /// Replace the tickets that back `n`. The caller keeps the graph acyclic.
-    pub fn back(&mut self, n: u32, edges: &[Edge]) {
+    pub fn back(&mut self, n: u32, edges: &[Edge], delta: i64) {
         assert!(edges.len() <= FUNDERS && edges.iter().all(|e| e.issuer < self.nodes));
-        unsafe { core_fund_back(self.at(n), n, edges.as_ptr(), edges.len() as u32) }
+        let parts: Vec<u16> = edges.iter().map(|e| e.part).collect();
+        let hard = (0..).zip(edges).map(|(i, e)| u32::from(e.hard) << i).sum();
+        let raw: Vec<RawEdge> = edges
+            .iter()
+            .map(|e| RawEdge {
+                issuer: e.issuer,
+                amount: e.amount,
+            })
+            .collect();
+        let nr = edges.len() as u32;
+        unsafe { core_fund_back(self.at(n), n, raw.as_ptr(), parts.as_ptr(), nr, hard, delta) }
+    }
+
+    /// How many soft tickets base has issued; 0: as many as are active.
+    pub fn set_total(&mut self, total: u64) {
+        unsafe { core_fund_total(self.at(0), total) }
+    }
+
+    pub fn state(&self, n: u32) -> State {
+        unsafe { core_fund_state(self.at(n), n) }
     }
 
     /// The value of `n`, which must be active, made fresh.
@@ -244,16 +299,8 @@ impl Funds {
         unsafe { core_fund_self_value(self.at(n), n) }
     }
 
-    pub fn issued(&self, n: u32) -> u64 {
-        unsafe { core_fund_issued(self.at(n), n) }
-    }
-
     pub fn ver(&self, n: u32) -> u64 {
         unsafe { core_fund_ver(self.at(n), n) }
-    }
-
-    pub fn nr_active(&self, n: u32) -> u32 {
-        unsafe { core_fund_nr_active(self.at(n), n) }
     }
 }
 

@@ -228,6 +228,7 @@ mod tests {
                     entitlement: 0.5,
                     share: 1.0,
                     used_usec,
+                    entitlement_bytes: None,
                 },
             }],
             processes: None,

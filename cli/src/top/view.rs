@@ -200,6 +200,7 @@ mod tests {
                     entitlement: share.0,
                     share: share.1,
                     used_usec,
+                    entitlement_bytes: None,
                 },
             };
         Sample {

@@ -5,12 +5,12 @@ use std::fmt;
 use zlink::{ReplyError, introspect};
 
 macro_rules! errors {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[$doc:meta])* $name:ident $({ $($(#[$what:meta])* $more:ident: $ty:ty,)* })?,)*) => {
         /// A refusal.
         #[derive(Debug, Clone, PartialEq, Eq, ReplyError, introspect::ReplyError)]
         #[zlink(interface = "org.tix.Tix")]
         pub enum Error {
-            $($(#[$doc])* $name { message: String, hint: String },)*
+            $($(#[$doc])* $name { message: String, hint: String, $($($(#[$what])* $more: $ty,)*)? },)*
         }
 
         impl Error {
@@ -43,6 +43,10 @@ errors! {
     BadName,
     /// Amounts are 1 … 2^31 tickets, the sum in one ticket included.
     BadAmount,
+    /// That is no hard share: 1 … 999 thousandths or, of memory, bytes.
+    BadHard,
+    /// That is no mode: symbolic (`g+f`), nine characters, or octal.
+    BadMode,
     /// Another parameter is out of its range.
     BadParameter,
     /// The caller may not do this to that currency.
@@ -51,6 +55,14 @@ errors! {
     WouldCycle,
     /// A limit of the funding graph or of the caller's quota is reached.
     LimitReached,
+    /// The issuer has not that much left to guarantee.
+    TooMuch {
+        /// What it could still guarantee, and what was asked for: both thousandths of the issuer, or both bytes.
+        left: u64,
+        asked: u64,
+    },
+    /// The giver has too little to give that much up.
+    TooLittle,
     /// There is no such ticket to withdraw.
     NotFunded,
     /// The currency is not bound there; or the cgroup is bound to another one already.
@@ -59,8 +71,6 @@ errors! {
     AlreadyBound,
     /// A currency that mirrors a cgroup, or that tixd keeps for itself, cannot be treated so.
     NotNamed,
-    /// This resource cannot be shared yet.
-    UnsupportedResource,
     /// The operation could not be made durable; nothing was changed.
     NotDurable,
     /// tixd failed; the journal has more.

@@ -8,12 +8,25 @@
 //!
 //! A *currency reference* is a string everywhere: `base`, a currency's name, a cgroup path relative to the cgroup root with a
 //! leading `/` (`/user.slice/user-1000.slice`), or a systemd unit (`alice.service`).
+//!
+//! Times are microseconds, fractions are of the whole machine (0 … 1), amounts are tickets unless they say otherwise.
 
+mod currency;
 mod error;
-mod types;
+mod explain;
+mod log;
+mod replies;
+mod status;
+pub mod units;
+mod watch;
 
+pub use currency::*;
 pub use error::Error;
-pub use types::*;
+pub use explain::*;
+pub use log::*;
+pub use replies::*;
+pub use status::*;
+pub use watch::*;
 
 use futures_util::Stream;
 use std::path::PathBuf;
@@ -24,6 +37,9 @@ pub const INTERFACE: &str = "org.tix.Tix";
 pub const DEFAULT_SOCKET: &str = "/run/tix/tixd.sock";
 /// The environment variable that names another socket.
 pub const SOCKET_ENV: &str = "TIX_SOCKET";
+
+/// Bytes of a document in one `ImportChunk`: however JSON escapes them, the message stays below tixd's limit of 64 KiB.
+pub const IMPORT_CHUNK: usize = 8 * 1024;
 
 /// The socket a client should use: `$TIX_SOCKET` if set and not empty, else [`DEFAULT_SOCKET`].
 pub fn socket_path() -> PathBuf {
@@ -42,8 +58,15 @@ pub trait Tix {
     async fn tree(&mut self) -> zlink::Result<Result<TreeReply, Error>>;
     /// The names of all currencies, without values: cheaper than [`Tix::tree`].
     async fn list_currencies(&mut self) -> zlink::Result<Result<ListReply, Error>>;
-    /// Create a named currency, owned by the caller, without funding.
-    async fn create(&mut self, name: &str) -> zlink::Result<Result<CreateReply, Error>>;
+    /// Create a named currency, without funding. `owner` (a uid), `group` (a gid) and `mode` (0 … 511) are the caller's own and 0o700
+    /// (`fci------`) where they are not given; only root gives a currency to somebody else.
+    async fn create(
+        &mut self,
+        name: &str,
+        owner: Option<u32>,
+        group: Option<u32>,
+        mode: Option<u32>,
+    ) -> zlink::Result<Result<CreateReply, Error>>;
     /// Destroy a named currency and every ticket it issued or holds.
     async fn destroy(&mut self, name: &str) -> zlink::Result<Result<(), Error>>;
     /// Add `amount` soft tickets (1 … 2^31) of `resource`, issued by `issuer`, to what `holder` holds of it.
@@ -62,6 +85,33 @@ pub trait Tix {
         resource: Resource,
         amount: Option<i64>,
     ) -> zlink::Result<Result<FundReply, Error>>;
+    /// Make the hard ticket of `resource` that `holder` holds of `issuer` one of `milli` thousandths of the issuer (1 … 999) or, of
+    /// memory, of `bytes` (1 and more), whatever it was before. Exactly one of the two.
+    async fn reserve(
+        &mut self,
+        holder: &str,
+        issuer: &str,
+        resource: Resource,
+        milli: Option<i64>,
+        bytes: Option<i64>,
+    ) -> zlink::Result<Result<ReserveReply, Error>>;
+    /// Take that hard ticket away.
+    async fn unreserve(
+        &mut self,
+        holder: &str,
+        issuer: &str,
+        resource: Resource,
+    ) -> zlink::Result<Result<(), Error>>;
+    /// Change who may do what with a currency. `mode` is symbolic (`g+f`, `u=fci,go-c`; against the mode as it is), nine characters
+    /// (`fci-c----`), or octal (`740`).
+    async fn chmod(&mut self, name: &str, mode: &str) -> zlink::Result<Result<ChmodReply, Error>>;
+    /// Change whose it is: `owner` (a uid), `group` (a gid), or both; what is not given stays.
+    async fn chown(
+        &mut self,
+        name: &str,
+        owner: Option<u32>,
+        group: Option<u32>,
+    ) -> zlink::Result<Result<(), Error>>;
     /// Make `name` fund the cgroup or unit `target` instead of what its parent's `cpu.weight` gives it.
     async fn bind(&mut self, name: &str, target: &str) -> zlink::Result<Result<BindReply, Error>>;
     /// Undo it, for `target` or, without one, for every cgroup that `name` is bound to.
@@ -70,8 +120,12 @@ pub trait Tix {
         name: &str,
         target: Option<&str>,
     ) -> zlink::Result<Result<(), Error>>;
-    /// How a currency's share comes about, path by path from base.
-    async fn explain(&mut self, name: &str) -> zlink::Result<Result<ExplainReply, Error>>;
+    /// How a currency's share of `resource` (default cpu) comes about, path by path from base.
+    async fn explain(
+        &mut self,
+        name: &str,
+        resource: Option<Resource>,
+    ) -> zlink::Result<Result<ExplainReply, Error>>;
     /// What `tixctl run` asks once the cgroup exists and before the command runs in it: a currency named `name` (without one tixd
     /// makes up `run-N`), funded with `amount` cpu tickets (default 100) by `issuer` (default: the caller's user currency), bound to
     /// `cgroup`, whose directory the caller must own. It goes away with the cgroup.
@@ -82,6 +136,43 @@ pub trait Tix {
         amount: Option<i64>,
         cgroup: &str,
     ) -> zlink::Result<Result<RunReply, Error>>;
+    /// What `tixctl nice` asks: as [`Tix::run_begin`], but the new currency holds base tickets that `giver` (default: the caller's user
+    /// currency) gives up for as long as the job runs: `tickets` (1 and more), or `milli` thousandths of the giver's cpu entitlement
+    /// (1 … 1,000). At most one of the two; without either, 100 thousandths.
+    async fn nice_begin(
+        &mut self,
+        name: Option<&str>,
+        giver: Option<&str>,
+        tickets: Option<i64>,
+        milli: Option<i64>,
+        cgroup: &str,
+    ) -> zlink::Result<Result<NiceReply, Error>>;
+    /// What was done, oldest first, at most `limit` records (1 … 1,000; default 100). With `after` (a `seq`; 0: from the beginning) or
+    /// `since_usec` (microseconds since 1970) the first ones from there on, with neither the newest ones. `subject`: only what
+    /// concerns that currency; `mine`: only what concerns the caller's.
+    async fn log(
+        &mut self,
+        after: Option<i64>,
+        limit: Option<i64>,
+        subject: Option<&str>,
+        since_usec: Option<i64>,
+        mine: Option<bool>,
+    ) -> zlink::Result<Result<LogReply, Error>>;
+    /// The durable part of the ledger as one JSON text, part by part; the same ledger gives the same text. Only root's.
+    #[zlink(more)]
+    async fn export(
+        &mut self,
+    ) -> zlink::Result<impl Stream<Item = zlink::Result<Result<ExportReply, Error>>>>;
+    /// Begin to hand in such a text, on this connection. Only root's, as the next two.
+    async fn import_begin(&mut self) -> zlink::Result<Result<ImportBeginReply, Error>>;
+    /// Hand in its next part; a message is at most 64 KiB, so take parts of at most [`IMPORT_CHUNK`] bytes.
+    async fn import_chunk(&mut self, id: u64, chunk: &str) -> zlink::Result<Result<(), Error>>;
+    /// It was the last: make the ledger what the text says, all or nothing, or with `dry_run` only say what that would change.
+    async fn import_end(
+        &mut self,
+        id: u64,
+        dry_run: bool,
+    ) -> zlink::Result<Result<ImportReply, Error>>;
     /// A sample every `interval_ms` milliseconds (200 … 60,000; default 1,000), the first at once, and events as they happen.
     /// With `processes` the samples list processes, too. Endless; drop the connection to stop.
     #[zlink(more)]

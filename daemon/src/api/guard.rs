@@ -4,15 +4,24 @@
 //!
 //! Messages are handed on one at a time: zlink asks for more when it has answered the last one, so the answers to good calls and to
 //! bad ones come in the order of the calls.
+//!
+//! It reads and writes the socket itself, by way of tokio: with that a message costs one system call for each direction, and
+//! descriptors that come along are closed by the kernel, as no method takes any.
 
 use super::check;
+use super::peer::Pace;
+use super::whole;
+use std::future::poll_fn;
 use std::io::{Error, ErrorKind};
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use zlink::connection::PassedCredentials;
 use zlink::connection::socket::{ReadHalf, ReadResult, Socket, WriteHalf};
-use zlink::tokio::unix::Stream;
 
 /// The longest message that is taken, bytes.
 pub const LONGEST: usize = 64 * 1024;
@@ -21,35 +30,33 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub struct Guarded {
-    stream: Stream,
-    complaints: UnixStream,
+    stream: UnixStream,
+    pace: Rc<Pace>,
+    uid: u32,
 }
 
 /// Whatever it is waiting for when it is dropped, it goes on from there: `read` may be cancelled.
 #[derive(Debug)]
 pub struct Reader {
-    inner: <Stream as Socket>::ReadHalf,
-    /// The same socket, to answer on.
-    complaints: UnixStream,
+    inner: OwnedReadHalf,
     /// Read and not handed on.
     held: Vec<u8>,
     /// Of those, the bytes of a message that has been looked at.
     good: usize,
     /// What is to be answered before anything else happens.
     owed: Vec<u8>,
+    pace: Rc<Pace>,
+    uid: u32,
+    /// When the next message may be looked at, once that is known.
+    turn: Option<Instant>,
 }
 
 #[derive(Debug)]
-pub struct Writer(<Stream as Socket>::WriteHalf);
+pub struct Writer(OwnedWriteHalf);
 
 impl Guarded {
-    pub fn new(stream: UnixStream) -> zlink::Result<Guarded> {
-        let again = stream.as_fd().try_clone_to_owned()?;
-        let again = UnixStream::from_std(again.into())?;
-        Ok(Guarded {
-            stream: Stream::try_from(stream)?,
-            complaints: again,
-        })
+    pub fn new(stream: UnixStream, uid: u32, pace: Rc<Pace>) -> Guarded {
+        Guarded { stream, pace, uid }
     }
 }
 
@@ -58,17 +65,17 @@ impl Socket for Guarded {
     type WriteHalf = Writer;
 
     fn split(self) -> (Reader, Writer) {
-        let (read, write) = self.stream.split();
-        (
-            Reader {
-                inner: read,
-                complaints: self.complaints,
-                held: Vec::new(),
-                good: 0,
-                owed: Vec::new(),
-            },
-            Writer(write),
-        )
+        let (read, write) = self.stream.into_split();
+        let reader = Reader {
+            inner: read,
+            held: Vec::new(),
+            good: 0,
+            owed: Vec::new(),
+            pace: self.pace,
+            uid: self.uid,
+            turn: None,
+        };
+        (reader, Writer(write))
     }
 }
 
@@ -78,9 +85,9 @@ fn refused(kind: ErrorKind, why: &str) -> zlink::Error {
 
 impl Reader {
     /// Looks at the next message, if it is all here: hands it on, or answers it.
-    fn look(&mut self) -> bool {
+    fn look(&mut self) {
         let Some(end) = self.held.iter().position(|b| *b == 0) else {
-            return false;
+            return;
         };
         match check::complaint(&self.held[..end]) {
             None => self.good = end + 1,
@@ -93,16 +100,16 @@ impl Reader {
                 self.held.drain(..=end);
             }
         }
-        true
     }
 
     async fn answer(&mut self) -> zlink::Result<()> {
         while !self.owed.is_empty() {
-            match tokio::time::timeout(PATIENCE, self.complaints.writable()).await {
+            let socket: &UnixStream = self.inner.as_ref();
+            match tokio::time::timeout(PATIENCE, socket.writable()).await {
                 Ok(ready) => ready?,
                 Err(_) => return Err(refused(ErrorKind::TimedOut, "the peer does not read")),
             }
-            match self.complaints.try_write(&self.owed) {
+            match socket.try_write(&self.owed) {
                 Ok(n) => drop(self.owed.drain(..n)),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
                 Err(e) => return Err(e.into()),
@@ -123,32 +130,54 @@ impl ReadHalf for Reader {
                 self.good -= n;
                 return Ok(ReadResult::new(n));
             }
-            if self.look() {
+            if self.held.contains(&0) {
+                // Also for what is refused at once: that is work, too.
+                let (pace, uid) = (&self.pace, self.uid);
+                let turn = *self.turn.get_or_insert_with(|| pace.turn(uid, 1.0));
+                if turn > Instant::now() {
+                    // Never for what is due: tokio's clock has whole milliseconds.
+                    tokio::time::sleep_until(turn.into()).await;
+                }
+                self.turn = None;
+                self.look();
                 continue;
             }
             if self.held.len() > LONGEST {
                 return Err(refused(ErrorKind::InvalidData, "message too long"));
             }
             let mut more = [0; 4096];
-            // Descriptors that come along are closed here: no method takes any.
-            let n = self.inner.read(&mut more).await?.bytes_read();
-            if n == 0 {
+            let mut more = ReadBuf::new(&mut more);
+            poll_fn(|cx| Pin::new(&mut self.inner).poll_read(cx, &mut more)).await?;
+            if more.filled().is_empty() {
                 return Ok(ReadResult::new(0));
             }
-            self.held.extend_from_slice(&more[..n]);
+            self.held.extend_from_slice(more.filled());
         }
     }
 }
 
+impl Writer {
+    async fn write_all(&mut self, mut buf: &[u8]) -> std::io::Result<()> {
+        while !buf.is_empty() {
+            let n = poll_fn(|cx| Pin::new(&mut self.0).poll_write(cx, buf)).await?;
+            buf = &buf[n..];
+        }
+        Ok(())
+    }
+}
+
 impl WriteHalf for Writer {
+    /// No method sends descriptors or credentials.
     async fn write(
         &mut self,
         buf: &[u8],
-        fds: &[impl AsFd],
-        credentials: Option<&PassedCredentials>,
+        _: &[impl AsFd],
+        _: Option<&PassedCredentials>,
     ) -> zlink::Result<()> {
-        match tokio::time::timeout(PATIENCE, self.0.write(buf, fds, credentials)).await {
-            Ok(done) => done,
+        let whole = whole::fill(buf);
+        let buf = whole.as_deref().unwrap_or(buf);
+        match tokio::time::timeout(PATIENCE, self.write_all(buf)).await {
+            Ok(done) => Ok(done?),
             Err(_) => Err(refused(ErrorKind::TimedOut, "the peer does not read")),
         }
     }

@@ -3,14 +3,21 @@
 //!
 //! Every connection has a server of its own, so a client that does not read holds up nobody else. Who asks is what the kernel said when it connected.
 
+mod amount;
 mod check;
+mod feed;
 mod guard;
 mod names;
+mod peer;
+mod processes;
 mod service;
+mod transfer;
 mod view;
+mod whole;
 
 use crate::core::Handle;
 use guard::Guarded;
+use peer::Pace;
 use service::Session;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -53,9 +60,14 @@ pub fn listen(path: &Path) -> std::io::Result<UnixListener> {
 /// Accepts connections for ever. Must run in a `LocalSet`.
 pub async fn serve(listener: UnixListener, handle: Handle) {
     let counts: Counts = Rc::default();
+    let pace: Rc<Pace> = Rc::default();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => admit(stream, &handle, &counts),
+            Ok((stream, _)) => {
+                admit(stream, &handle, &counts, &pace);
+                // Whoever only connects does not keep others from being answered.
+                tokio::task::yield_now().await;
+            }
             Err(e) => {
                 // Out of descriptors, mostly: wait for connections to end.
                 tracing::warn!("accepting a connection: {e}");
@@ -65,34 +77,37 @@ pub async fn serve(listener: UnixListener, handle: Handle) {
     }
 }
 
-fn admit(stream: UnixStream, handle: &Handle, counts: &Counts) {
-    let Ok(peer) = stream.peer_cred() else { return };
-    let uid = peer.uid();
+fn admit(stream: UnixStream, handle: &Handle, counts: &Counts, pace: &Rc<Pace>) {
+    let (caller, pid) = match peer::of(&stream) {
+        Ok(peer) => peer,
+        Err(e) => return tracing::warn!("who connects? {e}"),
+    };
+    let uid = caller.uid;
     {
         let mut open = counts.borrow_mut();
         let others: usize = open.iter().filter(|(u, _)| **u != 0).map(|(_, n)| n).sum();
         let mine = open.entry(uid).or_insert(0);
         if *mine >= if uid == 0 { FOR_ROOT } else { PER_UID } || (uid != 0 && others >= TOTAL) {
-            tracing::warn!("uid {uid} has {mine} connections open: refused another");
+            tracing::debug!("uid {uid} has {mine} connections open: refused another");
             return;
         }
         *mine += 1;
     }
     let session = Session {
-        handle: handle.clone(),
-        uid,
-        pid: peer.pid().unwrap_or(0),
+        handle: match uid {
+            0 => handle.first(),
+            uid => handle.counted(pace.spent(uid)),
+        },
+        caller,
+        pid,
+        pace: Rc::clone(pace),
+        import: Default::default(),
     };
-    let counts = Rc::clone(counts);
+    let (counts, pace) = (Rc::clone(counts), Rc::clone(pace));
     tokio::task::spawn_local(async move {
-        match Guarded::new(stream) {
-            Ok(socket) => {
-                let server = zlink::Server::new(zlink::ReadyListener::new(socket), session);
-                if let Err(e) = server.run().await {
-                    tracing::debug!("connection of uid {uid}: {e}");
-                }
-            }
-            Err(e) => tracing::debug!("connection of uid {uid}: {e}"),
+        let listener = zlink::ReadyListener::new(Guarded::new(stream, uid, pace));
+        if let Err(e) = zlink::Server::new(listener, session).run().await {
+            tracing::debug!("connection of uid {uid}: {e}");
         }
         let mut open = counts.borrow_mut();
         if let Some(n) = open.get_mut(&uid) {

@@ -4,7 +4,7 @@
 
 use crate::cgroups::systemd;
 use crate::core::{Core, Failure, Handle};
-use crate::ledger::Ref;
+use crate::ledger::{Ledger, Ref, Refusal, Resource};
 use std::time::Duration;
 use tix_api::Error;
 
@@ -28,28 +28,41 @@ fn tidy(path: &str) -> String {
 }
 
 /// The ledger's name of what the caller called `name`, if the ledger knows it.
-pub fn known(core: &Core, name: &str) -> Option<Ref> {
+pub fn known(ledger: &Ledger, name: &str) -> Option<Ref> {
     if name.starts_with('/') {
         let path = tidy(name);
-        return core
-            .ledger
+        return ledger
             .find(&path)
             .map(|c| if c == 0 { "base".to_owned() } else { path });
     }
-    if core.ledger.find(name).is_some() {
+    if ledger.find(name).is_some() {
         return Some(name.to_owned());
     }
     if !looks_like_unit(name) {
         return None;
     }
     let tail = format!("/{name}");
-    core.ledger
+    ledger
         .iter()
         .filter_map(|(_, c)| c.mirror.as_ref())
         .map(|m| m.path.as_str())
         .filter(|p| p.ends_with(&tail))
         .min_by_key(|p| (p.contains("/user@"), p.matches('/').count(), p.len()))
         .map(str::to_owned)
+}
+
+/// The same for an operation, which is refused if there is no such currency.
+pub fn named(ledger: &Ledger, name: &str) -> Result<Ref, Refusal> {
+    known(ledger, name).ok_or_else(|| missing(name))
+}
+
+/// The same; or the name of one that is gone, whose base tickets count still.
+pub fn lapsed_or_named(ledger: &Ledger, name: &str) -> Result<Ref, Refusal> {
+    let lapsed = Resource::ALL.iter().any(|r| ledger.lapsed(name, *r) > 0);
+    match lapsed && ledger.find(name).is_none() {
+        true => Ok(name.to_owned()),
+        false => named(ledger, name),
+    }
 }
 
 pub fn internal(e: Failure) -> Error {
@@ -60,6 +73,10 @@ pub fn internal(e: Failure) -> Error {
             let (message, hint) = text(&e);
             Error::NotDurable { message, hint }
         }
+        Failure::NotKept(message) => Error::NotDurable {
+            message: format!("nothing was changed: {message}"),
+            hint: "`tixctl status` says when the ledger can be written again".into(),
+        },
         Failure::Ending => Error::Internal {
             message: "tixd is ending".into(),
             hint: "try again".into(),
@@ -69,19 +86,21 @@ pub fn internal(e: Failure) -> Error {
 
 /// The currency called `name`, waiting a little for a cgroup that has just been made.
 pub async fn currency(handle: &Handle, name: &str) -> Result<Ref, Error> {
-    let mut events = handle.events();
+    let mut appear = handle.appear();
     let deadline = tokio::time::Instant::now() + SOON;
     loop {
         let wanted = name.to_owned();
         let (found, exists) = handle
             .call(move |core| {
-                let exists = wanted.starts_with('/')
+                let found = known(&core.ledger, &wanted);
+                let exists = found.is_none()
+                    && wanted.starts_with('/')
                     && core
                         .root
                         .cgroup(&tidy(&wanted))
                         .and_then(|c| c.weight())
                         .is_ok_and(|w| w.is_some());
-                (known(core, &wanted), exists)
+                (found, exists)
             })
             .await
             .map_err(internal)?;
@@ -90,7 +109,7 @@ pub async fn currency(handle: &Handle, name: &str) -> Result<Ref, Error> {
         }
         // Only what is there in the tree will come into the ledger.
         if !exists
-            || tokio::time::timeout_at(deadline, events.recv())
+            || tokio::time::timeout_at(deadline, appear.recv())
                 .await
                 .is_err()
         {
@@ -99,19 +118,21 @@ pub async fn currency(handle: &Handle, name: &str) -> Result<Ref, Error> {
     }
 }
 
+fn missing(name: &str) -> Refusal {
+    match name.starts_with('/') || looks_like_unit(name) {
+        true => Refusal::NoSuchCgroup(name.to_owned()),
+        false => Refusal::NoSuchCurrency(name.to_owned()),
+    }
+}
+
 fn unknown(name: &str) -> Error {
-    let path = name.starts_with('/') || looks_like_unit(name);
-    super::view::refusal(&if path {
-        crate::ledger::Refusal::NoSuchCgroup(name.to_owned())
-    } else {
-        crate::ledger::Refusal::NoSuchCurrency(name.to_owned())
-    })
+    super::view::refusal(&missing(name))
 }
 
 /// The cgroup `target` (a path or a unit) for binding: with the cpu controller enabled for it if it was not, as far as `uid` may.
 pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Error> {
     if !target.starts_with('/') && !looks_like_unit(target) {
-        return Err(super::view::refusal(&crate::ledger::Refusal::NoSuchCgroup(
+        return Err(super::view::refusal(&Refusal::NoSuchCgroup(
             target.to_owned(),
         )));
     }
@@ -173,18 +194,18 @@ pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Erro
 }
 
 async fn appeared(handle: &Handle, path: &str) -> Result<Ref, Error> {
-    let mut events = handle.events();
+    let mut appear = handle.appear();
     let deadline = tokio::time::Instant::now() + SOON;
     loop {
         let wanted = path.to_owned();
         if let Some(found) = handle
-            .call(move |core| known(core, &wanted))
+            .call(move |core| known(&core.ledger, &wanted))
             .await
             .map_err(internal)?
         {
             return Ok(found);
         }
-        if tokio::time::timeout_at(deadline, events.recv())
+        if tokio::time::timeout_at(deadline, appear.recv())
             .await
             .is_err()
         {

@@ -1,95 +1,193 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The methods of `org.tix.Tix`, for one connection.
 
-use super::{names, view};
-use crate::core::Handle;
-use crate::ledger::{Op, Refusal};
+use super::amount::Amount;
+use super::feed::feed;
+use super::peer::Pace;
+use super::transfer::Import;
+use super::whole::Whole;
+use super::{names, transfer, view};
+use crate::core::{Core, Failure, Handle};
+use crate::ledger::{Caller, Hard, Kind as TicketKind, Ledger, Op, Part, Refusal};
+use crate::store::{Page, Query, SCAN};
+use crate::units;
 use futures_util::Stream;
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 use tix_api::*;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 use zlink::Reply;
 
 /// A connection, and who is at its other end.
 pub struct Session {
     pub handle: Handle,
-    pub uid: u32,
+    pub caller: Caller,
     pub pid: i32,
+    pub pace: Rc<Pace>,
+    /// A document that is being handed in.
+    pub import: RefCell<Option<Import>>,
 }
 
+/// Names that one operation looks up, at most.
+const NAMES: usize = 2;
+// zlink names what it makes of a method after the last word of its reply's type.
+type WholeStatus = Whole<StatusReply>;
+type WholeTree = Whole<TreeReply>;
+type WholeList = Whole<ListReply>;
+type WholeExplain = Whole<ExplainReply>;
+type WholeLog = Whole<LogReply>;
+type WholeExport = Whole<ExportReply>;
+type WholeWatch = Whole<WatchReply>;
+
+/// Records of the log that are looked at, and told, before others' requests have their turn.
+const SLICE: i64 = 500;
+const SLICE_TOLD: usize = 100;
+/// Currencies that one request of ordinary cost can tell of.
+const CHEAP: f64 = 1000.0;
+
 impl Session {
+    /// Looks at the ledger and the machine.
     async fn ask<T: Send + 'static>(
         &self,
-        f: impl FnOnce(&mut crate::core::Core) -> T + Send + 'static,
+        f: impl FnOnce(&mut Core) -> T + Send + 'static,
     ) -> Result<T, Error> {
         self.handle.call(f).await.map_err(names::internal)
     }
 
-    async fn submit(&self, op: Op) -> Result<(), Error> {
-        let uid = self.uid;
-        self.ask(move |core| core.submit(&[op], uid))
-            .await?
-            .map_err(names::internal)
+    /// The same, for what tells of every currency.
+    async fn ask_all<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Core) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let n = self.ask(|core| core.ledger.len()).await?;
+        self.pace.wait(self.caller.uid, n as f64 / CHEAP).await;
+        self.handle.call(f).await.map_err(names::internal)
     }
 
-    /// What one grant of `issuer` to `holder` amounts to.
-    async fn held(&self, holder: String, issuer: String) -> Result<u64, Error> {
-        self.ask(move |core| {
-            let (h, i) = (core.ledger.find(&holder)?, core.ledger.find(&issuer)?);
-            let c = core.ledger.get(h)?;
-            c.grants(crate::ledger::Resource::Cpu)
-                .iter()
-                .find(|g| g.issuer == i)
-                .map(|g| g.amount)
+    async fn change<T: Send + 'static>(
+        &self,
+        op: Op,
+        reply: impl FnOnce(&Ledger) -> T + Clone + Send + 'static,
+    ) -> Result<T, Error> {
+        self.change_with(move |_| Ok((vec![op], reply))).await
+    }
+
+    /// Does what `plan` says of the ledger, which looks up names in the same turn; a cgroup that has just been made is waited for a little.
+    async fn change_with<T, R>(
+        &self,
+        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Clone + Send + 'static,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Ledger) -> T + Send + 'static,
+    {
+        let mut waits = 0..NAMES;
+        loop {
+            let done = self.handle.change(self.caller.clone(), plan.clone());
+            match done.await {
+                // Nothing but a cgroup comes by itself.
+                Err(Failure::Refused(Refusal::NoSuchCgroup(path)))
+                    if path.starts_with('/') && waits.next().is_some() =>
+                {
+                    names::currency(&self.handle, &path).await?;
+                }
+                done => return done.map_err(names::internal),
+            }
+        }
+    }
+
+    fn root_only(&self, what: &str) -> Result<(), Error> {
+        match self.caller.is_root() {
+            true => Ok(()),
+            false => Err(Error::NotPermitted {
+                message: format!("uid {} may not {what}", self.caller.uid),
+                hint: "ask root".into(),
+            }),
+        }
+    }
+
+    /// The caller's user currency, or what is named.
+    async fn own_or(&self, named: Option<String>) -> Result<String, Error> {
+        if let Some(name) = named {
+            return names::currency(&self.handle, &name).await;
+        }
+        let (uid, pid) = (self.caller.uid, self.pid);
+        let own = self
+            .ask(move |core| names::user_currency(core, uid, pid))
+            .await?;
+        own.ok_or_else(|| Error::NoSuchCurrency {
+            message: format!("uid {uid} has no user currency"),
+            hint: "name one that you own with --from; `tixctl tree` lists what there is".into(),
         })
-        .await
-        .map(|a| a.unwrap_or(0))
+    }
+}
+
+/// What a ticket amounts to, and whether that is bytes.
+fn held(l: &Ledger, holder: &str, issuer: &str, r: Resource, kind: TicketKind) -> (u64, bool) {
+    let ends = l.find(holder).zip(l.find(issuer));
+    ends.and_then(|(h, i)| l.held(h, i, view::from_api(r), kind))
+        .map_or((0, false), |g| (g.amount, g.bytes))
+}
+
+fn bad(message: String, hint: &str) -> Error {
+    Error::BadParameter {
+        message,
+        hint: hint.into(),
     }
 }
 
 #[zlink::service(
     interface = "org.tix.Tix",
-    types = [Resource, Kind, Funding, Share, Currency, CurrencyName, Enforcer, SchedulerStatus, Problem, Step, FundingPath, EventKind, Event, CurrencySample, ProcessSample, Sample],
+    types = [Resource, Kind, Funding, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, SchedulerStatus, Problem, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
     vendor = "tix",
     product = "tixd",
     version = env!("CARGO_PKG_VERSION"),
     url = "https://varlink.org"
 )]
 impl Session {
-    async fn status(&self) -> Result<StatusReply, Error> {
-        let (uid, pid) = (self.uid, self.pid);
-        self.ask(move |core| view::status(core, uid, pid)).await
+    async fn status(&self) -> Result<WholeStatus, Error> {
+        let (uid, pid) = (self.caller.uid, self.pid);
+        let status = self.ask(move |core| view::status(core, uid, pid)).await;
+        status.map(Whole)
     }
 
-    async fn tree(&self) -> Result<TreeReply, Error> {
-        self.ask(view::tree).await
+    async fn tree(&self) -> Result<WholeTree, Error> {
+        self.ask_all(view::tree).await.map(Whole)
     }
 
-    async fn list_currencies(&self) -> Result<ListReply, Error> {
-        self.ask(|core| view::list(core)).await
+    async fn list_currencies(&self) -> Result<WholeList, Error> {
+        self.ask_all(|core| view::list(core)).await.map(Whole)
     }
 
-    async fn create(&self, name: String) -> Result<CreateReply, Error> {
-        let uid = self.uid;
-        let done = self.ask(move |core| {
-            let cid = core.ledger.next_cid();
-            core.submit(
-                &[Op::Create {
-                    cid,
-                    name,
-                    owner: uid,
-                }],
-                uid,
-            )
-            .map(|()| cid)
+    async fn create(
+        &self,
+        name: String,
+        owner: Option<u32>,
+        group: Option<u32>,
+        mode: Option<u32>,
+    ) -> Result<CreateReply, Error> {
+        let owner = owner.unwrap_or(self.caller.uid);
+        let group = group.unwrap_or(self.caller.gid);
+        let mode = mode.map_or(crate::ledger::DEFAULT_MODE, |m| {
+            u16::try_from(m).unwrap_or(u16::MAX)
         });
-        done.await?
-            .map(|cid| CreateReply { cid })
-            .map_err(names::internal)
+        self.change_with(move |l| {
+            let cid = l.next_cid();
+            let op = Op::Create {
+                cid,
+                name,
+                owner,
+                group,
+                mode,
+            };
+            Ok((vec![op], move |_: &Ledger| CreateReply { cid }))
+        })
+        .await
     }
 
     async fn destroy(&self, name: String) -> Result<(), Error> {
-        self.submit(Op::Destroy { name }).await
+        self.change(Op::Destroy { name }, |_| ()).await
     }
 
     async fn fund(
@@ -99,19 +197,21 @@ impl Session {
         resource: Resource,
         amount: Amount,
     ) -> Result<FundReply, Error> {
-        let holder = names::currency(&self.handle, &holder).await?;
-        let issuer = names::currency(&self.handle, &issuer).await?;
-        let resource = view::from_api(resource);
-        self.submit(Op::Fund {
-            holder: holder.clone(),
-            issuer: issuer.clone(),
-            resource,
-            amount: amount.0,
+        self.change_with(move |l| {
+            let holder = names::named(l, &holder)?;
+            let issuer = names::named(l, &issuer)?;
+            let op = Op::Fund {
+                holder: holder.clone(),
+                issuer: issuer.clone(),
+                resource: view::from_api(resource),
+                amount: amount.0,
+            };
+            let reply = move |l: &Ledger| FundReply {
+                amount: held(l, &holder, &issuer, resource, TicketKind::Soft).0,
+            };
+            Ok((vec![op], reply))
         })
-        .await?;
-        self.held(holder, issuer)
-            .await
-            .map(|amount| FundReply { amount })
+        .await
     }
 
     async fn unfund(
@@ -121,30 +221,108 @@ impl Session {
         resource: Resource,
         amount: Option<Amount>,
     ) -> Result<FundReply, Error> {
-        let holder = names::currency(&self.handle, &holder).await?;
-        let issuer = names::currency(&self.handle, &issuer).await?;
-        let resource = view::from_api(resource);
-        self.submit(Op::Unfund {
-            holder: holder.clone(),
-            issuer: issuer.clone(),
-            resource,
-            amount: amount.map(|a| a.0),
+        self.change_with(move |l| {
+            let holder = names::lapsed_or_named(l, &holder)?;
+            let issuer = names::named(l, &issuer)?;
+            let op = Op::Unfund {
+                holder: holder.clone(),
+                issuer: issuer.clone(),
+                resource: view::from_api(resource),
+                amount: amount.map(|a| a.0),
+            };
+            let reply = move |l: &Ledger| FundReply {
+                amount: held(l, &holder, &issuer, resource, TicketKind::Soft).0,
+            };
+            Ok((vec![op], reply))
         })
-        .await?;
-        self.held(holder, issuer)
-            .await
-            .map(|amount| FundReply { amount })
+        .await
+    }
+
+    async fn reserve(
+        &self,
+        holder: String,
+        issuer: String,
+        resource: Resource,
+        milli: Option<Amount>,
+        bytes: Option<Amount>,
+    ) -> Result<ReserveReply, Error> {
+        let positive = |a: Amount| u64::try_from(a.0).unwrap_or(0);
+        let amount = match (milli, bytes) {
+            (Some(m), None) => Hard::Milli(positive(m)),
+            (None, Some(b)) => Hard::Bytes(positive(b)),
+            _ => {
+                let what = "a hard share is either thousandths or bytes".to_owned();
+                return Err(bad(what, "give exactly one of milli and bytes"));
+            }
+        };
+        self.change_with(move |l| {
+            let holder = names::named(l, &holder)?;
+            let issuer = names::named(l, &issuer)?;
+            let op = Op::Reserve {
+                holder: holder.clone(),
+                issuer: issuer.clone(),
+                resource: view::from_api(resource),
+                amount,
+            };
+            let reply = move |l: &Ledger| {
+                let (amount, bytes) = held(l, &holder, &issuer, resource, TicketKind::Hard);
+                ReserveReply { amount, bytes }
+            };
+            Ok((vec![op], reply))
+        })
+        .await
+    }
+
+    async fn unreserve(
+        &self,
+        holder: String,
+        issuer: String,
+        resource: Resource,
+    ) -> Result<(), Error> {
+        self.change_with(move |l| {
+            let op = Op::Unreserve {
+                holder: names::lapsed_or_named(l, &holder)?,
+                issuer: names::named(l, &issuer)?,
+                resource: view::from_api(resource),
+            };
+            Ok((vec![op], |_: &Ledger| ()))
+        })
+        .await
+    }
+
+    async fn chmod(&self, name: String, mode: String) -> Result<ChmodReply, Error> {
+        self.change_with(move |l| {
+            let name = names::named(l, &name)?;
+            let now = l.find(&name).and_then(|c| l.get(c)).map_or(0, |c| c.mode);
+            let mode =
+                units::mode::apply(now, &mode).map_err(|e| Refusal::BadMode(e.to_string()))?;
+            let reply = move |_: &Ledger| ChmodReply { mode: mode.into() };
+            Ok((vec![Op::Chmod { name, mode }], reply))
+        })
+        .await
+    }
+
+    async fn chown(
+        &self,
+        name: String,
+        owner: Option<u32>,
+        group: Option<u32>,
+    ) -> Result<(), Error> {
+        self.change_with(move |l| {
+            let name = names::named(l, &name)?;
+            Ok((vec![Op::Chown { name, owner, group }], |_: &Ledger| ()))
+        })
+        .await
     }
 
     async fn bind(&self, name: String, target: String) -> Result<BindReply, Error> {
         let name = names::currency(&self.handle, &name).await?;
-        let path = names::cgroup(&self.handle, &target, self.uid).await?;
-        self.submit(Op::Bind {
+        let path = names::cgroup(&self.handle, &target, self.caller.uid).await?;
+        let op = Op::Bind {
             name,
             path: path.clone(),
-        })
-        .await?;
-        Ok(BindReply { cgroup: path })
+        };
+        self.change(op, |_| BindReply { cgroup: path }).await
     }
 
     async fn unbind(&self, name: String, target: Option<String>) -> Result<(), Error> {
@@ -153,20 +331,26 @@ impl Session {
             Some(t) => Some(names::currency(&self.handle, &t).await.unwrap_or(t)),
             None => None,
         };
-        self.submit(Op::Unbind { name, path }).await
+        self.change(Op::Unbind { name, path }, |_| ()).await
     }
 
-    async fn explain(&self, name: String) -> Result<ExplainReply, Error> {
+    async fn explain(
+        &self,
+        name: String,
+        resource: Option<Resource>,
+    ) -> Result<WholeExplain, Error> {
         let name = names::currency(&self.handle, &name).await?;
         let wanted = name.clone();
+        let r = view::from_api(resource.unwrap_or(Resource::Cpu));
         let found = self
             .ask(move |core| {
                 core.ledger
                     .find(&wanted)
-                    .and_then(|c| view::explain(core, c))
+                    .and_then(|c| view::explain(core, c, r))
             })
             .await?;
-        found.ok_or_else(|| view::refusal(&Refusal::NoSuchCurrency(name)))
+        let found = found.ok_or_else(|| view::refusal(&Refusal::NoSuchCurrency(name)));
+        found.map(Whole)
     }
 
     async fn run_begin(
@@ -176,39 +360,171 @@ impl Session {
         amount: Option<Amount>,
         cgroup: String,
     ) -> Result<RunReply, Error> {
-        let (uid, pid) = (self.uid, self.pid);
-        let issuer = match issuer {
-            Some(i) => names::currency(&self.handle, &i).await?,
-            None => self
-                .ask(move |core| names::user_currency(core, uid, pid))
-                .await?
-                .ok_or_else(|| Error::NoSuchCurrency {
-                    message: format!("uid {uid} has no user currency"),
-                    hint: "name one that you own with --from; `tixctl tree` lists what there is"
-                        .into(),
-                })?,
-        };
-        let path = names::cgroup(&self.handle, &cgroup, uid).await?;
+        let issuer = self.own_or(issuer).await?;
+        let path = names::cgroup(&self.handle, &cgroup, self.caller.uid).await?;
         let amount = amount.map_or(100, |a| a.0);
-        let done = self.ask(move |core| {
-            let cid = core.ledger.next_cid();
-            let name = name.unwrap_or_else(|| format!("run-{cid}"));
+        let (from, at) = (issuer.clone(), path.clone());
+        let ops = move |l: &Ledger| {
+            let cid = l.next_cid();
             let op = Op::Run {
                 cid,
-                name: name.clone(),
-                owner: uid,
-                issuer: issuer.clone(),
+                name: name.unwrap_or_else(|| format!("run-{cid}")),
+                issuer: from,
                 amount,
-                path,
+                path: at,
             };
-            core.submit(&[op], uid).map(|()| (name, issuer))
-        });
-        let (name, issuer) = done.await?.map_err(names::internal)?;
+            Ok((vec![op], move |l: &Ledger| bound_to(l, &path)))
+        };
+        let name = self.change_with(ops).await?;
         Ok(RunReply {
             name,
             issuer,
             amount: amount.unsigned_abs(),
         })
+    }
+
+    async fn nice_begin(
+        &self,
+        name: Option<String>,
+        giver: Option<String>,
+        tickets: Option<Amount>,
+        milli: Option<Amount>,
+        cgroup: String,
+    ) -> Result<NiceReply, Error> {
+        let amount = match (tickets, milli) {
+            (Some(n), None) => Part::Tickets(n.0),
+            (None, Some(n)) => Part::Milli(n.0),
+            (None, None) => Part::Milli(100),
+            _ => {
+                let what = "tickets and thousandths at once".to_owned();
+                return Err(bad(what, "give at most one of tickets and milli"));
+            }
+        };
+        let giver = self.own_or(giver).await?;
+        let path = names::cgroup(&self.handle, &cgroup, self.caller.uid).await?;
+        let (from, at) = (giver.clone(), path.clone());
+        let ops = move |l: &Ledger| {
+            let cid = l.next_cid();
+            let op = Op::Nice {
+                cid,
+                name: name.unwrap_or_else(|| format!("nice-{cid}")),
+                giver: from,
+                amount,
+                path: at,
+            };
+            let reply = move |l: &Ledger| {
+                let name = bound_to(l, &path);
+                let job = l.find(&name).and_then(|c| l.get(c));
+                let milli = job.map_or(0, |c| c.delta(crate::ledger::Resource::Cpu));
+                (name, milli.unsigned_abs())
+            };
+            Ok((vec![op], reply))
+        };
+        let (name, milli) = self.change_with(ops).await?;
+        Ok(NiceReply { name, giver, milli })
+    }
+
+    async fn log(
+        &self,
+        after: Option<i64>,
+        limit: Option<i64>,
+        subject: Option<String>,
+        since_usec: Option<i64>,
+        mine: Option<bool>,
+    ) -> Result<WholeLog, Error> {
+        let limit = limit.unwrap_or(100);
+        if !(1..=1000).contains(&limit) {
+            return Err(bad(format!("a limit of {limit} records"), "1 to 1000"));
+        }
+        let uid = self.caller.uid;
+        // What is others' business is root's to read.
+        let concerning = (mine.unwrap_or(false) || !self.caller.is_root()).then_some(uid);
+        self.pace.wait(uid, 5.0).await;
+        let newest = after.is_none() && since_usec.is_none();
+        let limit = usize::try_from(limit).unwrap_or(1);
+        let mut page = Page {
+            next: Some(if newest { i64::MAX } else { after.unwrap_or(0) }),
+            ..Page::default()
+        };
+        for _ in 0..SCAN / SLICE {
+            let (Some(from), left) = (page.next, limit - page.records.len()) else {
+                break;
+            };
+            if left == 0 {
+                break;
+            }
+            let subject = subject.clone();
+            let slice = self.ask(move |core| {
+                let subject = subject.map(|s| names::known(&core.ledger, &s).unwrap_or(s));
+                core.store.log(&Query {
+                    after: if newest { 0 } else { from },
+                    before: if newest { from } else { i64::MAX },
+                    newest,
+                    limit: left.min(SLICE_TOLD),
+                    subject: subject.as_deref(),
+                    since_usec: since_usec.map_or(0, i64::unsigned_abs),
+                    concerning,
+                    scan: SLICE,
+                    ..Query::default()
+                })
+            });
+            let slice = slice.await?.map_err(|e| names::internal(e.into()))?;
+            page.records.extend(slice.records);
+            page.next = slice.next;
+        }
+        if newest {
+            page.records.reverse();
+        }
+        let records = page.records.into_iter();
+        Ok(Whole(LogReply {
+            records: records.map(|(seq, r)| view::record(seq, r)).collect(),
+            next: page.next.filter(|_| !newest).map(i64::unsigned_abs),
+        }))
+    }
+
+    #[zlink(more)]
+    async fn export(
+        &self,
+        more: bool,
+    ) -> impl Stream<Item = Result<Reply<WholeExport>, Error>> + Unpin {
+        let allowed = self.root_only("export the ledger");
+        let text = match allowed {
+            Ok(()) => self.ask(|core| transfer::document(&core.ledger)).await,
+            Err(e) => Err(e),
+        };
+        let parts: Vec<Result<String, Error>> = match text {
+            Ok(text) => transfer::parts(&text).into_iter().map(Ok).collect(),
+            Err(e) => vec![Err(e)],
+        };
+        let last = parts.len().saturating_sub(1);
+        let replies = parts.into_iter().enumerate().map(move |(i, part)| {
+            part.map(|chunk| {
+                Reply::new(Some(Whole(ExportReply { chunk }))).set_continues(Some(more && i < last))
+            })
+        });
+        Box::pin(futures_util::stream::iter(replies.collect::<Vec<_>>()))
+    }
+
+    async fn import_begin(&self) -> Result<ImportBeginReply, Error> {
+        self.root_only("import a ledger")?;
+        *self.import.borrow_mut() = Some(Import::default());
+        Ok(ImportBeginReply { id: 1 })
+    }
+
+    async fn import_chunk(&self, id: u64, chunk: String) -> Result<(), Error> {
+        match self.import.borrow_mut().as_mut().filter(|_| id == 1) {
+            Some(import) => import.add(&chunk),
+            None => Err(bad(format!("no import {id}"), "begin with ImportBegin")),
+        }
+    }
+
+    async fn import_end(&self, id: u64, dry_run: bool) -> Result<ImportReply, Error> {
+        let Some(import) = self.import.borrow_mut().take().filter(|_| id == 1) else {
+            return Err(bad(format!("no import {id}"), "begin with ImportBegin"));
+        };
+        let caller = self.caller.clone();
+        self.ask(move |core| transfer::import(core, &import, dry_run, &caller))
+            .await?
     }
 
     #[zlink(more)]
@@ -217,10 +533,11 @@ impl Session {
         more: bool,
         processes: Option<bool>,
         interval_ms: Option<i64>,
-    ) -> impl Stream<Item = Result<Reply<WatchReply>, Error>> + Unpin {
+    ) -> impl Stream<Item = Result<Reply<WholeWatch>, Error>> + Unpin {
         let interval = interval_ms.unwrap_or(1000);
         let (tx, rx) = mpsc::channel(4);
-        let (handle, uid, processes) = (self.handle.clone(), self.uid, processes.unwrap_or(false));
+        let (handle, uid) = (self.handle.clone(), self.caller.uid);
+        let processes = processes.unwrap_or(false);
         tokio::task::spawn_local(async move {
             if (200..=60_000).contains(&interval) {
                 feed(
@@ -247,82 +564,11 @@ impl Session {
     }
 }
 
-/// An amount as a caller may write it: a number beyond all bounds is refused like any other bad amount, not as a malformed message.
-#[derive(Debug, Clone, Copy)]
-struct Amount(i64);
-
-impl zlink::introspect::Type for Amount {
-    const TYPE: &'static zlink::idl::Type<'static> = &zlink::idl::Type::Int;
-}
-
-impl<'de> serde::Deserialize<'de> for Amount {
-    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> std::result::Result<Amount, D::Error> {
-        let n = serde_json::Number::deserialize(d)?;
-        let fraction = n.as_f64().unwrap_or(f64::MAX);
-        // What is no integer is no amount: 0 is refused.
-        Ok(Amount(n.as_i64().unwrap_or(if fraction.abs() >= 9e18 {
-            i64::MAX
-        } else {
-            0
-        })))
-    }
-}
-
-impl serde::Serialize for Amount {
-    fn serialize<S: serde::Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
-        s.serialize_i64(self.0)
-    }
-}
-
-type Item = std::result::Result<Reply<WatchReply>, Error>;
-
-/// Samples and events into `tx`, until nobody takes them.
-async fn feed(
-    tx: mpsc::Sender<Item>,
-    handle: Handle,
-    uid: u32,
-    processes: bool,
-    interval: Duration,
-    more: bool,
-) {
-    let mut events = handle.events();
-    let mut clock = tokio::time::interval(interval);
-    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        let reply = tokio::select! {
-            biased;
-            () = tx.closed() => return,
-            _ = clock.tick() => match handle.call(move |core| view::sample(core, processes, uid)).await {
-                Ok(sample) => WatchReply { event: None, sample: Some(sample) },
-                Err(_) => return,
-            },
-            event = events.recv() => match event {
-                Ok(event) => WatchReply { event: Some(event), sample: None },
-                Err(broadcast::error::RecvError::Lagged(n)) => WatchReply { event: Some(missed(n)), sample: None },
-                Err(broadcast::error::RecvError::Closed) => return,
-            },
-        };
-        if tx
-            .send(Ok(Reply::new(Some(reply)).set_continues(Some(more))))
-            .await
-            .is_err()
-            || !more
-        {
-            return;
-        }
-    }
-}
-
-fn missed(n: u64) -> Event {
-    Event {
-        time_usec: crate::core::now_usec(),
-        kind: EventKind::Missed,
-        currency: None,
-        issuer: None,
-        resource: None,
-        amount: None,
-        cgroup: None,
-        uid: None,
-        message: format!("{n} events came faster than they were read and are not shown"),
-    }
+/// The currency that funds the cgroup `path`.
+fn bound_to(l: &Ledger, path: &str) -> String {
+    let cgroup = l.find(path).and_then(|c| l.get(c));
+    cgroup
+        .and_then(|c| c.bound_to)
+        .map(|c| l.name(c))
+        .unwrap_or_default()
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The ledger and the machine as the API shows them.
 
-use crate::core::{Core, now_usec};
+use crate::core::{Core, now_usec, to_api};
 use crate::enforce::presence::Outlook;
-use crate::ledger::{self, BASE, Cid, Currency, Refusal, Resource, Values, fraction};
-use std::collections::HashSet;
+use crate::ledger::{self, BASE, Cid, Currency, POLICY, Refusal, Resource, TIXD, fraction};
+use crate::store::{Query, Record};
+use crate::units;
 use tix_api as api;
 
 pub fn refusal(r: &Refusal) -> api::Error {
@@ -16,6 +17,8 @@ pub fn refusal(r: &Refusal) -> api::Error {
         Refusal::AlreadyExists(_) => E::AlreadyExists { message, hint },
         Refusal::BadName(_) => E::BadName { message, hint },
         Refusal::BadAmount(_) => E::BadAmount { message, hint },
+        Refusal::BadMode(_) => E::BadMode { message, hint },
+        Refusal::BadHard(_) => E::BadHard { message, hint },
         Refusal::NotPermitted { .. } => E::NotPermitted { message, hint },
         Refusal::WouldCycle { .. } => E::WouldCycle { message, hint },
         Refusal::LimitReached(_) => E::LimitReached { message, hint },
@@ -23,7 +26,13 @@ pub fn refusal(r: &Refusal) -> api::Error {
         Refusal::NotBound { .. } => E::NotBound { message, hint },
         Refusal::AlreadyBound { .. } => E::AlreadyBound { message, hint },
         Refusal::NotNamed(_) => E::NotNamed { message, hint },
-        Refusal::UnsupportedResource(_) => E::UnsupportedResource { message, hint },
+        Refusal::TooMuch { left, asked, .. } => E::TooMuch {
+            message,
+            hint,
+            left: *left,
+            asked: *asked,
+        },
+        Refusal::TooLittle { .. } => E::TooLittle { message, hint },
     }
 }
 
@@ -43,103 +52,168 @@ fn kind(k: ledger::Kind) -> api::Kind {
     }
 }
 
-fn cgroup_of(core: &Core, cid: Cid, c: &Currency) -> Option<String> {
-    c.mirror
-        .as_ref()
-        .map(|m| m.path.clone())
-        .or_else(|| core.ledger.bindings_of(cid).next().map(str::to_owned))
+fn cgroup_of(c: &Currency) -> Option<String> {
+    let own = c.mirror.as_ref().map(|m| m.path.clone());
+    own.or_else(|| c.bindings().next().map(str::to_owned))
 }
 
-fn label(core: &Core, cid: Cid) -> String {
-    core.ledger
-        .get(cid)
-        .map(|c| c.name.clone())
-        .unwrap_or_default()
-}
-
-/// The tickets in force, one per issuer.
+/// The tickets in force, one per issuer, resource and kind.
 fn funding(core: &Core, c: &Currency) -> Vec<api::Funding> {
     let mut out: Vec<api::Funding> = Vec::new();
-    for t in core
-        .ledger
-        .tickets(c, Resource::Cpu)
-        .into_iter()
-        .filter(|t| !t.kept)
-    {
-        let from = label(core, t.issuer);
-        match out
-            .iter_mut()
-            .find(|f| f.from == from && f.kind == kind(t.kind))
-        {
-            Some(f) => f.amount += t.amount,
-            None => out.push(api::Funding {
-                from,
-                resource: api::Resource::Cpu,
-                kind: kind(t.kind),
-                amount: t.amount,
-            }),
+    for r in Resource::ALL {
+        let first = out.len();
+        for t in core.ledger.tickets(c, r).filter(|t| !t.kept) {
+            let from = core.ledger.name(t.issuer);
+            let same = |f: &&mut api::Funding| f.from == from && f.kind == kind(t.kind);
+            match out[first..].iter_mut().find(same) {
+                Some(f) => f.amount += t.amount,
+                None => out.push(api::Funding {
+                    from,
+                    resource: to_api(r),
+                    kind: kind(t.kind),
+                    amount: t.amount,
+                    bytes: t.bytes.then_some(true),
+                }),
+            }
         }
     }
     out
 }
 
-pub fn values(core: &Core) -> Values {
-    let running: HashSet<Cid> = core.running();
-    core.ledger.values(Resource::Cpu, &|c| running.contains(&c))
+fn exchanges(core: &Core, cid: Cid) -> Vec<api::ExchangeTicket> {
+    let ledger = &core.ledger;
+    if Resource::ALL
+        .iter()
+        .all(|r| ledger.get(cid).is_none_or(|c| c.delta(*r) == 0))
+    {
+        return vec![];
+    }
+    let of = |x: &ledger::Exchange| {
+        let other = x.legs.iter().find(|(p, _, _)| *p != cid);
+        let with = other.map(|(p, _, _)| ledger.name(*p)).unwrap_or_default();
+        let mine = x.legs.iter().filter(|(p, _, _)| *p == cid);
+        mine.map(|(_, r, n)| api::ExchangeTicket {
+            resource: to_api(*r),
+            amount_milli: *n,
+            with: with.clone(),
+        })
+        .collect::<Vec<_>>()
+    };
+    ledger.exchanges().flat_map(|(_, x)| of(x)).collect()
 }
 
-fn share(core: &mut Core, cid: Cid, v: &Values) -> api::Share {
+fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
+    let used_usec = match r {
+        Resource::Cpu => core.used_usec(cid),
+        _ => 0,
+    };
+    let (ledger, total) = (&core.ledger, core.ledger.total(r));
+    let entitlement = ledger.entitlement(cid, r);
     api::Share {
-        entitlement: fraction(v.entitlement.get(&cid).copied().unwrap_or(0), v.total),
-        share: if v.active.contains(&cid) {
-            fraction(v.value.get(&cid).copied().unwrap_or(0), v.total)
-        } else {
-            0.0
+        entitlement: fraction(entitlement, total),
+        // Inactive: 0.
+        share: match ledger.active(cid, r) {
+            true => fraction(ledger.value(cid, r), total),
+            false => 0.0,
         },
-        used_usec: core.used_usec(cid),
+        used_usec,
+        entitlement_bytes: (r == Resource::Memory)
+            .then(|| u64::try_from(entitlement >> 64).unwrap_or(u64::MAX)),
     }
 }
 
-fn currency(core: &mut Core, cid: Cid, v: &Values) -> Option<api::Currency> {
-    let cpu = share(core, cid, v);
+fn currency(core: &mut Core, cid: Cid) -> Option<api::Currency> {
+    let [cpu, disk, memory, net] = Resource::ALL.map(|r| share(core, cid, r));
     let c = core.ledger.get(cid)?;
     Some(api::Currency {
         cid,
         name: c.name.clone(),
-        cgroup: cgroup_of(core, cid, c),
+        cgroup: cgroup_of(c),
         owner: c.owner,
-        active: v.active.contains(&cid),
+        group: c.group,
+        mode: c.mode.into(),
+        mode_text: units::mode::show(c.mode),
+        active: core.ledger.active(cid, Resource::Cpu),
         transient: c.transient.is_some(),
         funding: funding(core, c),
+        exchanges: exchanges(core, cid),
         cpu,
+        disk,
+        memory,
+        net,
     })
-}
-
-fn all(core: &Core) -> Vec<Cid> {
-    core.ledger.iter().map(|(c, _)| c).collect()
 }
 
 pub fn tree(core: &mut Core) -> api::TreeReply {
     core.count_usage();
-    let v = values(core);
+    core.refresh();
+    let all = core.ledger.cids().into_iter();
     api::TreeReply {
-        currencies: all(core)
-            .into_iter()
-            .filter_map(|c| currency(core, c, &v))
-            .collect(),
+        currencies: all.filter_map(|c| currency(core, c)).collect(),
     }
 }
 
 pub fn list(core: &Core) -> api::ListReply {
-    let name = |(cid, c): (Cid, &Currency)| api::CurrencyName {
-        cid,
-        name: c.name.clone(),
-        cgroup: cgroup_of(core, cid, c),
-        owner: c.owner,
+    let name = |cid: Cid| {
+        let c = core.ledger.get(cid)?;
+        Some(api::CurrencyName {
+            cid,
+            name: c.name.clone(),
+            cgroup: cgroup_of(c),
+            owner: c.owner,
+        })
     };
     api::ListReply {
-        currencies: core.ledger.iter().map(name).collect(),
+        currencies: core.ledger.cids().into_iter().filter_map(name).collect(),
     }
+}
+
+/// Who it was, in words.
+fn who(uid: u32) -> String {
+    match uid {
+        0 => "root".to_owned(),
+        POLICY => "policy".to_owned(),
+        TIXD => "tixd".to_owned(),
+        uid => format!("uid {uid}"),
+    }
+}
+
+pub fn record(seq: i64, r: Record) -> api::LogRecord {
+    api::LogRecord {
+        seq: seq.unsigned_abs(),
+        time_usec: r.time_usec,
+        uid: Some(r.uid).filter(|u| *u != POLICY && *u != TIXD),
+        who: who(r.uid),
+        kind: r.kind,
+        subject: r.subject,
+        message: r.text,
+        operation: Some(r.op).filter(|op| !op.is_empty()),
+    }
+}
+
+/// What others did to what is `uid`'s, of the last week, newest last.
+fn notices(core: &Core, uid: u32) -> Vec<api::Notice> {
+    const WEEK: u64 = 7 * 24 * 3600 * 1_000_000;
+    let query = Query {
+        newest: true,
+        limit: 50,
+        since_usec: now_usec().saturating_sub(WEEK),
+        concerning: Some(uid),
+        ..Query::default()
+    };
+    let page = core.store.log(&query).unwrap_or_default();
+    let others = page.records.into_iter().filter(|(_, r)| r.uid != uid);
+    let mut out: Vec<api::Notice> = others
+        .take(5)
+        .map(|(_, r)| api::Notice {
+            time_usec: r.time_usec,
+            hint: format!("`tixctl explain {}` shows what is left", r.subject),
+            message: format!("{} ({})", r.text, who(r.uid)),
+            kind: r.kind,
+        })
+        .collect();
+    out.reverse();
+    out
 }
 
 /// What tixd does while the scheduler is not in force, and what others can do.
@@ -211,6 +285,27 @@ pub fn status(core: &mut Core, uid: u32, pid: i32) -> api::StatusReply {
             "what cannot be read is not shared by tickets; see tixd's log",
         );
     }
+    for u in &core.unheld {
+        let (holder, issuer) = (core.ledger.name(u.holder), core.ledger.name(u.issuer));
+        problem(
+            format!(
+                "{holder} is guaranteed {} of {}, and {issuer} has only {} for it",
+                units::show_bytes(u.bytes),
+                u.resource.name(),
+                units::show_bytes(u.worth)
+            ),
+            "fund the issuer with more, or reserve less",
+        );
+    }
+    for (name, r, amount) in core.ledger.all_lapsed() {
+        problem(
+            format!(
+                "{amount} {} tickets of base that {name} gave up still count among base's",
+                r.name()
+            ),
+            "root: `tixctl unfund NAME --from base RESOURCE` withdraws them",
+        );
+    }
     let enforcer = match (in_force, core.cpu.by_weight()) {
         (true, _) => api::Enforcer::SchedExt,
         (false, true) => api::Enforcer::CpuWeight,
@@ -233,9 +328,15 @@ pub fn status(core: &mut Core, uid: u32, pid: i32) -> api::StatusReply {
         },
         currencies: core.ledger.len() as u64,
         cgroups: core.ledger.iter().filter(|(_, c)| c.is_mirror()).count() as u64,
-        base_tickets: core.ledger.base_tickets(Resource::Cpu),
+        base_tickets: core.ledger.total(Resource::Cpu),
         user_currency: super::names::user_currency(core, uid, pid),
         problems,
+        notices: notices(core, uid),
+        store: api::StoreStatus {
+            writable: core.unwritable.is_none(),
+            reason: core.unwritable.clone(),
+        },
+        policy: core.policy.clone(),
     }
 }
 
@@ -244,16 +345,46 @@ const NODES_MAX: u32 = 131_072 + 1_024;
 /// Paths that `explain` shows.
 const PATHS: usize = 256;
 
-pub fn explain(core: &mut Core, cid: Cid) -> Option<api::ExplainReply> {
+/// `a` as a fraction of `b`.
+fn ratio(a: u128, b: u128) -> f64 {
+    match b {
+        0 => 0.0,
+        b => a as f64 / b as f64,
+    }
+}
+
+fn step(core: &Core, t: &ledger::Ticket, holder: Cid, r: Resource) -> api::Step {
+    let ledger = &core.ledger;
+    let active = ledger.active(holder, r);
+    api::Step {
+        issuer: ledger.name(t.issuer),
+        holder: ledger.name(holder),
+        kind: kind(t.kind),
+        amount: t.amount,
+        bytes: t.bytes.then_some(true),
+        issued_active: ledger.soft_active(t.issuer, r),
+        issued: ledger.soft_issued(t.issuer, r),
+        active,
+        part: ratio(
+            ledger.ticket_value(t, r, true),
+            ledger.entitlement(t.issuer, r),
+        ),
+        part_now: match active {
+            true => ratio(ledger.ticket_value(t, r, false), ledger.value(t.issuer, r)),
+            false => 0.0,
+        },
+    }
+}
+
+pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainReply> {
     core.count_usage();
-    let v = values(core);
-    let currency = currency(core, cid, &v)?;
+    core.refresh();
+    let currency = currency(core, cid)?;
     let mut paths = Vec::new();
     let mut truncated = false;
     let mut todo: Vec<(Cid, Vec<api::Step>, f64, f64)> = vec![(cid, vec![], 1.0, 1.0)];
-    while let Some((c, steps, sure, now)) = todo.pop() {
+    while let Some((c, mut steps, sure, now)) = todo.pop() {
         if c == BASE {
-            let mut steps = steps;
             steps.reverse();
             paths.push(api::FundingPath {
                 steps,
@@ -269,45 +400,19 @@ pub fn explain(core: &mut Core, cid: Cid) -> Option<api::ExplainReply> {
         let Some(x) = core.ledger.get(c) else {
             continue;
         };
-        for t in core
-            .ledger
-            .tickets(x, Resource::Cpu)
-            .into_iter()
-            .filter(|t| !t.kept)
-        {
-            let (issued_active, issued) = v.issued.get(&t.issuer).copied().unwrap_or((0, 0));
-            let active = v.active.contains(&c);
-            let part = |n: u64| {
-                if n == 0 {
-                    0.0
-                } else {
-                    t.amount as f64 / n as f64
-                }
-            };
+        for t in core.ledger.tickets(x, r).filter(|t| !t.kept) {
+            let step = step(core, &t, c, r);
+            let (sure, now) = (sure * step.part, now * step.part_now);
             let mut steps = steps.clone();
-            steps.push(api::Step {
-                issuer: label(core, t.issuer),
-                holder: x.name.clone(),
-                kind: kind(t.kind),
-                amount: t.amount,
-                issued_active,
-                issued,
-                active,
-            });
-            let share = if active {
-                now * part(issued_active)
-            } else {
-                0.0
-            };
-            todo.push((t.issuer, steps, sure * part(issued), share));
+            steps.push(step);
+            todo.push((t.issuer, steps, sure, now));
         }
     }
     paths.sort_by(|a, b| b.entitlement.total_cmp(&a.entitlement));
-    let base_tickets = v.total;
     Some(api::ExplainReply {
         currency,
-        resource: api::Resource::Cpu,
-        base_tickets,
+        resource: to_api(r),
+        base_tickets: core.ledger.total(r),
         paths,
         truncated,
     })
@@ -315,18 +420,18 @@ pub fn explain(core: &mut Core, cid: Cid) -> Option<api::ExplainReply> {
 
 pub fn sample(core: &mut Core, processes: bool, uid: u32) -> api::Sample {
     core.count_usage();
-    let v = values(core);
-    let currencies = all(core)
-        .into_iter()
+    core.refresh();
+    let all = core.ledger.cids().into_iter();
+    let currencies = all
         .filter_map(|cid| {
-            let cpu = share(core, cid, &v);
+            let cpu = share(core, cid, Resource::Cpu);
             let c = core.ledger.get(cid)?;
             Some(api::CurrencySample {
                 cid,
                 name: c.name.clone(),
-                cgroup: cgroup_of(core, cid, c),
+                cgroup: cgroup_of(c),
                 owner: c.owner,
-                active: v.active.contains(&cid),
+                active: core.ledger.active(cid, Resource::Cpu),
                 cpu,
             })
         })
@@ -339,65 +444,6 @@ pub fn sample(core: &mut Core, processes: bool, uid: u32) -> api::Sample {
         cpus: std::thread::available_parallelism()
             .map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
         currencies,
-        processes: processes.then(|| self::processes(uid)),
-    }
-}
-
-/// Processes outside the root cgroup: all of them for root, their own for others.
-fn processes(uid: u32) -> Vec<api::ProcessSample> {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return vec![];
-    };
-    entries
-        .flatten()
-        .filter_map(|e| e.file_name().to_str().and_then(|n| n.parse::<u32>().ok()))
-        .filter_map(|pid| process(pid, uid))
-        .collect()
-}
-
-fn process(pid: u32, asker: u32) -> Option<api::ProcessSample> {
-    use std::os::unix::fs::MetadataExt;
-    let dir = format!("/proc/{pid}");
-    let uid = std::fs::metadata(&dir).ok()?.uid();
-    if asker != 0 && asker != uid {
-        return None;
-    }
-    let cgroup = std::fs::read_to_string(format!("{dir}/cgroup")).ok()?;
-    let cgroup = cgroup
-        .lines()
-        .find_map(|l| l.strip_prefix("0::"))?
-        .to_owned();
-    if cgroup == "/" {
-        return None;
-    }
-    let stat = std::fs::read_to_string(format!("{dir}/stat")).ok()?;
-    let (comm, used_usec) = parse_stat(&stat)?;
-    Some(api::ProcessSample {
-        pid,
-        uid,
-        comm,
-        cgroup,
-        used_usec,
-    })
-}
-
-/// Name and CPU time, microseconds, of `/proc/PID/stat`. The name may hold anything, parentheses too.
-fn parse_stat(stat: &str) -> Option<(String, u64)> {
-    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
-    let comm = stat.get(open + 1..close)?.to_owned();
-    let mut fields = stat.get(close + 1..)?.split_whitespace();
-    let utime: u64 = fields.nth(11)?.parse().ok()?;
-    let stime: u64 = fields.next()?.parse().ok()?;
-    let hz = rustix::param::clock_ticks_per_second().max(1);
-    Some((comm, (utime + stime) * (1_000_000 / hz)))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_process_may_be_called_anything() {
-        let stat = "7 (a) R 1 (b) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0";
-        let (comm, used) = super::parse_stat(stat).unwrap();
-        assert_eq!((comm.as_str(), used), ("a) R 1 (b", 2_000_000));
+        processes: processes.then(|| super::processes::all(uid)),
     }
 }

@@ -56,8 +56,9 @@ pub struct Cgroup {
     path: PathBuf,
     /// Inode of its directory: the kernel's cgroup id.
     pub id: u64,
-    /// Owner of its directory.
+    /// Owner of its directory, and its group.
     pub owner: u32,
+    pub group: u32,
 }
 
 const MAGIC: u64 = 0x6367_7270;
@@ -107,6 +108,7 @@ impl Root {
             path,
             id: stat.st_ino,
             owner: stat.st_uid,
+            group: stat.st_gid,
         })
     }
 

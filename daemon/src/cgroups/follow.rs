@@ -21,6 +21,7 @@ pub enum Change {
         id: u64,
         weight: u64,
         owner: u32,
+        group: u32,
         inner_threads: bool,
     },
     Gone {
@@ -38,7 +39,7 @@ pub enum Change {
 struct Known {
     wd: Option<i32>,
     id: u64,
-    told: (u64, u32, bool),
+    told: (u64, (u32, u32), bool),
 }
 
 pub struct Follower<F: FnMut(Change) -> bool> {
@@ -220,7 +221,11 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         if self.known.get(path).is_some_and(|k| k.id != cgroup.id) {
             self.forget(path)?;
         }
-        let told = (weight.unwrap_or(100), cgroup.owner, cgroup.inner_threads());
+        let told = (
+            weight.unwrap_or(100),
+            (cgroup.owner, cgroup.group),
+            cgroup.inner_threads(),
+        );
         let news = self.known.get(path).is_none_or(|k| k.told != told);
         let deep = deep || !self.known.contains_key(path);
         if !self.known.contains_key(path) {
@@ -238,12 +243,13 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             k.told = told;
         }
         if news {
-            let (weight, owner, inner_threads) = told;
+            let (weight, (owner, group), inner_threads) = told;
             self.say(Change::Here {
                 path: path.to_owned(),
                 id: cgroup.id,
                 weight,
                 owner,
+                group,
                 inner_threads,
             })?;
         }

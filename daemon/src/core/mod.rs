@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The one writer: it alone has the ledger. Check, journal, apply, push to the kernel, publish; and follow what the cgroup tree does.
 
+mod commit;
+mod handle;
+mod overhaul;
+mod running;
 mod tell;
 mod usage;
 mod weights;
@@ -8,16 +12,24 @@ mod weights;
 use crate::cgroups::{Change, Root};
 use crate::enforce::cpu;
 use crate::enforce::presence::{Outlook, Poll};
-use crate::ledger::{BASE, Cid, Event, Ledger, Op, Refusal};
-use crate::store::{self, Store};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::ledger::{Cgroup, Cid, Event, Ledger, Refusal, Unheld};
+use crate::store::{self, Loaded, Record, Store};
+use commit::Group;
+use handle::Asks;
+pub use handle::{Ask, Handle};
+use overhaul::Overhaul;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tell::blank;
+pub(crate) use tell::to_api;
 use tix_api as api;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc};
 use usage::Usage;
 use weights::Weights;
 pub use weights::Written;
+
+/// After an answer that took longer, connections are read before the next one.
+const LONG: Duration = Duration::from_millis(1);
 
 /// Why an operation did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +38,8 @@ pub enum Failure {
     Refused(#[from] Refusal),
     #[error(transparent)]
     Store(#[from] store::Error),
+    #[error("{0}")]
+    NotKept(String),
     #[error("tixd is ending")]
     Ending,
 }
@@ -34,48 +48,31 @@ pub struct Core {
     pub ledger: Ledger,
     pub root: Root,
     pub cpu: cpu::Cpu,
-    store: Store,
+    pub store: Store,
+    group: Group,
+    /// Records that could not be kept yet.
+    late: Vec<Record>,
+    /// Why the ledger cannot be written.
+    pub unwritable: Option<String>,
+    /// Guarantees that are not worth what they say.
+    pub unheld: Vec<Unheld>,
     usage: HashMap<Cid, Usage>,
     largest: HashMap<Cid, u64>,
     weights: Weights,
     events: broadcast::Sender<api::Event>,
+    /// The paths of cgroups that appear.
+    appear: broadcast::Sender<String>,
     /// What of the tree cannot be read, by path.
     pub trouble: BTreeMap<String, String>,
+    /// What the policy is, for `status`.
+    pub policy: api::PolicyStatus,
     pub started: Instant,
     /// The whole tree has been told.
     pub complete: bool,
     /// And the scheduler is in force, or it is known that it is not.
     settled: bool,
     saved: Instant,
-}
-
-type Job = Box<dyn FnOnce(&mut Core) + Send>;
-
-/// How others reach the writer.
-#[derive(Clone)]
-pub struct Handle {
-    jobs: mpsc::Sender<Job>,
-    events: broadcast::Sender<api::Event>,
-}
-
-impl Handle {
-    /// Runs `f` on the writer's state, between operations.
-    pub async fn call<T: Send + 'static>(
-        &self,
-        f: impl FnOnce(&mut Core) -> T + Send + 'static,
-    ) -> Result<T, Failure> {
-        let (tx, rx) = oneshot::channel();
-        let job: Job = Box::new(move |core| {
-            // The asker may have gone meanwhile.
-            let _ = tx.send(f(core));
-        });
-        self.jobs.send(job).await.map_err(|_| Failure::Ending)?;
-        rx.await.map_err(|_| Failure::Ending)
-    }
-
-    pub fn events(&self) -> broadcast::Receiver<api::Event> {
-        self.events.subscribe()
-    }
+    overhaul: Overhaul,
 }
 
 pub fn now_usec() -> u64 {
@@ -85,47 +82,47 @@ pub fn now_usec() -> u64 {
 }
 
 impl Core {
-    /// Takes the tree from `changes` until it is complete, replays the journal onto it, and brings the kernel in step.
+    /// Takes the tree from `changes` until it is complete, puts what was kept into force on it, and brings the kernel in step.
     pub async fn start(
         root: Root,
-        store: Store,
+        (store, loaded): (Store, Loaded),
         mut cpu: cpu::Cpu,
         changes: &mut mpsc::UnboundedReceiver<Change>,
     ) -> Result<Core, Failure> {
-        let entries = store.entries()?;
-        let next = entries.iter().map(|e| match &e.op {
-            Op::Create { cid, .. } | Op::Run { cid, .. } => cid + 1,
-            _ => 1,
-        });
-        let ledger = Ledger::new(next.max().unwrap_or(1));
-        cpu.start(&store.nodes()?);
+        let mut ledger = Ledger::new(loaded.next_cid, memory());
+        ledger.number_from(loaded.next_cid, loaded.next_exchange);
+        cpu.start();
         let weights = Weights::new(store.weights()?);
         let usage = store
             .usage()?
             .into_iter()
-            .map(|(c, total)| {
-                (
-                    c,
-                    Usage {
-                        total,
-                        ..Usage::default()
-                    },
-                )
-            })
+            .map(|(c, total)| (c, Usage::of_the_gone(total)))
             .collect();
         let mut core = Core {
             ledger,
             root,
             cpu,
+            group: Group::default(),
+            late: Vec::new(),
+            unwritable: None,
+            unheld: Vec::new(),
             usage,
             largest: HashMap::new(),
             weights,
             events: broadcast::channel(1024).0,
+            appear: broadcast::channel(1024).0,
             trouble: BTreeMap::new(),
+            policy: api::PolicyStatus {
+                directory: String::new(),
+                files: 0,
+                rules: 0,
+                problems: vec![],
+            },
             started: Instant::now(),
             complete: false,
             settled: false,
             saved: Instant::now(),
+            overhaul: Overhaul::default(),
             store,
         };
         while !core.complete {
@@ -134,48 +131,25 @@ impl Core {
                 None => return Err(Failure::Ending),
             }
         }
-        for e in &entries {
-            for event in core.ledger.replay(&e.op, e.uid) {
-                if let Event::Dropped { what } = event {
-                    tracing::warn!("not in force any more: {what}");
-                }
-            }
-        }
-        let orphans: Vec<Op> = core
-            .ledger
-            .iter()
-            .filter(|(_, c)| {
-                c.transient
-                    .as_deref()
-                    .is_some_and(|p| core.ledger.find(p).is_none())
-            })
-            .map(|(_, c)| Op::Destroy {
-                name: c.name.clone(),
-            })
-            .collect();
-        if !orphans.is_empty() {
-            core.submit(&orphans, 0)?;
-        }
+        let rows = loaded.rows.len();
+        core.ledger.load(loaded.rows);
+        let swept = core.ledger.sweep();
+        core.keep_or_later(&swept);
         if !core.cpu.in_charge() && core.cpu.outlook() == Outlook::Loading {
             core.cpu.loaded().await;
         }
         core.settled = true;
-        if core.cpu.push_all(&core.ledger) {
-            core.save_nodes();
-        }
+        core.cpu.push_all(&core.ledger);
         core.write_weights();
-        tracing::info!(
-            "{} currencies, {} operations replayed",
-            core.ledger.len(),
-            entries.len()
-        );
+        core.look_at_guarantees();
+        tracing::info!("{} currencies, {rows} rows read", core.ledger.len());
         Ok(core)
     }
 
     /// Serves until every handle is gone or `stop` says so.
     pub async fn run(
         mut self,
-        mut jobs: mpsc::Receiver<Job>,
+        mut asks: Asks,
         mut changes: mpsc::UnboundedReceiver<Change>,
         stop: impl Future<Output = ()>,
     ) -> Core {
@@ -183,15 +157,16 @@ impl Core {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         tokio::pin!(stop);
         loop {
+            // In no order: neither those who ask nor those who make cgroups keep the rest waiting.
             tokio::select! {
-                biased;
                 () = &mut stop => break,
                 Some(change) = changes.recv() => self.tree_changed(change),
-                job = jobs.recv() => match job {
-                    Some(job) => job(&mut self),
+                ask = asks.recv() => match ask {
+                    Some(ask) => self.answer(ask, &mut asks).await,
                     None => break,
                 },
                 in_force = self.cpu.loaded() => self.loaded(in_force),
+                () = self.overhaul.time() => self.overhaul_if_time(),
                 _ = tick.tick() => self.tick(),
             }
         }
@@ -199,72 +174,96 @@ impl Core {
         self
     }
 
-    pub fn handle(&self) -> (Handle, mpsc::Receiver<Job>) {
-        let (jobs, rx) = mpsc::channel(256);
-        (
-            Handle {
-                jobs,
-                events: self.events.clone(),
-            },
-            rx,
-        )
-    }
-
-    /// Check, journal, apply, push, publish. With several operations: each is checked when its turn comes; what went before stays.
-    pub fn submit(&mut self, ops: &[Op], uid: u32) -> Result<(), Failure> {
-        for op in ops {
-            self.ledger.check(op, uid)?;
-            self.store.append(std::slice::from_ref(op), uid)?;
-            let events = self.ledger.apply(op, uid)?;
-            self.carry_out(&events, Some(uid));
+    /// This one, and whatever else is asked by now, with one commit for changes that follow each other.
+    async fn answer(&mut self, first: Ask, asks: &mut Asks) {
+        let mut next = Some(first);
+        let mut left = commit::GROUP;
+        while let Some(ask) = next {
+            left -= 1;
+            match ask {
+                Ask::Look(job) => {
+                    self.commit();
+                    let start = Instant::now();
+                    job(self);
+                    // What root asks goes before others' long requests; but it must have been read.
+                    if start.elapsed() > LONG {
+                        break;
+                    }
+                }
+                Ask::Change(job) => job(self),
+            }
+            if left == 0 {
+                break;
+            }
+            next = asks.try_recv();
+            if next.is_none() && self.group.len() > 0 {
+                // Connections whose requests have arrived meanwhile put them in.
+                tokio::task::yield_now().await;
+                next = asks.try_recv();
+            }
         }
-        Ok(())
+        self.commit();
     }
 
-    fn carry_out(&mut self, events: &[Event], uid: Option<u32>) {
-        let mut touched: Vec<Cid> = events.iter().flat_map(Event::touched).collect();
-        touched.sort_unstable();
-        touched.dedup();
+    pub fn handle(&self) -> (Handle, Asks) {
+        handle::pair(self.events.clone(), self.appear.clone())
+    }
+
+    /// Brings the kernel in step with what was done by whom, and tells those who watch.
+    fn carry_out(&mut self, done: &[(&[Event], u32)]) {
+        let all = || done.iter().flat_map(|(events, _)| events.iter());
         if !self.complete {
             return;
         }
-        let removed: Vec<Cid> = events.iter().filter_map(Event::removed).collect();
-        if (!touched.is_empty() || !removed.is_empty())
-            && self.cpu.push(&self.ledger, &touched, &removed)
-        {
-            self.save_nodes();
+        let mut touched: Vec<Cid> = all().flat_map(Event::touched).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        let removed: Vec<Cid> = all().filter_map(Event::removed).collect();
+        if !touched.is_empty() || !removed.is_empty() {
+            self.cpu.push(&self.ledger, &touched, &removed);
+            self.overhaul.due = true;
+            self.overhaul_if_time();
         }
-        self.write_weights();
-        for e in events {
-            if let Some(e) = self.tell(e, uid) {
-                // Nobody watching is fine.
-                let _ = self.events.send(e);
+        for e in all() {
+            if let Event::CgroupCreated { path, .. } = e {
+                // Nobody waiting for it is fine, here and below.
+                let _ = self.appear.send(path.clone());
+            }
+        }
+        if self.events.receiver_count() == 0 {
+            return;
+        }
+        for (events, uid) in done {
+            for e in *events {
+                let uid = Some(*uid).filter(|u| *u != crate::ledger::TIXD);
+                let _ = self.events.send(self.tell(e, uid).event);
             }
         }
     }
 
-    fn save_nodes(&mut self) {
-        if let Err(e) = self.store.set_nodes(&self.cpu.nodes()) {
-            tracing::error!("{e}");
-        }
-    }
-
     fn tree_changed(&mut self, change: Change) {
+        self.commit();
         match change {
             Change::Here {
                 path,
                 id,
                 weight,
                 owner,
+                group,
                 inner_threads,
             } => {
                 self.trouble.remove(&path);
                 let weight = self.funding_of(&path, weight);
-                let owner = user_of_slice(&path).unwrap_or(owner);
-                let events = self
-                    .ledger
-                    .cgroup_created(&path, id, weight, owner, inner_threads);
-                self.carry_out(&events, None);
+                let events = self.ledger.cgroup_here(&Cgroup {
+                    path: &path,
+                    id,
+                    weight,
+                    // A user's slice belongs to the user, though its directory is root's.
+                    owner: user_of_slice(&path).unwrap_or(owner),
+                    group,
+                    inner_threads,
+                });
+                self.tree_did(events);
             }
             Change::Gone { path } => {
                 self.trouble.remove(&path);
@@ -272,14 +271,8 @@ impl Core {
                 if self.ledger.funded_apart(&path) {
                     self.count_usage();
                 }
-                if self.complete && self.ledger.matters(&path) {
-                    let ops = self.ledger.wilted(&path);
-                    if let Err(e) = self.submit(&ops, 0) {
-                        tracing::error!("after {path} went: {e}");
-                    }
-                }
                 let events = self.ledger.cgroup_removed(&path);
-                self.carry_out(&events, None);
+                self.tree_did(events);
             }
             Change::Complete => self.complete = true,
             Change::Trouble { path, what } => {
@@ -291,10 +284,79 @@ impl Core {
         }
     }
 
+    /// Tells those who watch, and the log.
+    pub fn note(&mut self, kind: api::EventKind, message: &str) {
+        self.say(kind, message);
+        self.late.push(Record {
+            time_usec: now_usec(),
+            uid: crate::ledger::TIXD,
+            kind: format!("{kind:?}").to_lowercase(),
+            text: message.to_owned(),
+            ..Record::default()
+        });
+        self.keep_or_later(&[]);
+    }
+
+    fn tree_did(&mut self, events: Vec<Event>) {
+        if self.complete {
+            self.keep_or_later(&events);
+        }
+        self.carry_out(&[(&events, crate::ledger::TIXD)]);
+    }
+
+    /// Says which guarantees cannot be held, and which can be again.
+    fn look_at_guarantees(&mut self) {
+        let now = self.ledger.unheld();
+        if now == self.unheld {
+            return;
+        }
+        let before = std::mem::replace(&mut self.unheld, now);
+        let (mut news, now) = (Vec::new(), &self.unheld);
+        for u in now.iter().filter(|u| !before.contains(u)) {
+            let what = format!(
+                "{} of {} for {} are worth {} only: {} has no more",
+                crate::units::show_bytes(u.bytes),
+                u.resource.name(),
+                self.ledger.name(u.holder),
+                crate::units::show_bytes(u.worth),
+                self.ledger.name(u.issuer),
+            );
+            news.push((api::EventKind::Unheld, u.holder, what));
+        }
+        for u in &before {
+            let still = now
+                .iter()
+                .any(|x| (x.holder, x.issuer) == (u.holder, u.issuer));
+            if !still && self.ledger.get(u.holder).is_some() {
+                let name = self.ledger.name(u.holder);
+                let what = format!("the guarantee of {name} is held again");
+                news.push((api::EventKind::Held, u.holder, what));
+            }
+        }
+        for (kind, holder, message) in news {
+            let mut e = blank(kind, message);
+            let owner = self.ledger.get(holder).map_or(0, |c| c.owner);
+            e.currency = Some(self.ledger.name(holder));
+            e.concerns = vec![owner];
+            self.late.push(Record {
+                time_usec: e.time_usec,
+                uid: crate::ledger::TIXD,
+                kind: format!("{kind:?}").to_lowercase(),
+                subject: self.ledger.name(holder),
+                text: e.message.clone(),
+                op: String::new(),
+                owner: Some(owner),
+            });
+            // Nobody watching is fine.
+            let _ = self.events.send(e);
+        }
+        self.keep_or_later(&[]);
+    }
+
     /// Loading the scheduler has come to an end.
     fn loaded(&mut self, in_force: bool) {
-        if in_force && self.cpu.push_all(&self.ledger) {
-            self.save_nodes();
+        if in_force {
+            self.cpu.push_all(&self.ledger);
         }
         self.write_weights();
         let message = match in_force {
@@ -319,77 +381,24 @@ impl Core {
 
     fn tick(&mut self) {
         self.look();
+        self.keep_again();
+        let tidied = self.store.prune(now_usec()).map(drop);
+        if let Err(e) = tidied.and_then(|()| self.store.tidy().map(drop)) {
+            tracing::warn!("{e}");
+        }
         self.count_usage();
         if self.saved.elapsed().as_secs() >= 30 {
             self.save_usage();
         }
     }
-
-    /// Which currencies have runnable threads of their own, this one excepted: who looks is awake, and would count in every snapshot.
-    pub fn running(&self) -> HashSet<Cid> {
-        if self.cpu.in_charge() {
-            let me = self.own_currency();
-            let by_id: HashMap<u64, Cid> = self
-                .ledger
-                .iter()
-                .filter_map(|(cid, c)| Some((c.mirror.as_ref()?.id, cid)))
-                .collect();
-            let states = self.cpu.states();
-            return states
-                .iter()
-                .filter(|n| n.self_active)
-                .filter_map(|n| {
-                    if n.node == tix_bpf::BASE {
-                        Some((n, BASE))
-                    } else {
-                        Some((n, *by_id.get(&n.cgid)?))
-                    }
-                })
-                .filter(|(n, cid)| *cid != me || n.runnable > 1)
-                .map(|(_, cid)| cid)
-                .collect();
-        }
-        // Without the scheduler nobody tells who is runnable: whoever has processes counts.
-        let populated = |path: &str| {
-            self.root
-                .cgroup(path)
-                .and_then(|c| c.read("cgroup.events"))
-                .is_ok_and(|t| t.lines().any(|l| l == "populated 1"))
-        };
-        self.ledger
-            .iter()
-            .filter(|(cid, c)| {
-                *cid != BASE
-                    && c.mirrored_children().next().is_none()
-                    && c.mirror.as_ref().is_some_and(|m| populated(&m.path))
-            })
-            .map(|(cid, _)| cid)
-            .collect()
-    }
-
-    /// The currency of the principal that tixd itself is in.
-    fn own_currency(&self) -> Cid {
-        let text = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let mut path = text
-            .lines()
-            .find_map(|l| l.strip_prefix("0::"))
-            .unwrap_or("/");
-        loop {
-            if let Some(cid) = self.ledger.find(path) {
-                return cid;
-            }
-            path = match path.rfind('/') {
-                Some(end) if end > 0 => &path[..end],
-                _ => return BASE,
-            };
-        }
-    }
 }
 
-/// `/user.slice/user-1000.slice` belongs to uid 1000, though its directory is root's.
-pub fn user_of_slice(path: &str) -> Option<u32> {
-    path.strip_prefix("/user.slice/user-")?
-        .strip_suffix(".slice")?
-        .parse()
-        .ok()
+pub use crate::policy::user_of_slice;
+
+/// Bytes of memory that can be reserved: what the kernel manages.
+fn memory() -> u64 {
+    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = info.lines().find_map(|l| l.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
 }

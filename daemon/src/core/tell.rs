@@ -1,56 +1,115 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the ledger did, as those who watch are told.
+//! What the ledger did, in words: for those who watch, for the log, and for whom it concerns.
 
 use super::{Core, now_usec};
-use crate::ledger::{Cid, Event};
+use crate::ledger::{Cid, Event, Kind, Op, Resource, TIXD};
+use crate::store::Record;
+use crate::units;
 use tix_api as api;
 
+/// An event, and who else than the asker should know.
+pub(super) struct Told {
+    pub event: api::Event,
+    pub concerns: Vec<u32>,
+    /// It is kept in the log though nobody asked for it.
+    pub worth_keeping: bool,
+}
+
 impl Core {
-    pub(super) fn name(&self, cid: Cid) -> Option<String> {
-        self.ledger.get(cid).map(|c| c.name.clone())
+    fn owner(&self, cid: Cid) -> Option<u32> {
+        self.ledger.get(cid).map(|c| c.owner)
     }
 
-    pub(super) fn tell(&self, e: &Event, uid: Option<u32>) -> Option<api::Event> {
+    pub(super) fn tell(&self, e: &Event, uid: Option<u32>) -> Told {
         use api::EventKind as K;
         let mut out = blank(K::Created, String::new());
         out.uid = uid;
+        let (mut concerns, mut worth_keeping) = (Vec::new(), false);
+        let name = |c: Cid| self.ledger.name(c);
         match e {
             Event::Created { name, .. } => {
-                (out.currency, out.message) = (Some(name.clone()), format!("{name} created"))
+                (out.currency, out.message) = (Some(name.clone()), format!("{name} created"));
             }
-            Event::Destroyed { name, .. } => {
-                (out.kind, out.currency, out.message) = (
-                    K::Destroyed,
-                    Some(name.clone()),
-                    format!("{name} destroyed"),
-                );
+            Event::Destroyed { name, owner, .. } => {
+                (out.kind, out.currency) = (K::Destroyed, Some(name.clone()));
+                out.message = format!("{name} destroyed");
+                (concerns, worth_keeping) = (vec![*owner], true);
             }
             Event::Funded {
                 holder,
                 issuer,
+                resource,
+                kind,
+                bytes,
+                was,
                 amount,
-                ..
             } => {
-                let (h, i) = (self.name(*holder), self.name(*issuer));
-                out.message = format!(
-                    "{} holds {amount} cpu tickets of {}",
-                    h.clone().unwrap_or_default(),
-                    i.clone().unwrap_or_default()
-                );
-                (out.kind, out.currency, out.issuer, out.amount) = (K::Funded, h, i, Some(*amount));
-                out.resource = Some(api::Resource::Cpu);
+                let (h, i) = (name(*holder), name(*issuer));
+                let size = amount_text(*resource, *kind, *bytes, *amount);
+                out.message = match amount {
+                    0 => format!("{h} no longer holds {} of {i}", kind_text(*resource, *kind)),
+                    _ => format!("{h} holds {size} of {i}"),
+                };
+                out.kind = match (amount < was, kind) {
+                    (true, _) => K::Withdrawn,
+                    (false, Kind::Soft) => K::Funded,
+                    (false, Kind::Hard) => K::Reserved,
+                };
+                if amount < was {
+                    concerns.extend(self.owner(*holder));
+                    worth_keeping = true;
+                }
+                (out.currency, out.issuer, out.amount) = (Some(h), Some(i), Some(*amount));
+                out.resource = Some(to_api(*resource));
+                out.kind_of_ticket = Some(match kind {
+                    Kind::Soft => api::Kind::Soft,
+                    Kind::Hard => api::Kind::Hard,
+                });
             }
-            Event::Bound { name, path, .. } | Event::Unbound { name, path, .. } => {
+            Event::Bound { name: n, path, .. } | Event::Unbound { name: n, path, .. } => {
                 let bound = matches!(e, Event::Bound { .. });
                 out.kind = if bound { K::Bound } else { K::Unbound };
-                out.currency = self.name(*name);
-                out.cgroup = Some(path.clone());
+                let n = name(*n);
                 let verb = if bound {
                     "bound to"
                 } else {
                     "no longer bound to"
                 };
-                out.message = format!("{} {verb} {path}", out.currency.clone().unwrap_or_default());
+                out.message = format!("{n} {verb} {path}");
+                (out.currency, out.cgroup) = (Some(n), Some(path.clone()));
+                concerns.extend(self.ledger.find(path).and_then(|c| self.owner(c)));
+            }
+            Event::Brokered {
+                cid,
+                owner,
+                group,
+                mode,
+            } => {
+                let n = name(*cid);
+                out.kind = K::Brokered;
+                out.message = format!(
+                    "{n} is {} of uid {owner}, group {group}",
+                    units::mode::show(*mode)
+                );
+                out.currency = Some(n);
+                concerns.push(*owner);
+            }
+            Event::Exchanged {
+                id,
+                parties,
+                revoked,
+            } => {
+                let names: Vec<String> = parties.iter().map(|p| name(*p)).collect();
+                out.currency = names.first().cloned();
+                (out.kind, out.message) = match revoked {
+                    None => (
+                        K::Exchanged,
+                        format!("exchange {id} between {}", names.join(" and ")),
+                    ),
+                    Some(why) => (K::Revoked, format!("exchange {id} revoked: {why}")),
+                };
+                concerns.extend(parties.iter().filter_map(|p| self.owner(*p)));
+                worth_keeping = true;
             }
             Event::CgroupCreated { path, .. }
             | Event::CgroupRemoved { path, .. }
@@ -66,12 +125,99 @@ impl Core {
                 };
                 (out.currency, out.cgroup) = (Some(path.clone()), Some(path.clone()));
             }
-            Event::Dropped { what } => {
+            Event::Dropped { what, owner } => {
                 tracing::warn!("not in force any more: {what}");
-                return None;
+                (out.kind, out.message) = (K::Withdrawn, format!("not in force any more: {what}"));
+                (concerns, worth_keeping) = (vec![*owner], true);
             }
         }
-        Some(out)
+        concerns.sort_unstable();
+        concerns.dedup();
+        out.concerns = concerns.clone();
+        Told {
+            event: out,
+            concerns,
+            worth_keeping,
+        }
+    }
+
+    /// The log's records of an operation and of what came of it: one for whoever asked, and one for each other whom it concerns.
+    pub(super) fn records(&self, op: &Op, events: &[Event], uid: u32) -> Vec<Record> {
+        let told: Vec<Told> = events.iter().map(|e| self.tell(e, Some(uid))).collect();
+        let words: Vec<&str> = told.iter().map(|t| t.event.message.as_str()).collect();
+        let owner = self.ledger.find(op.subject()).and_then(|c| self.owner(c));
+        let mut out = vec![Record {
+            time_usec: now_usec(),
+            uid,
+            kind: op.kind().to_owned(),
+            subject: op.subject().to_owned(),
+            text: words.join("; "),
+            op: serde_json::to_string(op).unwrap_or_default(),
+            owner,
+        }];
+        for t in told.iter().filter(|t| t.worth_keeping) {
+            let others = (t.concerns.iter()).filter(|u| **u != uid && Some(**u) != owner);
+            out.extend(others.map(|u| record(t, uid, *u)));
+        }
+        out
+    }
+
+    /// The log's records of what nobody asked for.
+    pub(super) fn told(&self, events: &[Event]) -> Vec<Record> {
+        let told = events.iter().map(|e| self.tell(e, None));
+        told.filter(|t| t.worth_keeping)
+            .flat_map(|t| {
+                let each = t.concerns.iter().map(|u| record(&t, TIXD, *u));
+                each.collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// Tells those who watch.
+    pub(super) fn say(&self, kind: api::EventKind, message: &str) {
+        // Nobody watching is fine.
+        let _ = self.events.send(blank(kind, message.to_owned()));
+    }
+}
+
+fn record(t: &Told, uid: u32, owner: u32) -> Record {
+    Record {
+        time_usec: t.event.time_usec,
+        uid,
+        kind: format!("{:?}", t.event.kind).to_lowercase(),
+        subject: t.event.currency.clone().unwrap_or_default(),
+        text: t.event.message.clone(),
+        op: String::new(),
+        owner: Some(owner),
+    }
+}
+
+pub(crate) fn to_api(r: Resource) -> api::Resource {
+    match r {
+        Resource::Cpu => api::Resource::Cpu,
+        Resource::Disk => api::Resource::Disk,
+        Resource::Memory => api::Resource::Memory,
+        Resource::Net => api::Resource::Net,
+    }
+}
+
+fn kind_text(r: Resource, kind: Kind) -> String {
+    match kind {
+        Kind::Soft => format!("{} tickets", r.name()),
+        Kind::Hard => format!("a hard share of the {}", r.name()),
+    }
+}
+
+/// A ticket's amount with its unit.
+fn amount_text(r: Resource, kind: Kind, bytes: bool, amount: u64) -> String {
+    match (kind, bytes) {
+        (Kind::Soft, _) => format!("{amount} {} tickets", r.name()),
+        (Kind::Hard, true) => format!("{} of {}, guaranteed,", units::show_bytes(amount), r.name()),
+        (Kind::Hard, false) => format!(
+            "{} of the {}, guaranteed,",
+            units::show_thousandths(amount),
+            r.name()
+        ),
     }
 }
 
@@ -82,9 +228,11 @@ pub(super) fn blank(kind: api::EventKind, message: String) -> api::Event {
         currency: None,
         issuer: None,
         resource: None,
+        kind_of_ticket: None,
         amount: None,
         cgroup: None,
         uid: None,
+        concerns: vec![],
         message,
     }
 }

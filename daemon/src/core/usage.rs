@@ -4,74 +4,86 @@
 
 use super::Core;
 use crate::ledger::{Cid, Resource};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
 /// CPU time of a named currency: what the cgroups below it have used while they were below it.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Usage {
-    pub(super) total: u64,
+    total: u64,
     /// Last value read, by cgroup id.
-    pub(super) seen: HashMap<u64, u64>,
+    seen: HashMap<u64, u64>,
+    /// What of it the store has.
+    saved: u64,
+}
+
+impl Usage {
+    /// What was kept: what is there still is read afresh.
+    pub(super) fn of_the_gone(total: u64) -> Usage {
+        Usage {
+            total,
+            saved: total,
+            ..Usage::default()
+        }
+    }
 }
 
 impl Core {
     pub(super) fn save_usage(&mut self) {
-        // What is there still is read afresh by the next tixd; only what is gone must be remembered.
-        let gone = |cid: Cid, u: &Usage| {
-            let here: u64 = self
-                .counted(cid)
-                .iter()
+        let counted = self.counted();
+        let mut changed = Vec::new();
+        for (cid, u) in &mut self.usage {
+            // What is there still is read afresh by the next tixd; only what is gone must be remembered.
+            let here: u64 = (counted.get(cid).into_iter().flatten())
                 .filter_map(|(id, _)| u.seen.get(id))
                 .sum();
-            u.total.saturating_sub(here)
-        };
-        let usage: Vec<(u64, u64)> = self.usage.iter().map(|(c, u)| (*c, gone(*c, u))).collect();
-        if let Err(e) = self.store.set_usage(&usage) {
+            let gone = u.total.saturating_sub(here);
+            if gone != u.saved {
+                u.saved = gone;
+                changed.push((*cid, gone));
+            }
+        }
+        if !changed.is_empty()
+            && let Err(e) = self.store.set_usage(&changed)
+        {
             tracing::error!("{e}");
         }
         self.saved = Instant::now();
     }
 
-    /// The cgroups whose use counts for a named currency: those it funds, directly or not, each counted once with its descendants.
-    fn counted(&self, cid: Cid) -> Vec<(u64, String)> {
-        let mut paths: Vec<(String, u64)> = self
-            .ledger
-            .below(cid, Resource::Cpu)
-            .into_iter()
-            .filter_map(|c| {
-                self.ledger
-                    .get(c)?
-                    .mirror
-                    .as_ref()
-                    .map(|m| (m.path.clone(), m.id))
-            })
-            .collect();
-        paths.sort();
-        let mut out: Vec<(u64, String)> = Vec::new();
-        for (path, id) in paths {
-            let inside = out.iter().any(|(_, p)| {
-                path.strip_prefix(p.as_str())
-                    .is_some_and(|rest| rest.starts_with('/'))
-            });
-            if !inside {
-                out.push((id, path));
+    /// For each named currency that funds any, the cgroups whose use counts for it: those it funds, directly or not, each counted once
+    /// with its descendants.
+    fn counted(&self) -> HashMap<Cid, Vec<(u64, String)>> {
+        let mut paths: HashMap<Cid, BTreeMap<String, u64>> = HashMap::new();
+        for c in self.mirrors().filter_map(|c| self.ledger.get(c)) {
+            let Some(m) = &c.mirror else { continue };
+            let funders = c.bound_to.into_iter();
+            let mut todo: Vec<Cid> = funders
+                .chain(c.grants(Resource::Cpu).iter().map(|g| g.issuer))
+                .collect();
+            let mut seen: HashSet<Cid> = todo.iter().copied().collect();
+            while let Some(up) = todo.pop() {
+                let Some(x) = self.ledger.get(up) else {
+                    continue;
+                };
+                if !x.is_mirror() {
+                    let its = paths.entry(up).or_default();
+                    its.insert(m.path.clone(), m.id);
+                }
+                let above = self.ledger.funders(up, Resource::Cpu).into_iter();
+                todo.extend(above.filter(|f| seen.insert(*f)));
             }
         }
-        out
+        paths
+            .into_iter()
+            .map(|(cid, all)| (cid, outermost(all)))
+            .collect()
     }
 
     /// Reads the clocks of all named currencies.
     pub fn count_usage(&mut self) {
-        let named: Vec<Cid> = self
-            .ledger
-            .iter()
-            .filter(|(_, c)| !c.is_mirror())
-            .map(|(c, _)| c)
-            .collect();
-        for cid in named {
-            let read: Vec<(u64, u64)> = self
-                .counted(cid)
+        for (cid, cgroups) in self.counted() {
+            let read: Vec<(u64, u64)> = cgroups
                 .into_iter()
                 .filter_map(|(id, path)| Some((id, self.root.used_usec(&path).ok()?)))
                 .collect();
@@ -98,4 +110,19 @@ impl Core {
         *largest = now.max(*largest);
         *largest
     }
+}
+
+/// Without those that are inside of others, which have their use already.
+fn outermost(paths: BTreeMap<String, u64>) -> Vec<(u64, String)> {
+    let mut out: Vec<(u64, String)> = Vec::new();
+    for (path, id) in paths {
+        let inside = out.iter().any(|(_, p)| {
+            path.strip_prefix(p.as_str())
+                .is_some_and(|rest| rest.starts_with('/'))
+        });
+        if !inside {
+            out.push((id, path));
+        }
+    }
+    out
 }

@@ -48,18 +48,12 @@ impl Core {
 
     pub(super) fn forget_weight(&mut self, path: &str) {
         if self.weights.0.remove(path).is_some() {
-            self.save_weights();
+            self.save_weights(&[(path.to_owned(), None)]);
         }
     }
 
-    fn save_weights(&mut self) {
-        let all: Vec<(String, Written)> = self
-            .weights
-            .0
-            .iter()
-            .map(|(p, w)| (p.clone(), *w))
-            .collect();
-        if let Err(e) = self.store.set_weights(&all) {
+    fn save_weights(&mut self, changed: &[(String, Option<Written>)]) {
+        if let Err(e) = self.store.set_weights(changed) {
             tracing::error!("{e}");
         }
     }
@@ -98,10 +92,11 @@ impl Core {
             return;
         }
         // Known before it is done: a weight that was never written does no harm here, one that was and is not known would.
-        for (path, written) in &fresh {
-            self.weights.0.insert(path.clone(), *written);
-        }
-        self.save_weights();
+        let known: Vec<(String, Option<Written>)> = (fresh.iter())
+            .map(|(path, written)| (path.clone(), Some(*written)))
+            .collect();
+        self.weights.0.extend(fresh.iter().cloned());
+        self.save_weights(&known);
         for (path, written) in &fresh {
             self.write_weight(path, written.weight);
         }
@@ -109,8 +104,10 @@ impl Core {
             self.write_weight(path, *funding);
             self.weights.0.remove(path);
         }
-        if !stale.is_empty() {
-            self.save_weights();
+        let gone: Vec<(String, Option<Written>)> =
+            stale.into_iter().map(|(path, _)| (path, None)).collect();
+        if !gone.is_empty() {
+            self.save_weights(&gone);
         }
     }
 

@@ -5,12 +5,10 @@
 //! at the start is adopted, compared with the ledger and repaired, so that no share moves while tixd is replaced.
 
 use super::presence::{Outlook, Poll, Presence};
-use crate::ledger::{BASE, Cid, Ledger, Resource};
+use crate::ledger::{BASE, Cid, Kind, Ledger, Resource};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use tix_bpf::{Edge, NodeId, NodeState, Scheduler, Stats};
-
-type Funding = (bool, Vec<(u32, u32)>);
+use tix_bpf::{Edge, Funding, NodeId, NodeState, Scheduler, Stats};
 
 #[derive(Default)]
 pub struct Cpu {
@@ -19,6 +17,8 @@ pub struct Cpu {
     nodes: BTreeMap<Cid, NodeId>,
     /// What the kernel side has of what differs from the plain tree.
     pushed: HashMap<Cid, Funding>,
+    /// What exchange tickets are counted against, as the kernel side has it; 0 while there are none.
+    total: u64,
     /// What could not be pushed, by currency.
     trouble: BTreeMap<Cid, String>,
 }
@@ -39,13 +39,13 @@ impl Cpu {
         }
     }
 
-    /// Adopts what is in force, or begins to load. `known` says which node each named currency had.
-    pub fn start(&mut self, known: &[(u64, u64)]) {
+    /// Adopts what is in force, or begins to load.
+    pub fn start(&mut self) {
         if self.presence.start()
             && let Some(s) = self.presence.scheduler()
         {
             match s.nodes() {
-                Ok(states) => self.nodes = take_over(s, &states, known),
+                Ok(states) => self.nodes = take_over(&states),
                 Err(e) => tracing::warn!("reading the scheduler's tables: {e}"),
             }
         }
@@ -57,6 +57,7 @@ impl Cpu {
         if loaded {
             self.nodes.clear();
             self.pushed.clear();
+            self.total = 0;
         }
         loaded
     }
@@ -100,24 +101,18 @@ impl Cpu {
             .unwrap_or_default()
     }
 
-    /// For the store: which node each named currency has.
-    pub fn nodes(&self) -> Vec<(u64, u64)> {
-        self.nodes
-            .iter()
-            .map(|(c, n)| (*c, u64::from(n.0)))
-            .collect()
-    }
-
     /// What could not be pushed.
     pub fn trouble(&self) -> impl Iterator<Item = &str> {
         self.trouble.values().map(String::as_str)
     }
 
-    /// Everything, after loading or adopting. True if a node came or went.
-    pub fn push_all(&mut self, ledger: &Ledger) -> bool {
+    /// Everything, after loading or adopting.
+    pub fn push_all(&mut self, ledger: &Ledger) {
         if let Some(s) = self.presence.scheduler() {
             self.pushed.clear();
             self.trouble.clear();
+            // Not known of a scheduler that was adopted: told again.
+            self.total = u64::MAX;
             let by_node: HashMap<u32, NodeState> = s
                 .nodes()
                 .unwrap_or_default()
@@ -130,91 +125,111 @@ impl Cpu {
                     None => self.nodes.get(&cid).copied(),
                 };
                 if let Some(state) = node.and_then(|n| by_node.get(&n.0)) {
-                    let skip = usize::from(state.by_parent);
-                    let edges = state
-                        .edges
-                        .iter()
-                        .skip(skip)
-                        .map(|e| (e.issuer, e.amount))
-                        .collect();
-                    self.pushed.insert(cid, (state.by_parent, edges));
+                    self.pushed.insert(cid, told(state.funding.clone()));
                 }
             }
         }
-        let all: Vec<Cid> = ledger.iter().map(|(c, _)| c).collect();
+        let all = ledger.cids();
         let known = self.nodes.keys().chain(self.pushed.keys());
         let removed: Vec<Cid> = known
             .copied()
             .filter(|c| ledger.get(*c).is_none())
             .collect();
-        self.push(ledger, &all, &removed)
+        self.push(ledger, &all, &removed);
     }
 
-    /// The currencies `touched`, and the going of those `removed`. True if a node came or went. Costs what those are, not what there is.
-    pub fn push(&mut self, ledger: &Ledger, touched: &[Cid], removed: &[Cid]) -> bool {
-        let Some(s) = self.presence.scheduler() else {
-            return false;
+    /// The currencies `touched`, and the going of those `removed`. Costs what those are, not what there is.
+    pub fn push(&mut self, ledger: &Ledger, touched: &[Cid], removed: &[Cid]) {
+        if self.presence.scheduler().is_none() {
+            return;
+        }
+        self.make_nodes(ledger, touched);
+        let resting = ledger.resting_places(Resource::Cpu);
+        let total = if resting.is_empty() {
+            0
+        } else {
+            ledger.total(Resource::Cpu)
         };
-        let mut changed = false;
-        for cid in touched
-            .iter()
-            .filter(|c| ledger.get(**c).is_some_and(|x| !x.is_mirror()))
-        {
-            if !self.nodes.contains_key(cid) {
-                match s.create_node() {
-                    Ok(node) => {
-                        self.nodes.insert(*cid, node);
-                        self.pushed.remove(cid);
-                        changed = true;
-                    }
-                    Err(e) => {
-                        self.trouble
-                            .insert(*cid, format!("{}: {e}", name(ledger, *cid)));
-                    }
-                }
-            }
+        self.push_total(total);
+        // Where exchange tickets rest is a matter of entitlements, which others' tickets change.
+        let mut due: BTreeSet<Cid> = resting.iter().copied().collect();
+        due.extend(touched);
+        due.remove(&BASE);
+        for cid in due {
+            self.push_one(ledger, cid, resting.contains(&cid));
         }
-        for &cid in touched.iter().filter(|c| **c != BASE) {
-            if let Some((holder, funding)) = self.desired(s, ledger, cid) {
-                let plain = funding == (true, vec![]);
-                if self.pushed.get(&cid) == Some(&funding)
-                    || (plain && !self.pushed.contains_key(&cid))
-                {
-                    self.trouble.remove(&cid);
-                    continue;
-                }
-                let edges: Vec<Edge> = funding
-                    .1
-                    .iter()
-                    .map(|(i, a)| Edge::new(NodeId(*i), *a))
-                    .collect();
-                match s.set_funding(holder, funding.0, &edges) {
-                    Ok(()) => {
-                        self.trouble.remove(&cid);
-                        if plain {
-                            self.pushed.remove(&cid)
-                        } else {
-                            self.pushed.insert(cid, funding)
-                        };
-                    }
-                    Err(e) => {
-                        self.trouble
-                            .insert(cid, format!("{}: {e}", name(ledger, cid)));
-                    }
-                }
-            }
-        }
+        let Some(s) = self.presence.scheduler() else {
+            return;
+        };
         for cid in removed {
             self.pushed.remove(cid);
             self.trouble.remove(cid);
-            if let Some(node) = self.nodes.remove(cid) {
-                changed = true;
-                if let Err(e) = s.destroy_node(node) {
-                    tracing::warn!("dropping the node of a destroyed currency: {e}");
+            if let Some(node) = self.nodes.remove(cid)
+                && let Err(e) = s.destroy_node(node)
+            {
+                tracing::warn!("dropping the node of a destroyed currency: {e}");
+            }
+        }
+    }
+
+    fn make_nodes(&mut self, ledger: &Ledger, touched: &[Cid]) {
+        let Some(s) = self.presence.scheduler() else {
+            return;
+        };
+        let named = |c: &Cid| ledger.get(*c).is_some_and(|x| !x.is_mirror());
+        for &cid in touched.iter().filter(|c| named(c)) {
+            if self.nodes.contains_key(&cid) {
+                continue;
+            }
+            match s.create_node(cid) {
+                Ok(node) => {
+                    self.nodes.insert(cid, node);
+                    self.pushed.remove(&cid);
+                }
+                Err(e) => {
+                    let what = format!("{}: {e}", ledger.name(cid));
+                    self.trouble.insert(cid, what);
                 }
             }
         }
-        changed
+    }
+
+    fn push_total(&mut self, total: u64) {
+        if self.total == total {
+            return;
+        }
+        match self.presence.scheduler().map(|s| s.set_total(total)) {
+            Some(Ok(())) => self.total = total,
+            Some(Err(e)) => tracing::warn!("{e}"),
+            None => {}
+        }
+    }
+
+    fn push_one(&mut self, ledger: &Ledger, cid: Cid, rests: bool) {
+        let Some(s) = self.presence.scheduler() else {
+            return;
+        };
+        let Some((holder, funding)) = self.desired(s, ledger, cid, rests) else {
+            return;
+        };
+        let plain = funding == told(Funding::default());
+        if self.pushed.get(&cid) == Some(&funding) || (plain && !self.pushed.contains_key(&cid)) {
+            self.trouble.remove(&cid);
+            return;
+        }
+        match s.set_funding(holder, &funding) {
+            Ok(()) => {
+                self.trouble.remove(&cid);
+                match plain {
+                    true => self.pushed.remove(&cid),
+                    false => self.pushed.insert(cid, funding),
+                };
+            }
+            Err(e) => {
+                self.trouble
+                    .insert(cid, format!("{}: {e}", ledger.name(cid)));
+            }
+        }
     }
 
     fn node(&self, s: &Scheduler, ledger: &Ledger, cid: Cid) -> Option<NodeId> {
@@ -228,58 +243,93 @@ impl Cpu {
     }
 
     /// The node of `cid` and what should back it; `None` if the kernel side has no node for it (it shares its parent's, or is going).
-    fn desired(&self, s: &Scheduler, ledger: &Ledger, cid: Cid) -> Option<(NodeId, Funding)> {
+    fn desired(
+        &self,
+        s: &Scheduler,
+        ledger: &Ledger,
+        cid: Cid,
+        rests: bool,
+    ) -> Option<(NodeId, Funding)> {
         let c = ledger.get(cid)?;
         let by_parent = c.is_mirror() && c.bound_to.is_none();
-        let parent = c.mirror.as_ref().map(|m| m.parent);
-        let mut edges: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut first = true;
-        for t in ledger.tickets(c, Resource::Cpu) {
-            let weight_ticket = by_parent && first && parent == Some(t.issuer);
-            first = false;
-            if t.kept || weight_ticket {
-                continue;
-            }
-            let issuer = self.node(s, ledger, t.issuer)?;
-            *edges.entry(issuer.0).or_insert(0) += t.amount;
-        }
-        if by_parent && edges.is_empty() && !self.pushed.contains_key(&cid) {
+        let tickets: Vec<_> = ledger.tickets(c, Resource::Cpu).collect();
+        let delta = c.delta(Resource::Cpu);
+        if by_parent && tickets.len() == 1 && delta == 0 && !rests {
             // A plain cgroup: nothing to say, and no node to look up.
-            return None;
+            if !self.pushed.contains_key(&cid) {
+                return None;
+            }
+        }
+        let worth = |t| match rests {
+            true => ledger.ticket_value(t, Resource::Cpu, true),
+            false => 0,
+        };
+        let live: Vec<_> = tickets.iter().filter(|t| !t.kept).collect();
+        let all: u128 = live.iter().map(|t| worth(t)).sum();
+        let part = |w: u128| {
+            let shift = 128u32
+                .saturating_sub(all.leading_zeros())
+                .saturating_sub(64);
+            let (w, all) = (w >> shift, (all >> shift).max(1));
+            u16::try_from(w * 65_535 / all).unwrap_or(u16::MAX)
+        };
+        let mut edges: Vec<Edge> = Vec::with_capacity(live.len());
+        for (i, t) in live.into_iter().enumerate() {
+            let weight = by_parent && i == 0;
+            let edge = Edge {
+                issuer: match weight {
+                    true => tix_bpf::BASE,
+                    false => self.node(s, ledger, t.issuer)?,
+                },
+                amount: match weight {
+                    true => 1,
+                    false => u32::try_from(t.amount).unwrap_or(u32::MAX),
+                },
+                hard: t.kind == Kind::Hard,
+                part: part(worth(t)),
+            };
+            match edges
+                .iter_mut()
+                .skip(usize::from(by_parent))
+                .find(|e| e.issuer == edge.issuer && e.hard == edge.hard && !weight)
+            {
+                Some(same) => {
+                    same.amount = same.amount.saturating_add(edge.amount);
+                    same.part = same.part.saturating_add(edge.part);
+                }
+                None => edges.push(edge),
+            }
         }
         let holder = self.node(s, ledger, cid)?;
-        let edges = edges
-            .into_iter()
-            .map(|(i, a)| (i, u32::try_from(a).unwrap_or(u32::MAX)))
-            .collect();
-        Some((holder, (by_parent, edges)))
+        Some((
+            holder,
+            Funding {
+                by_parent,
+                edges,
+                delta,
+            },
+        ))
     }
 }
 
-fn name(ledger: &Ledger, cid: Cid) -> String {
-    ledger.get(cid).map(|c| c.name.clone()).unwrap_or_default()
+/// As [`Cpu::desired`] says it: the kernel side fills in the parent's ticket.
+fn told(mut funding: Funding) -> Funding {
+    if funding == Funding::default() {
+        funding.by_parent = true;
+        funding.edges.push(Edge::soft(tix_bpf::BASE, 1));
+    }
+    if funding.by_parent
+        && let Some(weight) = funding.edges.first_mut()
+    {
+        (weight.issuer, weight.amount) = (tix_bpf::BASE, 1);
+    }
+    funding
 }
 
-/// The nodes that named currencies had in a scheduler that was adopted; what no currency has is dropped.
-fn take_over(s: &Scheduler, states: &[NodeState], known: &[(u64, u64)]) -> BTreeMap<Cid, NodeId> {
-    let named: BTreeSet<u32> = states
-        .iter()
-        .filter(|n| n.named)
-        .map(|n| n.node.0)
-        .collect();
-    let nodes: BTreeMap<Cid, NodeId> = known
-        .iter()
-        .filter_map(|(cid, node)| Some((*cid, u32::try_from(*node).ok()?)))
-        .filter(|(_, node)| named.contains(node))
-        .map(|(cid, node)| (cid, NodeId(node)))
-        .collect();
-    let mapped: BTreeSet<u32> = nodes.values().map(|n| n.0).collect();
-    for lost in named.difference(&mapped) {
-        if let Err(e) = s.destroy_node(NodeId(*lost)) {
-            tracing::warn!("node {lost}, which no currency has: {e}");
-        }
-    }
-    nodes
+/// The nodes that named currencies had in a scheduler that was adopted.
+fn take_over(states: &[NodeState]) -> BTreeMap<Cid, NodeId> {
+    let named = states.iter().filter(|n| n.named);
+    named.map(|n| (n.cid, n.node)).collect()
 }
 
 /// Gives the machine back to the kernel's own scheduler. False: there was nothing to stop.

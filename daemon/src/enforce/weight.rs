@@ -10,18 +10,17 @@ use std::collections::{BTreeMap, HashMap};
 /// Files cannot say that what one of a currency's cgroups leaves is for its others. For the currency `whole`, whose cgroups are to have
 /// what they need rather than to share, each counts as if it had all of it.
 pub fn weights(ledger: &Ledger, whole: Option<Cid>) -> BTreeMap<String, u64> {
-    let mut values = ledger.values(Resource::Cpu, &|_| true);
-    if let Some(all) = whole.and_then(|c| values.entitlement.get(&c)).copied() {
-        for (cid, _) in ledger
-            .iter()
-            .filter(|(_, c)| c.bound_to.is_some() && c.bound_to == whole)
-        {
-            values.entitlement.insert(cid, all);
-        }
+    if ledger.is_plain(Resource::Cpu) {
+        return BTreeMap::new();
     }
+    let all = whole.map(|c| ledger.entitlement(c, Resource::Cpu));
+    let entitled = |cid: Cid| match ledger.get(cid).and_then(|c| c.bound_to) {
+        Some(name) if Some(name) == whole => all.unwrap_or(0),
+        _ => ledger.entitlement(cid, Resource::Cpu),
+    };
     let mut below: HashMap<Cid, u128> = HashMap::new();
     let mut special: HashMap<Cid, bool> = HashMap::new();
-    sum(ledger, BASE, &values.entitlement, &mut below, &mut special);
+    sum(ledger, BASE, &entitled, &mut below, &mut special);
     let mut out = BTreeMap::new();
     for (_, parent) in ledger.iter() {
         let children: Vec<Cid> = parent.mirrored_children().collect();
@@ -63,7 +62,7 @@ pub fn weights(ledger: &Ledger, whole: Option<Cid>) -> BTreeMap<String, u64> {
 fn sum(
     ledger: &Ledger,
     c: Cid,
-    e: &HashMap<Cid, u128>,
+    entitled: &dyn Fn(Cid) -> u128,
     below: &mut HashMap<Cid, u128>,
     special: &mut HashMap<Cid, bool>,
 ) -> (u128, bool) {
@@ -74,12 +73,12 @@ fn sum(
     let (mut total, mut any) = (0, own);
     let children: Vec<Cid> = x.mirrored_children().collect();
     for k in &children {
-        let (t, s) = sum(ledger, *k, e, below, special);
+        let (t, s) = sum(ledger, *k, entitled, below, special);
         total += t;
         any |= s;
     }
     if children.is_empty() {
-        total = e.get(&c).copied().unwrap_or(0);
+        total = entitled(c);
     }
     below.insert(c, total);
     special.insert(c, any);
@@ -89,13 +88,20 @@ fn sum(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::Op;
+    use crate::ledger::{Caller, Cgroup, Op};
 
     #[test]
     fn a_plain_tree_needs_no_writing_and_a_bound_one_is_scaled_to_its_plain_sibling() {
-        let mut l = Ledger::new(1);
+        let mut l = Ledger::new(1, 0);
         for path in ["/a", "/b", "/c"] {
-            l.cgroup_created(path, 7, 100, 0, false);
+            l.cgroup_here(&Cgroup {
+                path,
+                id: 7,
+                weight: 100,
+                owner: 0,
+                group: 0,
+                inner_threads: false,
+            });
         }
         assert!(weights(&l, None).is_empty());
         for op in [
@@ -103,6 +109,8 @@ mod tests {
                 cid: l.next_cid(),
                 name: "n".into(),
                 owner: 0,
+                group: 0,
+                mode: 0o700,
             },
             Op::Fund {
                 holder: "n".into(),
@@ -115,7 +123,7 @@ mod tests {
                 path: "/a".into(),
             },
         ] {
-            l.apply(&op, 0).unwrap();
+            l.apply(&op, &Caller::ROOT).unwrap();
         }
         let w = weights(&l, None);
         assert_eq!(w.len(), 1);
@@ -126,7 +134,7 @@ mod tests {
             name: "n".into(),
             path: "/b".into(),
         };
-        l.apply(&bind, 0).unwrap();
+        l.apply(&bind, &Caller::ROOT).unwrap();
         let w = weights(&l, None);
         assert!((149..=150).contains(&w["/a"]), "{w:?}");
         let w = weights(&l, l.find("n"));

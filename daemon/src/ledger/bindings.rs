@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Currencies bound to cgroups, and what becomes of the ticket that a binding replaces.
 //!
-//! A binding stands in for the parent's weight ticket, which is kept to be put back (model.md §1). Whoever may withdraw that ticket has
-//! done so by binding: it is out of the parent's sum, as it is out of the kernel's. But somebody who owns the cgroup and not its parent
-//! has only given it up: it stays counted (§3), or unbinding would lower what the neighbours are entitled to.
+//! A binding stands in for the parent's weight ticket, which is kept to be put back (model.md §1). Whoever may issue the parent's tickets has
+//! withdrawn it by binding: it is out of the parent's sum, as it is out of the kernel's. But somebody who may not
+//! has only put it aside: it stays counted (§3), or unbinding would lower what the neighbours are entitled to.
 //! For the same reason only root undoes what root bound.
+//!
+//! Binding needs `i` on the currency and `f` on the cgroup's (model.md §1). So whoever gives others `f` on a cgroup lets them choose what
+//! backs it: what it was due from its parent is theirs to replace.
 
-use super::{BASE, Binding, Cid, Event, Ledger, Refusal, Resource};
+use super::brokers::{Caller, Right, is_root};
+use super::{BASE, Binding, By, Cid, Event, Key, Ledger, MAX_BINDINGS, Refusal};
 
 impl Ledger {
     /// The paths that `name` is bound to, there or waited for.
     pub fn bindings_of(&self, name: Cid) -> impl Iterator<Item = &str> {
-        self.bindings
-            .iter()
-            .filter(move |(_, b)| b.name == name)
-            .map(|(p, _)| p.as_str())
+        self.get(name).into_iter().flat_map(|c| c.bindings())
     }
 
-    pub(super) fn bindable(&self, uid: u32, name: Option<Cid>, path: &str) -> Result<Cid, Refusal> {
+    pub(super) fn bindable(
+        &self,
+        caller: &Caller,
+        name: Option<Cid>,
+        path: &str,
+    ) -> Result<Cid, Refusal> {
         let cgroup = self
             .find(path)
             .filter(|_| path.starts_with('/'))
@@ -25,41 +31,74 @@ impl Ledger {
         if cgroup == BASE {
             return Err(Refusal::NotNamed("/".to_owned()));
         }
-        self.own(uid, cgroup, format!("bind the cgroup {path:?}"))?;
+        self.need(
+            caller,
+            cgroup,
+            Right::Fund,
+            &format!("bind the cgroup {path:?}"),
+        )?;
+        if let Some(with) = name
+            .and_then(|n| self.get(n))
+            .and_then(|c| c.transient.as_deref())
+            && with != path
+        {
+            return Err(Refusal::LimitReached(format!(
+                "{:?} goes with {with:?} and is bound to no other cgroup",
+                name.map(|n| self.name(n)).unwrap_or_default()
+            )));
+        }
         if let Some(to) = self.bindings.get(path)
             && Some(to.name) != name
         {
-            let to = self
-                .get(to.name)
-                .map(|c| c.name.clone())
-                .unwrap_or_default();
             return Err(Refusal::AlreadyBound {
                 path: path.to_owned(),
-                to,
+                to: self.name(to.name),
             });
+        }
+        if name.is_some_and(|n| {
+            self.bindings_of(n).count() >= MAX_BINDINGS && !self.bindings.contains_key(path)
+        }) {
+            return Err(Refusal::LimitReached(format!(
+                "{:?} is bound to {MAX_BINDINGS} cgroups already",
+                name.map(|n| self.name(n)).unwrap_or_default()
+            )));
         }
         Ok(cgroup)
     }
 
-    /// Root's bindings are root's to undo.
-    pub(super) fn may_unbind(&self, uid: u32, path: &str, what: &str) -> Result<(), Refusal> {
+    /// Root's bindings are root's to undo. And where the parent's ticket was withdrawn it is issued again, which needs that right.
+    pub(super) fn may_unbind(
+        &self,
+        caller: &Caller,
+        path: &str,
+        what: &str,
+    ) -> Result<(), Refusal> {
         match self.bindings.get(path) {
-            Some(b) if uid != 0 && b.by_root => Err(Refusal::NotPermitted {
-                uid,
-                what: what.to_owned(),
-                why: format!("root bound it to {path:?}, and only root undoes that"),
-            }),
+            Some(b) if is_root(b.by) => Self::need_root(
+                caller,
+                what,
+                &format!("root bound it to {path:?}, and only root undoes that"),
+            ),
+            Some(b) if b.withdrawn => match self.parent_at(path) {
+                Some(parent) => self.need(caller, parent, Right::Issue, what),
+                None => Ok(()),
+            },
             _ => Ok(()),
         }
     }
 
-    /// Whether the weight ticket of `parent` for the bound cgroup `path` counts among what `parent` has issued.
-    pub(super) fn still_counted(&self, path: &str, parent: Cid) -> bool {
-        let owner = |c: Cid| self.get(c).map(|c| c.owner);
-        self.bindings.get(path).is_some_and(|b| {
-            let binder = if b.by_root { Some(0) } else { owner(b.name) };
-            binder != Some(0) && binder != owner(parent)
-        })
+    fn parent_at(&self, path: &str) -> Option<Cid> {
+        let c = self.get(self.find(path)?)?;
+        c.mirror.as_ref().map(|m| m.parent)
+    }
+
+    /// Does binding the cgroup `path` withdraw its parent's ticket?
+    fn withdraws(&self, caller: &Caller, cgroup: Cid) -> bool {
+        let parent = self
+            .get(cgroup)
+            .and_then(|c| c.mirror.as_ref())
+            .map(|m| m.parent);
+        parent.is_some_and(|p| self.allows(caller, p, Right::Issue))
     }
 
     pub(super) fn bind(
@@ -67,37 +106,58 @@ impl Ledger {
         name: Cid,
         cgroup: Cid,
         path: &str,
-        by_root: bool,
+        caller: &Caller,
+        by: By,
     ) -> Option<Event> {
-        let binding = self.bindings.entry(path.to_owned());
-        let fresh = matches!(binding, std::collections::btree_map::Entry::Vacant(_));
-        binding.or_insert(Binding { name, by_root }).by_root |= by_root;
-        fresh.then(|| self.attach(cgroup, name, path))
-    }
-
-    pub(super) fn unbind(&mut self, name: Cid, path: &str) -> Event {
-        self.bindings.remove(path);
-        match self.find(path) {
-            Some(cgroup) if self.get(cgroup).is_some_and(|c| c.bound_to == Some(name)) => {
-                self.detach(cgroup, name, path)
+        self.note(Key::Binding(path.to_owned()));
+        if let Some(known) = self.bindings.get_mut(path) {
+            if is_root(by) {
+                known.by = by;
             }
-            _ => Event::Unbound {
-                name,
-                cgroup: None,
-                path: path.to_owned(),
-            },
+            return None;
         }
+        let binding = Binding {
+            name,
+            by,
+            withdrawn: self.withdraws(caller, cgroup),
+        };
+        self.put_binding(path, binding)
     }
 
-    pub(super) fn may_stay_bound(&self, b: &Binding, cgroup_owner: u32) -> bool {
-        b.by_root || self.get(b.name).is_some_and(|n| n.owner == cgroup_owner)
+    pub(super) fn put_binding(&mut self, path: &str, b: Binding) -> Option<Event> {
+        if let Some(c) = self.currencies.get_mut(&b.name) {
+            c.binds.insert(path.to_owned());
+        }
+        let cgroup = self.find(path);
+        let event = cgroup.map(|cgroup| self.attach(cgroup, &b, path));
+        self.bindings.insert(path.to_owned(), b);
+        event
     }
 
-    pub(super) fn attach(&mut self, cgroup: Cid, name: Cid, path: &str) -> Event {
-        if let Some(c) = self.currencies.get_mut(&cgroup) {
-            c.bound_to = Some(name);
+    pub(super) fn unbind(&mut self, path: &str) -> Option<Event> {
+        self.note(Key::Binding(path.to_owned()));
+        let b = self.bindings.remove(path)?;
+        if let Some(c) = self.currencies.get_mut(&b.name) {
+            c.binds.remove(path);
         }
-        self.link(name, cgroup, Resource::Cpu);
+        let cgroup = self
+            .find(path)
+            .filter(|c| self.get(*c).is_some_and(|x| x.bound_to == Some(b.name)));
+        if let Some(cgroup) = cgroup {
+            self.detach(cgroup);
+        }
+        Some(Event::Unbound {
+            name: b.name,
+            cgroup,
+            path: path.to_owned(),
+        })
+    }
+
+    pub(super) fn attach(&mut self, cgroup: Cid, b: &Binding, path: &str) -> Event {
+        let (name, withdrawn) = (b.name, b.withdrawn);
+        self.retake(cgroup, |c| {
+            (c.bound_to, c.withdrawn) = (Some(name), withdrawn);
+        });
         Event::Bound {
             name,
             cgroup,
@@ -105,15 +165,12 @@ impl Ledger {
         }
     }
 
-    pub(super) fn detach(&mut self, cgroup: Cid, name: Cid, path: &str) -> Event {
-        if let Some(c) = self.currencies.get_mut(&cgroup) {
-            c.bound_to = None;
-        }
-        self.unlink(name, cgroup, Resource::Cpu);
-        Event::Unbound {
-            name,
-            cgroup: Some(cgroup),
-            path: path.to_owned(),
-        }
+    pub(super) fn detach(&mut self, cgroup: Cid) {
+        self.retake(cgroup, |c| (c.bound_to, c.withdrawn) = (None, false));
+    }
+
+    /// What a user bound is that user's as long as the cgroup is.
+    pub(super) fn may_stay_bound(&self, b: &Binding, cgroup_owner: u32) -> bool {
+        is_root(b.by) || b.by == cgroup_owner
     }
 }

@@ -1,125 +1,167 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tickets on top of what the cgroup tree gives: given, withdrawn, and gone with their ends.
+//! Tickets on top of what the cgroup tree gives: given, withdrawn, given up, and gone with their ends.
 
-use super::{Cid, Event, Grant, Kind, Ledger, Resource};
+use super::brokers::is_root;
+use super::{BASE, Cid, Event, Grant, Key, Kind, Ledger, Resource, TIXD};
 
 impl Ledger {
-    pub(super) fn held(&self, holder: Cid, issuer: Cid, r: Resource) -> u64 {
-        self.get(holder)
-            .and_then(|c| {
-                c.grants(r)
-                    .iter()
-                    .find(|g| g.issuer == issuer && g.kind == Kind::Soft)
-            })
-            .map_or(0, |g| g.amount)
+    /// The ticket that `issuer` gave `holder`.
+    pub fn held(&self, holder: Cid, issuer: Cid, r: Resource, kind: Kind) -> Option<Grant> {
+        let grants = self.get(holder)?.grants(r);
+        grants
+            .iter()
+            .find(|g| g.issuer == issuer && g.kind == kind)
+            .copied()
     }
 
-    pub(super) fn grant(
+    pub(super) fn ticket_key(&self, holder: Cid, issuer: Cid, r: Resource, kind: Kind) -> Key {
+        Key::Ticket {
+            issuer: self.end(issuer),
+            holder: self.end(holder),
+            resource: r,
+            kind,
+        }
+    }
+
+    /// `g` instead of what `holder` has of that issuer and kind; an amount of 0: nothing.
+    pub(super) fn set_grant(&mut self, holder: Cid, r: Resource, g: Grant) -> Event {
+        self.note(self.ticket_key(holder, g.issuer, r, g.kind));
+        let was = self.put_grant(holder, r, g);
+        Event::Funded {
+            holder,
+            issuer: g.issuer,
+            resource: r,
+            kind: g.kind,
+            bytes: g.bytes,
+            was,
+            amount: g.amount,
+        }
+    }
+
+    pub(super) fn put_grant(&mut self, holder: Cid, r: Resource, g: Grant) -> u64 {
+        let known = self.held(holder, g.issuer, r, g.kind);
+        if let Some(old) = known {
+            self.count_one(holder, r, &old.as_ticket(), false);
+            self.count_given(old.by, false);
+            if old.bytes {
+                self.in_bytes.remove(&(old.issuer, holder));
+            }
+        }
+        if let Some(c) = self.currencies.get_mut(&holder) {
+            let grants = &mut c.side_mut(r).grants;
+            grants.retain(|x| x.issuer != g.issuer || x.kind != g.kind);
+            if g.amount > 0 {
+                grants.push(g);
+            }
+        }
+        if g.amount > 0 {
+            self.count_one(holder, r, &g.as_ticket(), true);
+            self.count_given(g.by, true);
+            if g.bytes {
+                self.in_bytes.insert((g.issuer, holder));
+            }
+        }
+        self.reshaped();
+        known.map_or(0, |g| g.amount)
+    }
+
+    /// So many soft tickets more.
+    pub(super) fn add_soft(
         &mut self,
         holder: Cid,
         issuer: Cid,
-        resource: Resource,
+        r: Resource,
         amount: u64,
-        by_root: bool,
+        by: super::By,
     ) -> Event {
-        let mut total = amount;
-        let mut fresh = true;
-        if let Some(c) = self.currencies.get_mut(&holder) {
-            let grants = &mut c.grants[resource.index()];
-            match grants
-                .iter_mut()
-                .find(|g| g.issuer == issuer && g.kind == Kind::Soft)
-            {
-                Some(g) => {
-                    g.amount += amount;
-                    g.by_root |= by_root;
-                    total = g.amount;
-                    fresh = false;
-                }
-                None => grants.push(Grant {
-                    issuer,
-                    kind: Kind::Soft,
-                    amount,
-                    by_root,
-                }),
-            }
-        }
-        if fresh {
-            self.link(issuer, holder, resource);
-        }
-        Event::Funded {
-            holder,
+        let known = self.held(holder, issuer, r, Kind::Soft);
+        let g = Grant {
             issuer,
-            resource,
-            amount: total,
-        }
+            kind: Kind::Soft,
+            bytes: false,
+            amount: known.map_or(0, |g| g.amount) + amount,
+            // What root gave a part of waits for its cgroup as a whole.
+            by: known.filter(|g| is_root(g.by)).map_or(by, |g| g.by),
+        };
+        self.set_grant(holder, r, g)
     }
 
-    pub(super) fn withdraw(
+    /// So much less of it, or all. `lapse`: whoever takes it away may not change what base has issued, so it stays counted.
+    pub(super) fn take_away(
         &mut self,
         holder: Cid,
-        issuer: Cid,
-        resource: Resource,
-        asked: Option<u64>,
+        g: &Grant,
+        r: Resource,
+        amount: Option<u64>,
+        lapse: bool,
     ) -> Event {
-        let mut left = 0;
-        if let Some(c) = self.currencies.get_mut(&holder) {
-            let grants = &mut c.grants[resource.index()];
-            if let Some(g) = grants
-                .iter_mut()
-                .find(|g| g.issuer == issuer && g.kind == Kind::Soft)
-            {
-                g.amount -= asked.unwrap_or(g.amount).min(g.amount);
-                left = g.amount;
-            }
-            grants.retain(|g| g.amount > 0);
+        let taken = amount.map_or(g.amount, |a| a.min(g.amount));
+        if lapse && g.issuer == BASE && g.kind == Kind::Soft && g.by != TIXD {
+            let name = self.name(holder);
+            let lapsed = self.lapsed(&name, r) + taken;
+            self.set_lapsed(&name, r, lapsed);
         }
-        if left == 0 {
-            self.unlink(issuer, holder, resource);
-        }
-        Event::Funded {
-            holder,
-            issuer,
-            resource,
-            amount: left,
-        }
+        let left = Grant {
+            amount: g.amount - taken,
+            ..*g
+        };
+        self.set_grant(holder, r, left)
+    }
+
+    /// Base tickets that `name` gave up, or had when it was destroyed by somebody who may not withdraw them. They count until root does.
+    pub fn lapsed(&self, name: &str, r: Resource) -> u64 {
+        self.lapsed.get(&(name.to_owned(), r)).copied().unwrap_or(0)
+    }
+
+    /// All of those.
+    pub fn all_lapsed(&self) -> impl Iterator<Item = (&str, Resource, u64)> {
+        self.lapsed.iter().map(|((n, r), a)| (n.as_str(), *r, *a))
+    }
+
+    pub(super) fn set_lapsed(&mut self, name: &str, r: Resource, amount: u64) {
+        self.note(Key::Lapsed(name.to_owned(), r));
+        self.put_lapsed(name, r, amount);
+    }
+
+    pub(super) fn put_lapsed(&mut self, name: &str, r: Resource, amount: u64) {
+        let key = (name.to_owned(), r);
+        let was = match amount {
+            0 => self.lapsed.remove(&key),
+            _ => self.lapsed.insert(key, amount),
+        };
+        let total = &mut self.lapsed_total[r.index()];
+        *total = *total - was.unwrap_or(0) + amount;
+        self.reshaped();
     }
 
     /// The grants that `cid` holds and those that it issued, with their holders. Costs what they are, not what there is.
-    pub(super) fn grants_at(&self, cid: Cid, r: Resource) -> impl Iterator<Item = (Cid, Grant)> {
-        self.funded(cid, r)
-            .chain([cid])
-            .filter_map(move |h| Some((h, self.get(h)?)))
-            .flat_map(move |(h, c)| c.grants(r).iter().map(move |g| (h, *g)))
-            .filter(move |(h, g)| *h == cid || g.issuer == cid)
+    pub(super) fn grants_at(&self, cid: Cid, r: Resource) -> Vec<(Cid, Grant)> {
+        let mut out: Vec<(Cid, Grant)> = (self.funded(cid, r))
+            .filter_map(|h| Some((h, self.get(h)?)))
+            .flat_map(|(h, c)| c.grants(r).iter().map(move |g| (h, *g)))
+            .filter(|(_, g)| g.issuer == cid)
+            .collect();
+        if let Some(c) = self.get(cid) {
+            out.extend(c.grants(r).iter().map(|g| (cid, *g)));
+        }
+        out
     }
 
     /// Withdraw the grants that `cid` holds and those it issued, where `which` says so.
-    pub(super) fn drop_grants(&mut self, cid: Cid, which: impl Fn(&Grant) -> bool) -> Vec<Event> {
+    pub(super) fn drop_grants(
+        &mut self,
+        cid: Cid,
+        lapse: bool,
+        which: impl Fn(&Grant) -> bool,
+    ) -> Vec<Event> {
         let mut events = Vec::new();
         for r in Resource::ALL {
-            let doomed: Vec<(Cid, Grant)> =
-                self.grants_at(cid, r).filter(|(_, g)| which(g)).collect();
-            for (holder, g) in doomed {
-                events.push(self.withdraw(holder, g.issuer, r, None));
+            for (holder, g) in self.grants_at(cid, r) {
+                if which(&g) {
+                    events.push(self.take_away(holder, &g, r, None, lapse && holder == cid));
+                }
             }
         }
         events
-    }
-
-    pub(super) fn remove_currency(&mut self, cid: Cid) {
-        self.drop_grants(cid, |_| true);
-        let Some(c) = self.currencies.remove(&cid) else {
-            return;
-        };
-        self.by_name.remove(&c.name);
-        if let Some(path) = c.transient
-            && let Some(with) = self.transient.get_mut(&path)
-        {
-            with.remove(&cid);
-            if with.is_empty() {
-                self.transient.remove(&path);
-            }
-        }
     }
 }

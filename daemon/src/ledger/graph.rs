@@ -4,142 +4,202 @@
 //! For shape, a bound cgroup has both its edges: the binding's and the kept one of its parent, so that unbinding can never close a cycle.
 
 use super::{
-    BASE, Cid, Currency, Kind, Ledger, MAX_ANCESTOR_EDGES, MAX_DEPTH, MAX_FUNDERS, Refusal,
-    Resource, Ticket,
+    BASE, Cid, Currency, DISK_TICKETS, Grant, Kind, Ledger, MAX_ANCESTOR_EDGES, MAX_DEPTH,
+    MAX_FUNDERS, Refusal, Resource, SELF_TICKETS, Ticket,
 };
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 impl Ledger {
     /// The tickets that back `c`: what its parent's weight or its binding gives it, then the grants.
-    pub fn tickets(&self, c: &Currency, r: Resource) -> Vec<Ticket> {
-        let mut out = Vec::new();
-        if r == Resource::Cpu
-            && let Some(m) = c.mirror.as_ref().filter(|m| m.path != "/")
-        {
-            if let Some(name) = c.bound_to {
-                out.push(Ticket {
-                    issuer: name,
-                    kind: Kind::Soft,
-                    amount: m.weight,
-                    kept: false,
-                    counted: true,
-                });
-            }
-            out.push(Ticket {
-                issuer: m.parent,
-                kind: Kind::Soft,
-                amount: m.weight,
-                kept: c.bound_to.is_some(),
-                counted: c.bound_to.is_none() || self.still_counted(&m.path, m.parent),
-            });
-        }
-        out.extend(c.grants(r).iter().map(|g| Ticket {
-            issuer: g.issuer,
-            kind: g.kind,
-            amount: g.amount,
+    pub fn tickets<'a>(&self, c: &'a Currency, r: Resource) -> impl Iterator<Item = Ticket> + 'a {
+        let soft = |issuer, amount| Ticket {
+            issuer,
+            kind: Kind::Soft,
+            bytes: false,
+            amount,
             kept: false,
             counted: true,
-        }));
-        out
+        };
+        let tree = c.mirror.as_ref().filter(|m| m.path != "/").map(|m| {
+            // The files that give a cgroup its part of its parent; memory and the network have none.
+            let (weight, own) = match r {
+                Resource::Cpu => (m.weight, true),
+                Resource::Disk => (DISK_TICKETS, true),
+                Resource::Memory | Resource::Net => (SELF_TICKETS, false),
+            };
+            let bound = c.bound_to.map(|name| soft(name, weight));
+            let parents = own.then(|| Ticket {
+                kept: c.bound_to.is_some(),
+                counted: c.bound_to.is_none() || !c.withdrawn,
+                ..soft(m.parent, weight)
+            });
+            [bound, parents]
+        });
+        let granted = c.grants(r).iter().map(Grant::as_ticket);
+        tree.into_iter().flatten().flatten().chain(granted)
     }
 
-    /// Who funds `cid`, each once.
-    pub(crate) fn funders(&self, cid: Cid, r: Resource) -> BTreeSet<Cid> {
-        self.get(cid)
-            .map(|c| self.tickets(c, r).iter().map(|t| t.issuer).collect())
-            .unwrap_or_default()
+    /// Nobody has ever funded anything: shares are what the tree's own weights say.
+    pub fn is_plain(&self, r: Resource) -> bool {
+        self.bindings.is_empty()
+            && self
+                .currencies
+                .values()
+                .all(|c| !c.is_mirror() || c.grants(r).is_empty())
+    }
+
+    /// Who funds `cid`, each once, in the order of their numbers.
+    pub fn funders(&self, cid: Cid, r: Resource) -> Vec<Cid> {
+        let Some(c) = self.get(cid) else {
+            return vec![];
+        };
+        let mut all: Vec<Cid> = self.tickets(c, r).map(|t| t.issuer).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// Whom `cid` funds.
     pub fn funded(&self, cid: Cid, r: Resource) -> impl Iterator<Item = Cid> {
         self.get(cid)
             .into_iter()
-            .flat_map(move |c| c.holders[r.index()].keys().copied())
+            .flat_map(move |c| c.side(r).holders.keys().copied())
+    }
+
+    /// The tickets that `cid` has issued, with their holders.
+    pub fn issued_by(&self, cid: Cid, r: Resource) -> impl Iterator<Item = (Cid, Ticket)> {
+        self.funded(cid, r).flat_map(move |h| {
+            let tickets = self
+                .get(h)
+                .into_iter()
+                .flat_map(move |c| self.tickets(c, r));
+            tickets
+                .filter(move |t| t.issuer == cid)
+                .map(move |t| (h, t))
+        })
     }
 
     /// Has `cid` a hidden leaf for threads of its own, beside the tickets it issues?
-    pub fn has_self(&self, cid: Cid) -> bool {
-        self.get(cid).is_some_and(|c| {
-            c.mirror
-                .as_ref()
-                .is_some_and(|m| m.inner_threads || c.children.is_empty())
-                && self.issued_by(cid, Resource::Cpu).any(|(_, t)| t.counted)
-        })
+    pub fn has_self(&self, cid: Cid, r: Resource) -> bool {
+        let Some(c) = self.get(cid) else { return false };
+        let inside = (c.mirror.as_ref()).is_some_and(|m| m.inner_threads || c.children.is_empty());
+        // What is in the root cgroup itself has no part of the disk or of memory that could be set.
+        let shares = r == Resource::Cpu || cid != BASE;
+        let issued = c.side(r).issued.count > 0 || cid == BASE && self.lapsed_total[r.index()] > 0;
+        inside && shares && issued
     }
 
     /// Can `to` be reached from `from` along tickets?
     pub fn reaches(&self, from: Cid, to: Cid, r: Resource) -> bool {
-        let (mut seen, mut todo) = (BTreeSet::from([to]), vec![to]);
+        let (mut seen, mut todo) = (FxHashSet::from_iter([to]), vec![to]);
         while let Some(c) = todo.pop() {
             if c == from {
                 return true;
             }
-            todo.extend(self.funders(c, r).into_iter().filter(|f| seen.insert(*f)));
+            let tickets = self.get(c).into_iter().flat_map(|x| self.tickets(x, r));
+            todo.extend(tickets.map(|t| t.issuer).filter(|f| seen.insert(*f)));
         }
         false
     }
 
-    /// Refuse an edge issuer → holder that closes a cycle or breaks a limit for the holder or anything it funds. `extra`: further
-    /// edges that will be there (issuer, holder), for operations that add several.
+    /// Refuse an edge issuer → holder that closes a cycle or breaks a limit for the holder or anything it funds.
     pub(crate) fn check_edge(&self, issuer: Cid, holder: Cid, r: Resource) -> Result<(), Refusal> {
-        let label = |c: Cid| self.get(c).map(|c| c.name.clone()).unwrap_or_default();
-        if issuer == holder || holder == BASE || self.reaches(holder, issuer, r) {
-            return Err(Refusal::WouldCycle {
-                issuer: label(issuer),
-                holder: label(holder),
-            });
-        }
-        let mut funders = self.funders(holder, r);
-        if !funders.insert(issuer) {
+        self.check_edge_at(issuer, holder, r, 0)
+    }
+
+    /// The same, with `between` further currencies on the way, which will be made for it.
+    pub(crate) fn check_edge_at(
+        &self,
+        issuer: Cid,
+        holder: Cid,
+        r: Resource,
+        between: usize,
+    ) -> Result<(), Refusal> {
+        let funders = self.funders(holder, r);
+        if between == 0 && funders.contains(&issuer) {
+            // It is there already: more of it closes no cycle and makes nothing deeper.
             return Ok(());
         }
-        if funders.len() > MAX_FUNDERS {
+        if issuer == holder || holder == BASE || self.reaches(holder, issuer, r) {
+            return Err(Refusal::WouldCycle {
+                issuer: self.name(issuer),
+                holder: self.name(holder),
+            });
+        }
+        if funders.len() >= MAX_FUNDERS {
             return Err(Refusal::LimitReached(format!(
                 "{:?} has {MAX_FUNDERS} funders already",
-                label(holder)
+                self.name(holder)
             )));
         }
-        let (above_edges, above_depth) = self.ancestry(issuer, r);
-        let mut depth: HashMap<Cid, usize> = HashMap::new();
+        let mut known = FxHashMap::default();
+        let above = self.above(issuer, r, &mut known);
+        let mut depth: FxHashMap<Cid, usize> = FxHashMap::default();
         for c in self.below(holder, r) {
-            let d = if c == holder {
-                above_depth + 1
-            } else {
-                self.funders(c, r)
-                    .iter()
-                    .filter_map(|f| depth.get(f))
+            let via = match c == holder {
+                true => above.depth + between + 1,
+                // What is not below the holder is as deep as it was: only what comes through the holder is deeper now.
+                false => (self.get(c).into_iter().flat_map(|x| self.tickets(x, r)))
+                    .filter_map(|t| depth.get(&t.issuer))
                     .max()
-                    .map_or(0, |d| d + 1)
+                    .map_or(0, |d| d + 1),
             };
-            depth.insert(c, d);
-            if d > MAX_DEPTH {
+            depth.insert(c, via);
+            if via > MAX_DEPTH {
                 return Err(Refusal::LimitReached(format!(
-                    "{:?} would be {d} tickets below base, {MAX_DEPTH} are allowed",
-                    label(c)
+                    "{:?} would be {via} tickets below base, {MAX_DEPTH} are allowed",
+                    self.name(c)
                 )));
             }
-            let mut edges: BTreeSet<(Cid, Cid)> = self.ancestry(c, r).0;
-            edges.extend(above_edges.iter().copied());
+            let most = self.above(c, r, &mut known).edges + above.edges + between + 1;
+            if most <= MAX_ANCESTOR_EDGES {
+                continue;
+            }
+            // Counted path by path, which is too many where paths meet: count them one by one.
+            let mut edges = self.ancestry(c, r);
+            edges.extend(self.ancestry(issuer, r));
             edges.insert((issuer, holder));
-            if edges.len() > MAX_ANCESTOR_EDGES {
+            if edges.len() + between > MAX_ANCESTOR_EDGES {
                 return Err(Refusal::LimitReached(format!(
                     "{:?} would have {} tickets above it, {MAX_ANCESTOR_EDGES} are allowed",
-                    label(c),
-                    edges.len()
+                    self.name(c),
+                    edges.len() + between
                 )));
             }
         }
         Ok(())
     }
 
-    /// All edges above `cid`, and the length of the longest path from the top.
-    fn ancestry(&self, cid: Cid, r: Resource) -> (BTreeSet<(Cid, Cid)>, usize) {
-        let (mut edges, mut todo, mut depth, mut seen) = (
-            BTreeSet::new(),
-            vec![cid],
-            HashMap::new(),
-            BTreeSet::from([cid]),
-        );
+    /// A currency that is made for it and bound to it comes on top of its funders.
+    pub(super) fn one_funder_more(&self, cgroup: Cid) -> Result<(), Refusal> {
+        match (Resource::ALL.iter()).any(|r| self.funders(cgroup, *r).len() >= MAX_FUNDERS) {
+            false => Ok(()),
+            true => Err(Refusal::LimitReached(format!(
+                "{:?} has {MAX_FUNDERS} funders already",
+                self.name(cgroup)
+            ))),
+        }
+    }
+
+    /// The longest path from the top to `cid`, and at least as many tickets as there are on all.
+    fn above(&self, cid: Cid, r: Resource, known: &mut FxHashMap<Cid, Above>) -> Above {
+        if let Some(a) = known.get(&cid) {
+            return *a;
+        }
+        let mut sum = Above::default();
+        for t in self.get(cid).into_iter().flat_map(|x| self.tickets(x, r)) {
+            let up = self.above(t.issuer, r, known);
+            sum.depth = sum.depth.max(up.depth + 1);
+            sum.edges = sum.edges.saturating_add(up.edges + 1);
+        }
+        known.insert(cid, sum);
+        sum
+    }
+
+    /// All edges above `cid`.
+    pub(super) fn ancestry(&self, cid: Cid, r: Resource) -> FxHashSet<(Cid, Cid)> {
+        let (mut edges, mut todo) = (FxHashSet::default(), vec![cid]);
+        let mut seen = FxHashSet::from_iter([cid]);
         while let Some(c) = todo.pop() {
             for f in self.funders(c, r) {
                 edges.insert((f, c));
@@ -148,27 +208,12 @@ impl Ledger {
                 }
             }
         }
-        let d = self.depth(cid, r, &mut depth);
-        (edges, d)
-    }
-
-    fn depth(&self, cid: Cid, r: Resource, memo: &mut HashMap<Cid, usize>) -> usize {
-        if let Some(d) = memo.get(&cid) {
-            return *d;
-        }
-        let d = self
-            .funders(cid, r)
-            .into_iter()
-            .map(|f| self.depth(f, r, memo) + 1)
-            .max()
-            .unwrap_or(0);
-        memo.insert(cid, d);
-        d
+        edges
     }
 
     /// `cid` and all that it funds, directly or not, issuers before holders.
     pub fn below(&self, cid: Cid, r: Resource) -> Vec<Cid> {
-        let (mut order, mut seen) = (Vec::new(), BTreeSet::from([cid]));
+        let (mut order, mut seen) = (Vec::new(), FxHashSet::from_iter([cid]));
         let mut stack: Vec<(Cid, Vec<Cid>)> = vec![(cid, self.funded(cid, r).collect())];
         while let Some((c, rest)) = stack.last_mut() {
             match rest.pop() {
@@ -186,4 +231,11 @@ impl Ledger {
         order.reverse();
         order
     }
+}
+
+/// What is above a currency.
+#[derive(Debug, Clone, Copy, Default)]
+struct Above {
+    depth: usize,
+    edges: usize,
 }

@@ -1,26 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Currencies, tickets and values (model.md §1 and §3). Pure: no I/O, no clock, no threads.
+//! Currencies, tickets, brokers and values (model.md §1, §3, §5). Pure: no I/O, no clock, no threads.
 //!
-//! The graph is the join of two things. What people asked for (named currencies, grants, bindings) is durable: it changes by [`Op`]s,
-//! which the store journals. What the cgroup tree says (which cgroups there are, their weights and owners) is mirrored: it changes by
+//! The graph is the join of two things. What people asked for (named currencies, grants, bindings, exchanges, modes) is durable: it changes by
+//! [`Op`]s, and is kept as [`Row`]s. What the cgroup tree says (which cgroups there are, their weights and owners) is mirrored: it changes by
 //! `cgroup_created`, `cgroup_changed` and `cgroup_removed`, and is read afresh at every start. A grant or binding whose cgroup is not
-//! there *waits* for it if root made it, so alice's binding to `user-1000.slice` holds from one login to the next; what others made goes with the cgroup.
+//! there *waits* for it if root or the policy made it, so alice's binding to `user-1000.slice` holds from one login to the next; what others
+//! made goes with the cgroup.
 //!
-//! An [`Op`] is checked by [`Ledger::check`] (which changes nothing), journaled, and then applied by [`Ledger::apply`].
+//! [`Ledger::apply`] checks an operation and does it, or refuses and changes nothing. [`Ledger::changes`] then says which rows are
+//! others now, for the store; [`Ledger::undo`] takes it back if the store could not keep them.
 
+mod activity;
+mod acts;
 mod bindings;
+mod brokers;
+mod currency;
+mod durable;
+mod exchange;
 mod grants;
 mod graph;
+mod hard;
 mod ops;
 mod refusal;
+mod restore;
 mod rights;
+mod rows;
+mod tree;
 mod values;
+mod verify;
 mod waiting;
 
-pub use ops::{Op, Ref};
+pub use brokers::{Caller, DEFAULT_MODE, Right};
+pub use currency::{Currency, Grant, Issued, Kind, Mirror, Ticket};
+pub use durable::Change;
+pub use exchange::Exchange;
+pub use hard::{Hard, Unheld};
+pub use ops::{Op, Part, Ref};
 pub use refusal::Refusal;
-pub use values::{Values, fraction};
+pub use rows::{By, End, Key, Leg, POLICY, Row, TIXD};
+pub use tree::Cgroup;
+pub use values::fraction;
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -30,8 +51,14 @@ pub type Cid = u64;
 pub const BASE: Cid = 0;
 /// Soft tickets of the hidden leaf of a currency's own threads (model.md §1).
 pub const SELF_TICKETS: u64 = 100;
+/// Soft tickets of the disk that a cgroup holds of its parent: the kernel's default `io.weight`.
+pub const DISK_TICKETS: u64 = 100;
 /// The largest amount of one soft ticket.
 pub const MAX_AMOUNT: u64 = 1 << 31;
+/// What hard tickets divide their issuer into: thousandths.
+pub const HARD_WHOLE: u64 = 1000;
+/// Of base, at most so many thousandths are given as hard tickets: something is left for all others.
+pub const MAX_HARD_OF_BASE: u64 = 950;
 /// Funders of one currency for one resource.
 pub const MAX_FUNDERS: usize = 16;
 /// Tickets on the longest path from base.
@@ -42,6 +69,8 @@ pub const MAX_ANCESTOR_EDGES: usize = 256;
 pub const MAX_BINDINGS: usize = 64;
 /// Named currencies of one user, root excepted.
 pub const MAX_OWNED: usize = 1024;
+/// Tickets that one user has given, root excepted.
+pub const MAX_GIVEN: usize = 8192;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -70,109 +99,30 @@ impl Resource {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    Soft,
-    Hard,
-}
-
-/// A ticket as its holder keeps it: given by `fund`, on top of what the cgroup tree gives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grant {
-    pub issuer: Cid,
-    pub kind: Kind,
-    pub amount: u64,
-    /// Root gave it, so it waits for its cgroup when that goes.
-    pub by_root: bool,
-}
-
-/// A ticket as the values see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ticket {
-    pub issuer: Cid,
-    pub kind: Kind,
-    pub amount: u64,
-    /// The parent's weight ticket of a cgroup that is bound: never active.
-    pub kept: bool,
-    /// It counts among what its issuer has issued; not so a kept ticket that was withdrawn by binding.
-    pub counted: bool,
-}
-
-/// The cgroup that a currency mirrors.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mirror {
-    pub path: String,
-    /// The inode of its directory: the kernel's cgroup id.
-    pub id: u64,
-    pub parent: Cid,
-    /// `cpu.weight`: 1 … 10,000 tickets of the parent's currency.
-    pub weight: u64,
-    /// It may hold threads beside its children (threaded, or the root).
-    pub inner_threads: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Currency {
-    pub name: String,
-    pub owner: u32,
-    pub mirror: Option<Mirror>,
-    /// It goes when this cgroup goes.
-    pub transient: Option<String>,
-    pub(crate) grants: [Vec<Grant>; Resource::COUNT],
-    /// Holders of its tickets, weight tickets included, kept ones too.
-    pub(crate) holders: [BTreeMap<Cid, u32>; Resource::COUNT],
-    /// Mirrored children.
-    pub(crate) children: BTreeSet<Cid>,
-    /// For a mirrored currency: the currency bound to its cgroup.
-    pub bound_to: Option<Cid>,
-}
-
-impl Currency {
-    fn new(name: &str, owner: u32) -> Currency {
-        Currency {
-            name: name.to_owned(),
-            owner,
-            mirror: None,
-            transient: None,
-            grants: Default::default(),
-            holders: Default::default(),
-            children: BTreeSet::new(),
-            bound_to: None,
-        }
-    }
-
-    /// It mirrors a cgroup (base: the root).
-    pub fn is_mirror(&self) -> bool {
-        self.mirror.is_some()
-    }
-
-    /// The currencies that mirror its cgroup's children.
-    pub fn mirrored_children(&self) -> impl Iterator<Item = Cid> + '_ {
-        self.children.iter().copied()
-    }
-
-    /// The grants it holds.
-    pub fn grants(&self, r: Resource) -> &[Grant] {
-        &self.grants[r.index()]
-    }
-}
-
 /// A binding, by path: it may wait for its cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
     pub name: Cid,
-    pub by_root: bool,
+    pub by: By,
+    /// The parent's weight ticket is withdrawn, and not just put aside (bindings.rs).
+    pub withdrawn: bool,
 }
 
-/// A grant one of whose ends is a cgroup that is not there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Waiting {
-    pub issuer: Ref,
-    pub holder: Ref,
-    pub resource: Resource,
-    pub kind: Kind,
+/// What was said of a cgroup's broker, by path: it may wait for its cgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Broker {
+    pub owner: Option<u32>,
+    pub group: Option<u32>,
+    pub mode: Option<u16>,
+    pub by: By,
+}
+
+/// A ticket one of whose ends is a cgroup that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Aside {
     pub amount: u64,
+    pub bytes: bool,
+    pub by: By,
 }
 
 /// What a change did.
@@ -185,12 +135,16 @@ pub enum Event {
     Destroyed {
         cid: Cid,
         name: String,
+        owner: u32,
     },
-    /// The grant's new amount; 0: gone.
+    /// A ticket's new amount; 0: gone.
     Funded {
         holder: Cid,
         issuer: Cid,
         resource: Resource,
+        kind: Kind,
+        bytes: bool,
+        was: u64,
         amount: u64,
     },
     Bound {
@@ -202,6 +156,19 @@ pub enum Event {
         name: Cid,
         cgroup: Option<Cid>,
         path: String,
+    },
+    /// Owner, group or mode are others.
+    Brokered {
+        cid: Cid,
+        owner: u32,
+        group: u32,
+        mode: u16,
+    },
+    /// An exchange was made, or revoked, and why.
+    Exchanged {
+        id: u64,
+        parties: Vec<Cid>,
+        revoked: Option<String>,
     },
     CgroupCreated {
         cid: Cid,
@@ -218,6 +185,7 @@ pub enum Event {
     /// Something that waited could not be put into force any more.
     Dropped {
         what: String,
+        owner: u32,
     },
 }
 
@@ -239,45 +207,95 @@ impl Event {
             Event::Funded { holder, .. } => vec![*holder],
             Event::Bound { cgroup, .. } => vec![*cgroup],
             Event::Unbound { cgroup, .. } => cgroup.iter().copied().collect(),
-            Event::Destroyed { .. } | Event::CgroupRemoved { .. } | Event::Dropped { .. } => vec![],
+            Event::Exchanged { parties, .. } => parties.clone(),
+            Event::Destroyed { .. }
+            | Event::CgroupRemoved { .. }
+            | Event::Brokered { .. }
+            | Event::Dropped { .. } => vec![],
         }
     }
 }
 
 #[derive(Debug, Clone)]
 pub struct Ledger {
-    currencies: BTreeMap<Cid, Currency>,
-    by_name: HashMap<String, Cid>,
+    /// Boxed: the map grows by moving what it holds.
+    currencies: FxHashMap<Cid, Box<Currency>>,
+    by_name: FxHashMap<String, Cid>,
     bindings: BTreeMap<String, Binding>,
-    waiting: Vec<Waiting>,
+    brokers: BTreeMap<String, Broker>,
+    waiting: BTreeMap<Key, Aside>,
+    /// The tickets that wait, by each of their ends.
+    waits_for: FxHashMap<End, BTreeSet<Key>>,
+    /// Base tickets that count though nobody holds them any more.
+    lapsed: BTreeMap<(String, Resource), u64>,
+    lapsed_total: [u64; Resource::COUNT],
+    exchanges: BTreeMap<u64, Exchange>,
+    /// Their parties, each with how many tickets.
+    parties: [BTreeMap<Cid, u32>; Resource::COUNT],
+    /// Hard tickets of so many bytes: issuer, holder.
+    in_bytes: BTreeSet<(Cid, Cid)>,
     /// Currencies that go with a cgroup, by its path.
     transient: HashMap<String, BTreeSet<Cid>>,
+    /// What each user has made: named currencies, and tickets given.
+    made: FxHashMap<u32, rights::Made>,
+    /// Bytes of memory that can be reserved.
+    memory: u64,
     next: Cid,
+    next_exchange: u64,
+    /// Moves on with everything that changes a value; and with what changes an entitlement.
+    epoch: u64,
+    shape_epoch: u64,
+    rests: std::cell::RefCell<exchange::Rests>,
+    /// The rows changed since [`Ledger::settle`], as they were before.
+    log: Vec<(Key, Option<Row>)>,
+    /// Rows are being set: that is not to be undone, nor kept again.
+    setting: bool,
 }
 
 impl Ledger {
-    /// A ledger with base alone. Currencies are numbered from `next` (at least 1).
-    pub fn new(next: Cid) -> Ledger {
-        let mut base = Currency::new("base", 0);
+    /// A ledger with base alone. Currencies are numbered from `next` (at least 1). `memory`: the bytes that can be reserved.
+    pub fn new(next: Cid, memory: u64) -> Ledger {
+        let mut base = Currency::new("base", 0, 0, DEFAULT_MODE, 0);
         base.mirror = Some(Mirror {
             path: "/".to_owned(),
             id: 0,
             parent: BASE,
             weight: 0,
             inner_threads: true,
+            owner: 0,
+            group: 0,
         });
-        Ledger {
-            currencies: BTreeMap::from([(BASE, base)]),
-            by_name: HashMap::from([("base".to_owned(), BASE), ("/".to_owned(), BASE)]),
+        let mut ledger = Ledger {
+            currencies: FxHashMap::default(),
+            by_name: FxHashMap::default(),
             bindings: BTreeMap::new(),
-            waiting: Vec::new(),
+            brokers: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            waits_for: FxHashMap::default(),
+            lapsed: BTreeMap::new(),
+            lapsed_total: [0; Resource::COUNT],
+            exchanges: BTreeMap::new(),
+            parties: Default::default(),
+            in_bytes: BTreeSet::new(),
             transient: HashMap::new(),
+            made: FxHashMap::default(),
+            memory,
             next: next.max(1),
-        }
+            next_exchange: 1,
+            epoch: 1,
+            shape_epoch: 1,
+            rests: Default::default(),
+            log: Vec::new(),
+            setting: false,
+        };
+        ledger.currencies.insert(BASE, Box::new(base));
+        ledger.by_name.insert("base".to_owned(), BASE);
+        ledger.by_name.insert("/".to_owned(), BASE);
+        ledger
     }
 
     pub fn get(&self, cid: Cid) -> Option<&Currency> {
-        self.currencies.get(&cid)
+        self.currencies.get(&cid).map(|c| &**c)
     }
 
     /// By name or cgroup path.
@@ -285,8 +303,21 @@ impl Ledger {
         self.by_name.get(name).copied()
     }
 
+    /// The name or path of `cid`; empty if it is not there.
+    pub fn name(&self, cid: Cid) -> String {
+        self.get(cid).map(|c| c.name.clone()).unwrap_or_default()
+    }
+
+    /// All currencies, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Cid, &Currency)> {
-        self.currencies.iter().map(|(c, x)| (*c, x))
+        self.currencies.iter().map(|(c, x)| (*c, &**x))
+    }
+
+    /// Their numbers, base first.
+    pub fn cids(&self) -> Vec<Cid> {
+        let mut all: Vec<Cid> = self.currencies.keys().copied().collect();
+        all.sort_unstable();
+        all
     }
 
     pub fn len(&self) -> usize {
@@ -297,50 +328,20 @@ impl Ledger {
         false
     }
 
+    /// All bindings by path, those that wait for their cgroup too.
+    pub fn bindings(&self) -> impl Iterator<Item = (&str, &Binding)> {
+        self.bindings.iter().map(|(p, b)| (p.as_str(), b))
+    }
+
     /// The number the next currency gets.
     pub fn next_cid(&self) -> Cid {
         self.next
     }
 
-    /// The durable part of the graph in a canonical form, to compare ledgers.
-    pub fn durable(&self) -> Vec<String> {
-        let label = |c: Cid| {
-            self.currencies
-                .get(&c)
-                .map(|x| x.name.clone())
-                .unwrap_or_default()
-        };
-        let mut out = Vec::new();
-        for (cid, c) in &self.currencies {
-            if !c.is_mirror() {
-                out.push(format!(
-                    "currency {cid} {} {} {:?}",
-                    c.name, c.owner, c.transient
-                ));
-            }
-            for r in Resource::ALL {
-                let mut g: Vec<_> = c.grants(r).iter().collect();
-                g.sort_by_key(|g| (g.issuer, g.kind));
-                out.extend(g.iter().map(|g| {
-                    format!(
-                        "grant {} {} {r:?} {:?} {} {}",
-                        label(g.issuer),
-                        c.name,
-                        g.kind,
-                        g.amount,
-                        g.by_root
-                    )
-                }));
-            }
-        }
-        out.extend(
-            self.bindings
-                .iter()
-                .map(|(p, b)| format!("bind {} {p} {}", label(b.name), b.by_root)),
-        );
-        out.extend(self.waiting.iter().map(|w| format!("waiting {w:?}")));
-        out.sort();
-        out
+    /// Numbers below these are taken, by currencies and exchanges that may be gone.
+    pub fn number_from(&mut self, next: Cid, next_exchange: u64) {
+        self.next = self.next.max(next);
+        self.next_exchange = self.next_exchange.max(next_exchange);
     }
 
     fn insert(&mut self, cid: Cid, c: Currency) {
@@ -349,191 +350,35 @@ impl Ledger {
         if let Some(path) = &c.transient {
             self.transient.entry(path.clone()).or_default().insert(cid);
         }
-        self.currencies.insert(cid, c);
-    }
-
-    fn link(&mut self, issuer: Cid, holder: Cid, r: Resource) {
-        if let Some(c) = self.currencies.get_mut(&issuer) {
-            *c.holders[r.index()].entry(holder).or_insert(0) += 1;
+        if !c.is_mirror() {
+            self.made.entry(c.owner).or_default().currencies += 1;
         }
+        self.currencies.insert(cid, Box::new(c));
+        self.reshaped();
     }
 
-    fn unlink(&mut self, issuer: Cid, holder: Cid, r: Resource) {
-        if let Some(c) = self.currencies.get_mut(&issuer)
-            && let Some(n) = c.holders[r.index()].get_mut(&holder)
+    fn remove(&mut self, cid: Cid) {
+        let Some(c) = self.currencies.remove(&cid) else {
+            return;
+        };
+        self.by_name.remove(&c.name);
+        if !c.is_mirror() {
+            self.made.entry(c.owner).or_default().currencies -= 1;
+        }
+        if let Some(path) = c.transient
+            && let Some(with) = self.transient.get_mut(&path)
         {
-            *n -= 1;
-            if *n == 0 {
-                c.holders[r.index()].remove(&holder);
+            with.remove(&cid);
+            if with.is_empty() {
+                self.transient.remove(&path);
             }
         }
+        self.reshaped();
     }
 
-    /// The cgroup `path` is there now. Its parent must be known; a path that is known already is changed instead.
-    pub fn cgroup_created(
-        &mut self,
-        path: &str,
-        id: u64,
-        weight: u64,
-        owner: u32,
-        inner_threads: bool,
-    ) -> Vec<Event> {
-        if let Some(cid) = self.find(path) {
-            return match self.get(cid).and_then(|c| c.mirror.as_ref()).map(|m| m.id) {
-                Some(known) if known == id || cid == BASE => {
-                    self.cgroup_changed(path, weight, owner, inner_threads)
-                }
-                _ => {
-                    let mut events = self.cgroup_removed(path);
-                    events.extend(self.cgroup_created(path, id, weight, owner, inner_threads));
-                    events
-                }
-            };
-        }
-        let parent_path = match path.rfind('/') {
-            Some(0) => "/",
-            Some(i) => &path[..i],
-            None => return vec![],
-        };
-        let Some(parent) = self.find(parent_path) else {
-            return vec![];
-        };
-        let cid = self.next;
-        let mut c = Currency::new(path, owner);
-        c.mirror = Some(Mirror {
-            path: path.to_owned(),
-            id,
-            parent,
-            weight: weight.clamp(1, 10_000),
-            inner_threads,
-        });
-        self.insert(cid, c);
-        self.link(parent, cid, Resource::Cpu);
-        if let Some(p) = self.currencies.get_mut(&parent) {
-            p.children.insert(cid);
-        }
-        let mut events = vec![Event::CgroupCreated {
-            cid,
-            path: path.to_owned(),
-        }];
-        events.extend(self.wake_waiting(path, cid));
-        events
-    }
-
-    /// Weight, owner or kind of a known cgroup.
-    pub fn cgroup_changed(
-        &mut self,
-        path: &str,
-        weight: u64,
-        owner: u32,
-        inner_threads: bool,
-    ) -> Vec<Event> {
-        let Some(cid) = self.find(path).filter(|c| *c != BASE) else {
-            return vec![];
-        };
-        let Some(c) = self.currencies.get_mut(&cid) else {
-            return vec![];
-        };
-        let Some(m) = c.mirror.as_mut() else {
-            return vec![];
-        };
-        let weight = weight.clamp(1, 10_000);
-        let owner_changed = c.owner != owner;
-        if m.weight == weight && !owner_changed && m.inner_threads == inner_threads {
-            return vec![];
-        }
-        m.weight = weight;
-        m.inner_threads = inner_threads;
-        c.owner = owner;
-        let mut events = vec![Event::CgroupChanged {
-            cid,
-            path: path.to_owned(),
-        }];
-        if owner_changed {
-            // What its old owner bound there is not the new owner's doing.
-            let stale = self
-                .bindings
-                .get(path)
-                .is_some_and(|b| !self.may_stay_bound(b, owner));
-            if stale && let Some(b) = self.bindings.remove(path) {
-                events.push(self.detach(cid, b.name, path));
-            }
-        }
-        events
-    }
-
-    /// The cgroup `path` is gone, and all below it.
-    pub fn cgroup_removed(&mut self, path: &str) -> Vec<Event> {
-        let Some(cid) = self
-            .find(path)
-            .filter(|c| *c != BASE && path.starts_with('/'))
-        else {
-            return vec![];
-        };
-        let mut events = Vec::new();
-        let below: Vec<String> = self.currencies.get(&cid).map_or_else(Vec::new, |c| {
-            c.children
-                .iter()
-                .filter_map(|k| self.currencies.get(k))
-                .map(|k| k.name.clone())
-                .collect()
-        });
-        for child in below {
-            events.extend(self.cgroup_removed(&child));
-        }
-        let bound = self.currencies.get(&cid).and_then(|c| c.bound_to);
-        if let Some(name) = bound {
-            events.push(self.detach(cid, name, path));
-        }
-        let parent = self
-            .currencies
-            .get(&cid)
-            .and_then(|c| c.mirror.as_ref())
-            .map(|m| m.parent);
-        self.put_aside(cid);
-        self.remove_currency(cid);
-        if let Some(parent) = parent {
-            self.unlink(parent, cid, Resource::Cpu);
-            if let Some(p) = self.currencies.get_mut(&parent) {
-                p.children.remove(&cid);
-            }
-        }
-        events.push(Event::CgroupRemoved {
-            cid,
-            path: path.to_owned(),
-        });
-        events
-    }
-
-    /// Whether others than its parent fund the cgroup `path`.
-    pub fn funded_apart(&self, path: &str) -> bool {
-        self.find(path)
-            .and_then(|c| self.get(c))
-            .is_some_and(|c| c.bound_to.is_some() || !c.grants(Resource::Cpu).is_empty())
-    }
-
-    /// What must be journaled because the cgroup `path` went: transient currencies and other people's grants and bindings go with it.
-    pub fn wilted(&self, path: &str) -> Vec<Op> {
-        let mut ops: Vec<Op> = (self.transient.get(path).into_iter().flatten())
-            .filter_map(|c| self.get(*c))
-            .map(|c| Op::Destroy {
-                name: c.name.clone(),
-            })
-            .collect();
-        ops.push(Op::Wilt {
-            path: path.to_owned(),
-        });
-        ops
-    }
-
-    /// Whether anything durable hangs on `path`, so that its going must be journaled.
-    pub fn matters(&self, path: &str) -> bool {
-        self.bindings.get(path).is_some_and(|b| !b.by_root)
-            || self.transient.contains_key(path)
-            || self.find(path).is_some_and(|cid| {
-                Resource::ALL
-                    .iter()
-                    .any(|r| self.grants_at(cid, *r).any(|(_, g)| !g.by_root))
-            })
+    /// The tickets are others now, and so are entitlements.
+    fn reshaped(&mut self) {
+        self.shape_epoch += 1;
+        self.epoch += 1;
     }
 }

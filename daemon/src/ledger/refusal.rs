@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Why an operation is refused.
 
+/// A hard share of `r` for people.
+fn size(r: super::Resource, n: u64) -> String {
+    match r {
+        super::Resource::Memory => format!("{n} bytes of memory"),
+        _ => format!("{}.{} % of its {}", n / 10, n % 10, r.name()),
+    }
+}
+
 /// Each says what happened and to whom; [`Refusal::hint`] says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -35,8 +43,26 @@ pub enum Refusal {
     AlreadyBound { path: String, to: String },
     #[error("{0:?} mirrors a cgroup; only a named currency can be treated so")]
     NotNamed(String),
-    #[error("{} cannot be funded yet; only cpu can", .0.name())]
-    UnsupportedResource(super::Resource),
+    #[error("{0} is no mode")]
+    BadMode(String),
+    #[error("{0} is no hard share")]
+    BadHard(String),
+    #[error("{issuer:?} cannot reserve {}: it has {} left", size(*.resource, *.asked), size(*.resource, *.left))]
+    TooMuch {
+        issuer: String,
+        resource: super::Resource,
+        /// Thousandths of the issuer, or bytes of memory.
+        asked: u64,
+        left: u64,
+    },
+    #[error("{name:?} cannot give up {asked} {} tickets: it is entitled to {has}", .resource.name())]
+    TooLittle {
+        name: String,
+        resource: super::Resource,
+        /// Base tickets.
+        has: u64,
+        asked: u64,
+    },
 }
 
 impl Refusal {
@@ -55,7 +81,7 @@ impl Refusal {
                 "1 to 2147483648, also as the sum of all that one issuer gives one holder"
             }
             Refusal::NotPermitted { .. } => {
-                "ask root, or the owner of the currency; `tixctl tree --json` names owners"
+                "ask root, or its owner, who can `tixctl chmod`; `tixctl tree --json` names owners and modes"
             }
             Refusal::WouldCycle { .. } => {
                 "take the tickets from a currency that is not funded by the holder"
@@ -71,7 +97,18 @@ impl Refusal {
             Refusal::NotNamed(_) => {
                 "create a named currency; a cgroup's own currency goes with its cgroup"
             }
-            Refusal::UnsupportedResource(_) => "fund cpu",
+            Refusal::BadMode(_) => {
+                "nine of `fci` and `-` for owner, group and others, or octal: 750; to change one: g+f"
+            }
+            Refusal::BadHard(_) => {
+                "0.1% to 99.9% of the issuer, or 1 to 999 thousandths; of memory a size too, such as 256M"
+            }
+            Refusal::TooMuch { .. } => {
+                "ask for less, or unreserve another; of base at most 95 % can be reserved"
+            }
+            Refusal::TooLittle { .. } => {
+                "give up less; what came by an exchange cannot be given up again"
+            }
         }
     }
 }

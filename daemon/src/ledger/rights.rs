@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who may do what to whom: names resolved, owners compared.
+//! Names, amounts, and how much one user may make.
 
-use super::{Cid, Ledger, MAX_AMOUNT, MAX_OWNED, Refusal};
+use super::brokers::{Caller, is_root};
+use super::{By, Cid, Ledger, MAX_AMOUNT, MAX_GIVEN, MAX_OWNED, Refusal};
+
+/// What a user has made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Made {
+    /// Named currencies owned.
+    pub currencies: usize,
+    /// Tickets given.
+    pub tickets: usize,
+}
 
 /// `[a-z][a-z0-9_-]{0,62}`, and not `base`.
 fn good_name(name: &str) -> bool {
@@ -31,18 +41,6 @@ impl Ledger {
         }
     }
 
-    pub(super) fn own(&self, uid: u32, cid: Cid, what: String) -> Result<(), Refusal> {
-        match self.get(cid) {
-            Some(c) if uid == 0 || c.owner == uid => Ok(()),
-            Some(c) => Err(Refusal::NotPermitted {
-                uid,
-                what,
-                why: format!("{:?} belongs to uid {}", c.name, c.owner),
-            }),
-            None => Err(Refusal::NoSuchCurrency(cid.to_string())),
-        }
-    }
-
     pub(super) fn free_name(&self, name: &str, owner: u32) -> Result<(), Refusal> {
         if !good_name(name) {
             return Err(Refusal::BadName(name.to_owned()));
@@ -50,18 +48,49 @@ impl Ledger {
         if self.find(name).is_some() {
             return Err(Refusal::AlreadyExists(name.to_owned()));
         }
-        if owner != 0
-            && self
-                .iter()
-                .filter(|(_, c)| !c.is_mirror() && c.owner == owner)
-                .count()
-                >= MAX_OWNED
-        {
+        self.free_owner(owner)
+    }
+
+    /// A number that no other currency has.
+    pub(super) fn free_number(&self, cid: Cid) -> Result<(), Refusal> {
+        match self.get(cid) {
+            Some(c) => Err(Refusal::AlreadyExists(c.name.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// One currency more?
+    pub(super) fn free_owner(&self, owner: u32) -> Result<(), Refusal> {
+        let owned = self.made.get(&owner).map_or(0, |m| m.currencies);
+        if owner != 0 && owned >= MAX_OWNED {
             return Err(Refusal::LimitReached(format!(
                 "uid {owner} owns {MAX_OWNED} currencies already"
             )));
         }
         Ok(())
+    }
+
+    /// One ticket more?
+    pub(super) fn may_give_more(&self, caller: &Caller) -> Result<(), Refusal> {
+        let given = self.made.get(&caller.uid).map_or(0, |m| m.tickets);
+        if !caller.is_root() && given >= MAX_GIVEN {
+            return Err(Refusal::LimitReached(format!(
+                "uid {} has given {MAX_GIVEN} tickets already",
+                caller.uid
+            )));
+        }
+        Ok(())
+    }
+
+    pub(super) fn count_given(&mut self, by: By, more: bool) {
+        if is_root(by) {
+            return;
+        }
+        let made = self.made.entry(by).or_default();
+        match more {
+            true => made.tickets += 1,
+            false => made.tickets -= 1,
+        }
     }
 
     pub(super) fn amount(amount: i64) -> Result<u64, Refusal> {

@@ -1,110 +1,121 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What was acknowledged once is done again at the start, and what has lost its cgroup waits for it, if root made it.
+//! What has lost its cgroup waits for it, if root or the policy made it. Rows say it in the same words, so nothing durable changes.
 
-use super::{
-    Binding, Cid, Currency, Event, Kind, Ledger, MAX_AMOUNT, Op, Refusal, Resource, Waiting,
-};
+use super::brokers::is_root;
+use super::{Aside, BASE, Cid, End, Event, Grant, Key, Ledger, Resource};
 
 impl Ledger {
-    /// At start: do again what was acknowledged once. What has lost its cgroup waits for it (root's) or is dropped.
-    pub fn replay(&mut self, op: &Op, uid: u32) -> Vec<Event> {
-        let dropped = |why: &dyn std::fmt::Display| {
-            vec![Event::Dropped {
-                what: format!("{op:?}: {why}"),
-            }]
-        };
-        let missing = |l: &Ledger, r: &str| r.starts_with('/') && l.find(r).is_none();
-        match op {
-            Op::Fund {
-                holder,
-                issuer,
-                resource,
-                amount,
-            } if missing(self, holder) || missing(self, issuer) => {
-                if uid == 0 {
-                    self.wait(issuer, holder, *resource, *amount);
-                }
-                vec![]
-            }
-            Op::Unfund {
-                holder,
-                issuer,
-                resource,
-                amount,
-            } if missing(self, holder) || missing(self, issuer) => {
-                self.wait(issuer, holder, *resource, amount.map_or(i64::MIN, |a| -a));
-                vec![]
-            }
-            Op::Bind { name, path } if missing(self, path) => {
-                if uid == 0
-                    && let Some(name) = self.find(name)
-                {
-                    self.bindings.insert(
-                        path.clone(),
-                        Binding {
-                            name,
-                            by_root: true,
-                        },
-                    );
-                }
-                vec![]
-            }
-            Op::Run {
-                cid,
-                name,
-                owner,
-                path,
-                ..
-            } if missing(self, path) => {
-                // Its Destroy follows in the journal or is due: keep the name for it.
-                let mut c = Currency::new(name, *owner);
-                c.transient = Some(path.clone());
-                self.insert(*cid, c);
-                vec![]
-            }
-            _ => match self.apply(op, uid) {
-                Ok(events) => events,
-                // What was done to something that went with its cgroup since.
-                Err(
-                    Refusal::NotBound { .. } | Refusal::NotFunded { .. } | Refusal::TooFew { .. },
-                ) => {
-                    vec![]
-                }
-                Err(e) => dropped(&e),
-            },
+    /// The end of a ticket as rows name it.
+    pub fn end(&self, cid: Cid) -> End {
+        match self.get(cid).and_then(|c| c.mirror.as_ref()) {
+            Some(m) if m.path != "/" => End::Path(m.path.clone()),
+            _ => End::Cid(cid),
         }
     }
 
-    fn wait(&mut self, issuer: &str, holder: &str, resource: Resource, delta: i64) {
-        let known = self
-            .waiting
-            .iter_mut()
-            .find(|w| w.issuer == issuer && w.holder == holder && w.resource == resource);
-        match known {
-            Some(w) => w.amount = w.amount.saturating_add_signed(delta).min(MAX_AMOUNT),
-            None if delta > 0 => self.waiting.push(Waiting {
-                issuer: issuer.to_owned(),
-                holder: holder.to_owned(),
-                resource,
-                kind: Kind::Soft,
-                amount: delta.unsigned_abs(),
-            }),
-            None => {}
+    /// The currency that it is, if it is there.
+    pub fn at_end(&self, end: &End) -> Option<Cid> {
+        match end {
+            End::Cid(c) => self.get(*c).map(|_| *c),
+            End::Path(p) => self.find(p),
         }
-        self.waiting.retain(|w| w.amount > 0);
     }
 
-    /// A cgroup goes: root's grants wait for it to come back.
+    /// A cgroup goes: the grants that are left wait for it to come back.
     pub(super) fn put_aside(&mut self, cid: Cid) {
         for r in Resource::ALL {
-            let name = |c: Cid| self.get(c).map(|c| c.name.clone()).unwrap_or_default();
-            let aside: Vec<(String, String, u64)> = self
-                .grants_at(cid, r)
-                .filter(|(_, g)| g.by_root)
-                .map(|(h, g)| (name(g.issuer), name(h), g.amount))
-                .collect();
-            for (issuer, holder, amount) in aside {
-                self.wait(&issuer, &holder, r, i64::try_from(amount).unwrap_or(0));
+            for (holder, g) in self.grants_at(cid, r) {
+                let key = self.ticket_key(holder, g.issuer, r, g.kind);
+                self.put_grant(holder, r, Grant { amount: 0, ..g });
+                let aside = Aside {
+                    amount: g.amount,
+                    bytes: g.bytes,
+                    by: g.by,
+                };
+                self.wait(key, Some(aside));
+            }
+        }
+    }
+
+    /// Lets it wait, or no longer.
+    pub(super) fn wait(&mut self, key: Key, aside: Option<Aside>) {
+        let Key::Ticket { issuer, holder, .. } = &key else {
+            return;
+        };
+        for end in [issuer, holder] {
+            match aside {
+                Some(_) => {
+                    let with = self.waits_for.entry(end.clone()).or_default();
+                    with.insert(key.clone());
+                }
+                None => {
+                    if let Some(with) = self.waits_for.get_mut(end) {
+                        with.remove(&key);
+                        if with.is_empty() {
+                            self.waits_for.remove(end);
+                        }
+                    }
+                }
+            }
+        }
+        let was = match aside {
+            Some(a) => self.waiting.insert(key.clone(), a),
+            None => self.waiting.remove(&key),
+        };
+        if let Some(a) = was {
+            self.count_given(a.by, false);
+            self.count_waiting(&key, &a, false);
+        }
+        if let Some(a) = aside {
+            self.count_given(a.by, true);
+            self.count_waiting(&key, &a, true);
+        }
+        self.reshaped();
+    }
+
+    /// What waits is issued: neither T nor what others are entitled to changes with who removes the cgroup and makes it again.
+    fn count_waiting(&mut self, key: &Key, a: &Aside, on: bool) {
+        let Key::Ticket {
+            issuer,
+            resource,
+            kind,
+            ..
+        } = key
+        else {
+            return;
+        };
+        let t = Grant {
+            issuer: BASE,
+            kind: *kind,
+            bytes: a.bytes,
+            amount: a.amount,
+            by: a.by,
+        }
+        .as_ticket();
+        let issuer = self.at_end(issuer);
+        if let Some(c) = issuer.and_then(|c| self.currencies.get_mut(&c)) {
+            let issued = &mut c.side_mut(*resource).issued;
+            match on {
+                true => issued.add(&t),
+                false => issued.sub(&t),
+            }
+        }
+    }
+
+    /// What waits for `end`, as either end of a ticket.
+    pub(super) fn waits_for(&self, end: &End) -> Vec<Key> {
+        (self.waits_for.get(end).into_iter().flatten())
+            .cloned()
+            .collect()
+    }
+
+    /// What an issuer has issued that has just come back.
+    pub(super) fn count_what_waits(&mut self, end: &End) {
+        for key in self.waits_for(end) {
+            if matches!(&key, Key::Ticket { issuer, .. } if issuer == end)
+                && let Some(a) = self.waiting.get(&key).copied()
+            {
+                self.count_waiting(&key, &a, true);
             }
         }
     }
@@ -113,31 +124,96 @@ impl Ledger {
     pub(super) fn wake_waiting(&mut self, path: &str, cgroup: Cid) -> Vec<Event> {
         let mut events = Vec::new();
         if let Some(b) = self.bindings.get(path).cloned() {
-            match self.check_edge(b.name, cgroup, Resource::Cpu) {
-                Ok(()) => events.push(self.attach(cgroup, b.name, path)),
-                Err(e) => {
-                    self.bindings.remove(path);
+            let bad = (Resource::ALL.iter()).find_map(|r| {
+                let checked = self.check_edge(b.name, cgroup, *r);
+                checked.err()
+            });
+            match bad {
+                None => events.push(self.attach(cgroup, &b, path)),
+                Some(e) => {
+                    let owner = self.get(b.name).map_or(0, |c| c.owner);
+                    self.unbind(path);
                     events.push(Event::Dropped {
                         what: format!("binding of {path}: {e}"),
+                        owner,
                     });
                 }
             }
         }
-        let (due, rest): (Vec<Waiting>, Vec<Waiting>) = std::mem::take(&mut self.waiting)
-            .into_iter()
-            .partition(|w| self.find(&w.issuer).is_some() && self.find(&w.holder).is_some());
-        self.waiting = rest;
-        for w in due {
-            let (Some(i), Some(h)) = (self.find(&w.issuer), self.find(&w.holder)) else {
-                continue;
-            };
-            match self.check_edge(i, h, w.resource) {
-                Ok(()) => events.push(self.grant(h, i, w.resource, w.amount, true)),
-                Err(e) => events.push(Event::Dropped {
-                    what: format!("tickets of {} for {}: {e}", w.issuer, w.holder),
-                }),
-            }
+        for key in self.waits_for(&End::Path(path.to_owned())) {
+            events.extend(self.wake(&key));
         }
+        events
+    }
+
+    fn wake(&mut self, key: &Key) -> Option<Event> {
+        let Key::Ticket {
+            issuer,
+            holder,
+            resource,
+            kind,
+        } = key
+        else {
+            return None;
+        };
+        let (i, h) = (self.at_end(issuer)?, self.at_end(holder)?);
+        let aside = self.waiting.get(key).copied()?;
+        let checked = self.check_edge(i, h, *resource);
+        self.note(key.clone());
+        self.wait(key.clone(), None);
+        Some(match checked {
+            Ok(()) => self.set_grant(
+                h,
+                *resource,
+                Grant {
+                    issuer: i,
+                    kind: *kind,
+                    bytes: aside.bytes,
+                    amount: aside.amount,
+                    by: aside.by,
+                },
+            ),
+            Err(e) => Event::Dropped {
+                what: format!("tickets of {} for {}: {e}", self.name(i), self.name(h)),
+                owner: self.get(h).map_or(0, |c| c.owner),
+            },
+        })
+    }
+
+    /// At the start, when the tree is known: what has no cgroup to wait for, or nobody to wait for it, goes.
+    pub fn sweep(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        let lost: Vec<Cid> = (self.transient.iter())
+            .filter(|(path, _)| self.find(path).is_none())
+            .flat_map(|(_, cids)| cids.iter().copied())
+            .collect();
+        for cid in lost {
+            events.extend(self.destroy(cid, true));
+        }
+        let lost: Vec<String> = (self.bindings.iter())
+            .filter(|(path, b)| !is_root(b.by) && self.find(path).is_none())
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in lost {
+            events.extend(self.unbind(&path));
+        }
+        let lost: Vec<Key> = (self.waiting.iter())
+            .filter(|(_, a)| !is_root(a.by))
+            .map(|(k, _)| k.clone())
+            .collect();
+        for key in lost {
+            self.note(key.clone());
+            self.wait(key, None);
+        }
+        let lost: Vec<String> = (self.brokers.iter())
+            .filter(|(path, b)| !is_root(b.by) && self.find(path).is_none())
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in lost {
+            self.note(Key::Broker(path.clone()));
+            self.brokers.remove(&path);
+        }
+        events.extend(self.revoke_overdrawn());
         events
     }
 }

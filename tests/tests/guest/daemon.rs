@@ -2,12 +2,16 @@
 //! tixd and tixctl as people meet them: a service under systemd, or a daemon on a machine without it; used by root and by people
 //! who are not, killed, stopped, replaced, fed with noise, and on a kernel that has no scheduler for them.
 //!
-//! Two boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
+//! Three boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
 
 mod abuse;
+mod attack;
+mod durable;
 mod force;
 mod plain;
+mod policies;
 mod service;
+mod story;
 mod users;
 
 use tix_tests::daemon::{Kind, in_guest};
@@ -40,6 +44,40 @@ fn under_systemd() {
         c.check("given up on purpose is not loaded again", force::given_up);
         c.check("without sched_ext cpu.weight does it", force::fallback);
         c.check("no warning but those asked for", service::journal);
+    });
+}
+
+/// Tickets at work, among people who have no privilege.
+#[test]
+#[ignore = "boots a guest"]
+fn story() {
+    in_guest("daemon::story", Kind::Systemd, |c| {
+        c.check("setup: install and start", service::start);
+        c.check(
+            "setup: 300 tickets for alice, 100 for bob, who own them",
+            story::fund,
+        );
+        let mut tale = None;
+        c.check("setup: Figure 1, users are isolated", || {
+            story::figure1(&mut tale)
+        });
+        let Some(mut tale) = tale else {
+            return;
+        };
+        c.check("Figure 2, a hard share", || story::figure2(&mut tale));
+        c.check("a hard share that is idle is lent", || {
+            story::lent(&mut tale)
+        });
+        c.check("Figure 4, tixctl nice", || story::figure4(&mut tale));
+        c.check("two users pay for one program", || story::pool(&mut tale));
+        c.check("under attack", || attack::all(&mut tale));
+        c.check("after the attack", || attack::over(&mut tale));
+        c.check("setup: all that ran ends", || story::end(&mut tale));
+        c.check("policy: decided at login", policies::decided);
+        c.check("policy: sudo gives nobody root's tickets", || {
+            policies::sudo(&mut tale.alice)
+        });
+        c.check("policy: changed", || policies::changed(&mut tale.alice));
     });
 }
 

@@ -22,7 +22,6 @@ fn words(socket: &str) -> Result<()> {
         ("fund base --from nobody cpu 1", "nobody"),
         ("fund /no/such --from base cpu 1", "/no/such"),
         ("fund no-such.service --from base cpu 1", "no-such.service"),
-        ("fund lifeline --from base disk 1", "disk"),
         ("bind lifeline /no/such", "/no/such"),
         ("bind nobody /", "nobody"),
         ("destroy nobody", "nobody"),

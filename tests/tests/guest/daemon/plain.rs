@@ -11,19 +11,24 @@ use tix_tests::daemon::{
     until,
 };
 
-use super::abuse;
+use super::{abuse, durable};
 
-const ROOT: &str = "/sys/fs/cgroup";
-const SOCKET: &str = "/run/elsewhere/tixd.sock";
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const ROOT: &str = "/sys/fs/cgroup";
+pub const SOCKET: &str = "/run/elsewhere/tixd.sock";
+pub const PATIENCE: Duration = Duration::from_secs(60);
 const UID: u32 = 1000;
 
-struct Tixd(Child);
+pub struct Tixd(Child);
 
 impl Tixd {
-    fn start() -> Result<Tixd> {
+    pub fn start() -> Result<Tixd> {
+        Tixd::at("/var/lib/elsewhere")
+    }
+
+    /// With its ledger in this directory.
+    pub fn at(state: &str) -> Result<Tixd> {
         let child = Command::new("tixd")
-            .args(["--state", "/var/lib/elsewhere", "--socket", SOCKET])
+            .args(["--state", state, "--socket", SOCKET])
             .stdin(Stdio::null())
             .spawn()?;
         let tixd = Tixd(child);
@@ -33,7 +38,7 @@ impl Tixd {
         Ok(tixd)
     }
 
-    fn signal(mut self, name: &str) -> Result<std::process::ExitStatus> {
+    pub fn signal(mut self, name: &str) -> Result<std::process::ExitStatus> {
         sh(&format!("kill -{name} {}", self.0.id()))?.ok()?;
         Ok(self.0.wait()?)
     }
@@ -91,6 +96,10 @@ pub fn all(c: &mut Checks) {
     c.check("what a user may do and what not", rights);
     c.check("a cgroup that vanished", vanished);
     c.check("bad input", || abuse::all(SOCKET));
+    c.check("what it said yes to survives SIGKILL", || {
+        durable::killed(&mut tixd)
+    });
+    c.check("a full disk", || durable::full(&mut tixd));
     c.check("SIGKILL and SIGTERM leave the scheduler in force", || {
         let seq = enabled_so_often()?;
         let held = tickets("/home", "base")?;
@@ -158,12 +167,23 @@ fn rights() -> Result<()> {
     for line in [
         "tixctl fund mine --from base cpu 1",
         "tixctl fund mine --from /others cpu 1",
-        "tixctl unfund /home --from base cpu 1",
         "tixctl bind mine /others",
         "tixctl run --from /others -- true",
     ] {
         me(line)?.refused(&["uid 1000"])?;
     }
+    // Whose it is may give it up, but to nobody's gain: it stays counted until root takes it back.
+    let due = || {
+        let others = currency("/others")?.context("no /others")?;
+        others["cpu"]["entitlement"].as_f64().context("not due")
+    };
+    let (had, others) = (tickets("/home", "base")?, due()?);
+    me("tixctl unfund /home --from base cpu 1")?.ok()?;
+    ensure!(tickets("/home", "base")? == had - 1 && due()? == others);
+    tixctl("unfund /home --from base cpu 1")?.ok()?;
+    ensure!(due()? > others, "{others} before");
+    tixctl("fund /home --from base cpu 1")?.ok()?;
+    ensure!(tickets("/home", "base")? == had && due()? == others);
     me("tixctl unbind mine")?.ok()?;
     me("rmdir /sys/fs/cgroup/home/place")?.ok()?;
     me("tixctl destroy mine")?.ok()?;

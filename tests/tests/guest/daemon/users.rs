@@ -88,12 +88,12 @@ pub fn fund() -> Result<()> {
 pub fn entitlements() -> Result<()> {
     let tree = tixctl("tree --json")?.ok()?.json()?;
     let list = tree["currencies"].as_array().context("no list")?;
-    // All that base has issued, as the tree shows it, with the hidden leaf of the root's own threads (100).
+    // All the cpu tickets that base has issued, as the tree shows it, with the hidden leaf of the root's own threads (100).
     let issued: u64 = 100
         + list
             .iter()
             .flat_map(|c| c["funding"].as_array().into_iter().flatten())
-            .filter(|f| f["from"] == "base")
+            .filter(|f| f["from"] == "base" && f["resource"] == "cpu")
             .filter_map(|f| f["amount"].as_u64())
             .sum::<u64>();
     for (name, amount) in [

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `tixctl chgrp`
+
+use crate::chown;
+use crate::failure::Failure;
+use crate::users;
+
+/// Change the group of a currency
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The new group, by name or by number
+    group: String,
+    /// The currency
+    name: String,
+}
+
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let group = users::gid(&args.group)?;
+    chown::change(&args.name, None, Some(group)).await
+}

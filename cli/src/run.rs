@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `tixctl run`
+
+use crate::failure::Failure;
+use crate::job::{self, Job};
+use crate::ticket::tickets;
+use tix_api::Tix;
+
+/// Run a command in a cgroup of its own, with tickets of its own
+///
+/// It gets a new currency, which goes when the command has ended, with everything it started. With systemd the cgroup is a scope:
+/// of the caller's own systemd (no privileges needed), or of the system's for root. Without, it is made below the caller's cgroup, or
+/// beside it if only that is possible.
+///
+/// The exit status is the command's; 1, 2 or 3 if it was not started.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    job: Job,
+    /// How many cpu tickets it gets: 1 to 2147483648 [default: 100]
+    #[arg(long, value_name = "TICKETS", value_parser = tickets, allow_negative_numbers = true)]
+    cpu: Option<i64>,
+    /// The currency that issues them [default: your user's currency]
+    #[arg(long, value_name = "ISSUER")]
+    from: Option<String>,
+}
+
+pub fn main(Args { job, cpu, from }: Args) -> Result<(), Failure> {
+    job::launch(job, from, async |client, asked| {
+        client
+            .call(|tixd| tixd.run_begin(asked.name, asked.from, cpu, asked.cgroup))
+            .await
+            .map(drop)
+    })
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Made-up trees, and how they look.
+
+use super::*;
+use tix_api::{ExchangeTicket, Share};
+
+fn currency(
+    cid: u64,
+    name: &str,
+    cgroup: Option<&str>,
+    funding: &[(&str, u64)],
+    share: (f64, f64, u64),
+) -> Currency {
+    Currency {
+        cid,
+        name: name.into(),
+        cgroup: cgroup.map(str::to_owned),
+        owner: 0,
+        group: 0,
+        mode: 0o700,
+        mode_text: tix_api::units::mode::show(0o700),
+        active: share.1 > 0.0,
+        transient: false,
+        funding: funding
+            .iter()
+            .map(|&(from, amount)| ticket(from, Resource::Cpu, Kind::Soft, amount))
+            .collect(),
+        exchanges: Vec::new(),
+        cpu: Share {
+            entitlement: share.0,
+            share: share.1,
+            used_usec: share.2,
+            entitlement_bytes: None,
+        },
+        disk: Share::default(),
+        memory: Share::default(),
+        net: Share::default(),
+    }
+}
+
+fn ticket(from: &str, resource: Resource, kind: Kind, amount: u64) -> Funding {
+    Funding {
+        from: from.into(),
+        resource,
+        kind,
+        amount,
+        bytes: None,
+    }
+}
+
+fn sample() -> TreeReply {
+    TreeReply {
+        currencies: vec![
+            currency(0, "base", Some("/"), &[], (1.0, 1.0, 100_000_000)),
+            currency(1, "alice", None, &[("base", 300)], (0.75, 0.75, 75_000_000)),
+            currency(
+                2,
+                "bob",
+                Some("/jobs/bob"),
+                &[("base", 100)],
+                (0.25, 0.0, 1_500),
+            ),
+            currency(
+                3,
+                "/user.slice",
+                Some("/user.slice"),
+                &[("base", 100)],
+                (0.2, 0.2, 0),
+            ),
+            currency(
+                4,
+                "/user.slice/a",
+                Some("/user.slice/a"),
+                &[("/user.slice", 100)],
+                (0.2, 0.2, 0),
+            ),
+            currency(
+                5,
+                "pool",
+                Some("/pool"),
+                &[("alice", 1), ("bob", 1)],
+                (1.0, 0.75, 75_000_000),
+            ),
+            currency(6, "spare", None, &[], (0.0, 0.0, 0)),
+        ],
+    }
+}
+
+/// With hard tickets, other resources, an exchange, and owners.
+fn rich() -> TreeReply {
+    let mut tree = sample();
+    let share = |entitlement: f64, share: f64, bytes: Option<u64>| Share {
+        entitlement,
+        share,
+        used_usec: 0,
+        entitlement_bytes: bytes,
+    };
+    let gib = |n: u64| Some(n << 30);
+    let base = &mut tree.currencies[0];
+    base.disk = share(1.0, 1.0, None);
+    base.memory = share(1.0, 1.0, gib(8));
+    let alice = &mut tree.currencies[1];
+    (alice.owner, alice.group, alice.mode) = (1000, 50, 0o740);
+    alice
+        .funding
+        .push(ticket("base", Resource::Cpu, Kind::Hard, 125));
+    alice
+        .funding
+        .push(ticket("base", Resource::Disk, Kind::Soft, 100));
+    alice.funding.push(Funding {
+        bytes: Some(true),
+        ..ticket("base", Resource::Memory, Kind::Hard, 256 << 20)
+    });
+    alice.disk = share(1.0, 0.0, None);
+    alice.memory = share(0.03125, 0.03125, Some(256 << 20));
+    alice.exchanges.push(ExchangeTicket {
+        resource: Resource::Cpu,
+        amount_milli: -3_125,
+        with: "run-7".into(),
+    });
+    let pool = &mut tree.currencies[5];
+    (pool.owner, pool.group, pool.mode) = (1001, 1001, 0o700);
+    pool.funding
+        .push(ticket("alice", Resource::Memory, Kind::Hard, 500));
+    pool.memory = share(0.015625, 0.015625, Some(128 << 20));
+    let mut job = currency(7, "run-7", Some("/run-7"), &[], (0.03125, 0.03125, 12));
+    (job.owner, job.group, job.transient) = (1000, 1000, true);
+    job.exchanges.push(ExchangeTicket {
+        resource: Resource::Cpu,
+        amount_milli: 3_125,
+        with: "alice".into(),
+    });
+    tree.currencies.push(job);
+    for currency in &mut tree.currencies {
+        currency.mode_text = tix_api::units::mode::show(u16::try_from(currency.mode).unwrap());
+    }
+    tree
+}
+
+fn names() -> Names {
+    Names::of(
+        &[(0, "root"), (1000, "alice"), (1001, "1001")],
+        &[(0, "root"), (50, "staff"), (1000, "alice"), (1001, "1001")],
+    )
+}
+
+fn plain(tree: &TreeReply, shown: Shown, names: Option<Names>, width: Option<u16>) -> String {
+    anstream::adapter::strip_str(&render(tree, shown, names, width)).to_string()
+}
+
+/// As in a terminal of that width.
+fn within(width: u16, tree: &TreeReply, shown: Shown, names: Option<Names>) -> String {
+    let text = plain(tree, shown, names, Some(width));
+    assert!(
+        text.lines()
+            .all(|line| line.chars().count() <= usize::from(width)),
+        "{text}"
+    );
+    text
+}
+
+#[test]
+fn text() {
+    insta::assert_snapshot!("tree_text", plain(&sample(), Shown::Cpu, None, None));
+}
+
+#[test]
+fn narrow() {
+    insta::assert_snapshot!("tree_narrow", within(60, &sample(), Shown::Cpu, None));
+}
+
+#[test]
+fn hard_tickets_and_exchanges() {
+    insta::assert_snapshot!("tree_hard", plain(&rich(), Shown::Cpu, None, None));
+}
+
+#[test]
+fn whose_they_are_comes_before_what_they_have() {
+    insta::assert_snapshot!("tree_long", within(80, &rich(), Shown::Cpu, Some(names())));
+}
+
+#[test]
+fn of_other_resources_only_what_has_to_do_with_them() {
+    insta::assert_snapshot!("tree_memory", within(80, &rich(), Shown::Memory, None));
+    insta::assert_snapshot!("tree_disk", within(80, &rich(), Shown::Disk, None));
+    insta::assert_snapshot!("tree_all", within(80, &rich(), Shown::All, None));
+}
+
+#[test]
+fn json() {
+    insta::assert_snapshot!("tree_json", serde_json::to_string_pretty(&rich()).unwrap());
+}
+
+#[test]
+fn a_cycle_in_a_torn_snapshot_ends() {
+    let tree = TreeReply {
+        currencies: vec![
+            currency(1, "a", None, &[("b", 1)], (0.0, 0.0, 0)),
+            currency(2, "b", None, &[("a", 1)], (0.0, 0.0, 0)),
+        ],
+    };
+    assert!(render(&tree, Shown::Cpu, None, None).contains("see above"));
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `tixctl unreserve`
+
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::ticket::Ticket;
+use tix_api::Tix;
+
+/// Take a guarantee back
+///
+/// Tickets that the holder has of the same issuer (`tixctl fund`) stay.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    ticket: Ticket,
+}
+
+pub async fn main(Args { ticket }: Args) -> Result<(), Failure> {
+    let mut client = Client::connect().await?;
+    let resource = ticket.resource();
+    client
+        .call(|tixd| tixd.unreserve(&ticket.holder, &ticket.from, resource))
+        .await
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the commands ask of tixd, word for word, and what they make of its answers. The peer here only listens and says what it was told
+//! to; that tixd means the same by it is tested with a real one, in a guest.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Command, Output};
+
+/// Runs tixctl against a peer that gives these answers, one to each call (several, if it is an array), and then hangs up; the calls,
+/// and what came of it.
+fn talk(arguments: &[&str], answers: &[Value]) -> (Vec<Value>, Output) {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("tixd.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let answers = answers.to_vec();
+    let peer = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(&stream);
+        let mut calls: Vec<Value> = Vec::new();
+        for answer in &answers {
+            let mut call = Vec::new();
+            reader.read_until(0, &mut call).unwrap();
+            assert_eq!(call.pop(), Some(0), "no call but {calls:?}");
+            calls.push(serde_json::from_slice(&call).unwrap());
+            let one = std::slice::from_ref(answer);
+            for answer in answer.as_array().map_or(one, Vec::as_slice) {
+                let message = [answer.to_string().as_bytes(), &[0]].concat();
+                (&stream).write_all(&message).unwrap();
+            }
+        }
+        calls
+    });
+    let output = Command::new(env!("CARGO_BIN_EXE_tixctl"))
+        .args(arguments)
+        .env("TIX_SOCKET", &socket)
+        .env("TZ", "UTC")
+        .output()
+        .unwrap();
+    // Should it not have called at all, then the peer waits still.
+    drop(UnixStream::connect(&socket));
+    (peer.join().unwrap(), output)
+}
+
+/// A command that makes one call and is granted it.
+fn granted(arguments: &[&str], reply: Value) -> (String, Value, String) {
+    let answer = match reply.as_object().is_some_and(|all| all.is_empty()) {
+        true => json!({}),
+        false => json!({ "parameters": reply }),
+    };
+    let (calls, output) = talk(arguments, &[answer]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+    let method = calls[0]["method"].as_str().unwrap();
+    let method = method.strip_prefix("org.tix.Tix.").unwrap();
+    let mut parameters = calls[0]["parameters"].clone();
+    // What is not said may be left out or null.
+    if let Some(all) = parameters.as_object_mut() {
+        all.retain(|_, value| !value.is_null());
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (method.to_owned(), parameters, text)
+}
+
+#[test]
+fn operations_are_asked_for_in_numbers() {
+    let ticket = |resource: &str, more: Value| {
+        let mut all = json!({ "holder": "alice", "issuer": "base", "resource": resource });
+        let more = more.as_object().unwrap().clone();
+        all.as_object_mut().unwrap().extend(more);
+        all
+    };
+    let reserved = json!({ "amount": 1, "bytes": false });
+    let cases: &[(&str, Value, &str, Value)] = &[
+        (
+            "fund alice --from base disk 300",
+            json!({ "amount": 300 }),
+            "Fund",
+            ticket("disk", json!({ "amount": 300 })),
+        ),
+        (
+            "reserve alice --from base cpu 12.5%",
+            reserved.clone(),
+            "Reserve",
+            ticket("cpu", json!({ "milli": 125 })),
+        ),
+        (
+            "reserve alice --from base net 250",
+            reserved.clone(),
+            "Reserve",
+            ticket("net", json!({ "milli": 250 })),
+        ),
+        (
+            "reserve alice --from base memory 256M",
+            reserved,
+            "Reserve",
+            ticket("memory", json!({ "bytes": 268_435_456 })),
+        ),
+        (
+            "unreserve alice --from base memory",
+            json!({}),
+            "Unreserve",
+            ticket("memory", json!({})),
+        ),
+        (
+            "create alice",
+            json!({ "cid": 1 }),
+            "Create",
+            json!({ "name": "alice" }),
+        ),
+        (
+            "create alice --owner root --group 50 --mode g+f",
+            json!({ "cid": 1 }),
+            "Create",
+            json!({ "name": "alice", "owner": 0, "group": 50, "mode": 0o740 }),
+        ),
+        (
+            "chmod -f alice",
+            json!({ "mode": 0 }),
+            "Chmod",
+            json!({ "name": "alice", "mode": "-f" }),
+        ),
+        (
+            "chown 1000:root alice",
+            json!({}),
+            "Chown",
+            json!({ "name": "alice", "owner": 1000, "group": 0 }),
+        ),
+        (
+            "chown :50 alice",
+            json!({}),
+            "Chown",
+            json!({ "name": "alice", "group": 50 }),
+        ),
+        (
+            "chgrp root alice",
+            json!({}),
+            "Chown",
+            json!({ "name": "alice", "group": 0 }),
+        ),
+    ];
+    for (line, reply, method, parameters) in cases {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let (asked, with, said) = granted(&arguments, reply.clone());
+        assert_eq!((asked.as_str(), &with), (*method, parameters), "{line}");
+        assert_eq!(said, "", "{line}");
+    }
+}
+
+#[test]
+fn a_refusal_exits_with_1_and_says_what_to_do() {
+    for (error, more) in [
+        ("TooMuch", json!({ "left": 100, "asked": 250 })),
+        ("BadMode", json!({})),
+    ] {
+        let mut parameters = json!({ "message": "what happened", "hint": "what to do" });
+        let more = more.as_object().unwrap().clone();
+        parameters.as_object_mut().unwrap().extend(more);
+        let answer = json!({ "error": format!("org.tix.Tix.{error}"), "parameters": parameters });
+        let (_, output) = talk(&["chmod", "g+f", "alice"], &[answer]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}: {said}");
+        assert_eq!(said, "error: what happened\nhint: what to do\n");
+    }
+}
+
+fn record(seq: u64) -> Value {
+    json!({
+        "seq": seq, "time_usec": 1_795_273_445_000_000_u64, "uid": null, "who": "tixd", "kind": "policy", "subject": "",
+        "message": format!("number {seq}"), "operation": null
+    })
+}
+
+fn numbers(output: &Output) -> Vec<u64> {
+    let log: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let records = log["records"].as_array().unwrap();
+    records.iter().map(|r| r["seq"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn the_newest_of_the_log_are_asked_for_at_once() {
+    let reply = json!({ "parameters": { "records": [record(7), record(8)], "next": null } });
+    let (calls, output) = talk(&["log", "alice", "--mine", "-n", "2", "--json"], &[reply]);
+    let asked = &calls[0]["parameters"];
+    assert_eq!(
+        (&asked["subject"], &asked["mine"], &asked["limit"]),
+        (&json!("alice"), &json!(true), &json!(2))
+    );
+    assert_eq!(
+        (&asked["after"], &asked["since_usec"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(numbers(&output), [7, 8]);
+}
+
+#[test]
+fn what_happened_since_is_read_to_the_end() {
+    let page =
+        |records: Value, next: Value| json!({ "parameters": { "records": records, "next": next } });
+    let answers = [
+        page(json!([record(1), record(2)]), json!(5)),
+        page(json!([record(6)]), Value::Null),
+    ];
+    let (calls, output) = talk(&["log", "--since", "@17", "--json"], &answers);
+    assert_eq!(calls[0]["parameters"]["since_usec"], 17_000_000);
+    assert_eq!(calls[1]["parameters"]["after"], 5);
+    assert_eq!(numbers(&output), [1, 2, 6]);
+    let (_, output) = talk(&["log", "--since", "@17", "-n", "2", "--json"], &answers);
+    assert_eq!(numbers(&output), [2, 6]);
+}
+
+#[test]
+fn an_export_is_put_together_and_written_only_when_it_is_whole() {
+    let part =
+        |text: &str, more: bool| json!({ "parameters": { "chunk": text }, "continues": more });
+    let whole = json!([part("{\"a\":", true), part("1}", false)]);
+    let (calls, output) = talk(&["export"], std::slice::from_ref(&whole));
+    assert_eq!(calls[0]["more"], true);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"a\":1}\n");
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ledger.json");
+    let path = file.to_str().unwrap();
+    let (_, output) = talk(&["export", path], &[json!([part("{\"a\":", true)])]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(!file.exists());
+    let (_, output) = talk(&["export", path], &[whole]);
+    assert!(output.status.success() && output.stdout.is_empty());
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "{\"a\":1}\n");
+}
+
+#[test]
+fn an_import_goes_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ledger.json");
+    let text = "{\"names\":\"ä\"}\n".repeat(800);
+    std::fs::write(&file, &text).unwrap();
+    let answers = [
+        json!({ "parameters": { "id": 3 } }),
+        json!({}),
+        json!({}),
+        json!({ "parameters": { "changes": ["create alice"], "applied": false } }),
+    ];
+    let (calls, output) = talk(&["import", "--dry-run", file.to_str().unwrap()], &answers);
+    let chunk = |call: &Value| call["parameters"]["chunk"].as_str().unwrap().to_owned();
+    assert_eq!(chunk(&calls[1]) + &chunk(&calls[2]), text);
+    assert_eq!(calls[3]["method"], "org.tix.Tix.ImportEnd");
+    assert_eq!(calls[3]["parameters"], json!({ "id": 3, "dry_run": true }));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("create alice\n1 change would"));
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What was done, and by whom.
+
+use serde::{Deserialize, Serialize};
+use zlink::introspect::{CustomType, Type};
+
+/// One operation, or something else that happened, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, CustomType)]
+pub struct LogRecord {
+    /// Its number: 1 and more, rising; not reused.
+    pub seq: u64,
+    /// Microseconds since 1970.
+    pub time_usec: u64,
+    /// Who did it; null: the policy, or tixd of itself.
+    pub uid: Option<u32>,
+    /// The same in words: `root`, `policy`, `tixd`, or `uid N`.
+    pub who: String,
+    /// A word for what it was: the operation (`fund`, `reserve`, `chmod`, …), or what an event has for its kind.
+    pub kind: String,
+    /// The currency concerned (the holder, for a ticket); empty where there is none.
+    pub subject: String,
+    /// One sentence.
+    pub message: String,
+    /// What was asked, as JSON; null where nobody asked.
+    pub operation: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct LogReply {
+    /// Oldest first.
+    pub records: Vec<LogRecord>,
+    /// There are more: give this as `after` for them. Null: these were all, so what comes next is after the last `seq`.
+    pub next: Option<u64>,
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Amounts as people write them: soft tickets, parts of an issuer, sizes of memory. Modes are in [`mode`].
+//!
+//! What cannot be kept exactly is refused, never rounded: a guarantee of "33.33%" would be one of something else.
+
+pub mod mode;
+
+/// The largest amount of one soft ticket (model.md §1).
+pub const MAX_SOFT: u64 = 1 << 31;
+/// What an issuer's hard tickets are parts of (model.md §3).
+pub const WHOLE: u64 = 1000;
+
+/// Why something is no amount, and what one looks like.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadAmount {
+    #[error("{0:?} is no number of tickets: write 1 to 2147483648")]
+    Soft(String),
+    #[error("{0:?} is no part of the issuer: write per cent (\"25%\") or thousandths (250)")]
+    Part(String),
+    #[error("{0:?} is no whole number of thousandths: write at most one decimal (\"12.5%\")")]
+    Finer(String),
+    #[error("{0:?} is out of range: an issuer gives away 0.1% to 99.9% (1 to 999 thousandths)")]
+    Range(String),
+    #[error("{0:?} is no size: write a number and K, M, G or T (\"256M\"; K is 1024)")]
+    Size(String),
+    #[error("{0:?} is ambiguous: write K, M, G or T, without B; K is 1024")]
+    Decimal(String),
+}
+
+/// A guaranteed amount: a part of the issuer, or a size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hard {
+    Thousandths(u64),
+    Bytes(u64),
+}
+
+/// Soft tickets: 1 … 2^31.
+pub fn soft(text: &str) -> Result<u64, BadAmount> {
+    digits(text)
+        .filter(|n| (1..=MAX_SOFT).contains(n))
+        .ok_or_else(|| BadAmount::Soft(text.to_owned()))
+}
+
+/// A part of an issuer in thousandths, 1 … 999: `25%`, `12.5%`, or `250`.
+pub fn thousandths(text: &str) -> Result<u64, BadAmount> {
+    let no = || BadAmount::Part(text.to_owned());
+    let n = match text.strip_suffix('%') {
+        None => digits(text).ok_or_else(no)?,
+        Some(cent) => {
+            let cent = cent.trim_end();
+            let (whole, part) = cent.split_once('.').unwrap_or((cent, "0"));
+            let whole = digits(whole).ok_or_else(no)?;
+            let part = match part.trim_end_matches('0') {
+                // `12.%` is a slip of the pen.
+                "" if part.is_empty() => return Err(no()),
+                "" => 0,
+                one if one.len() == 1 => digits(one).ok_or_else(no)?,
+                finer if digits(finer).is_some() => {
+                    return Err(BadAmount::Finer(text.to_owned()));
+                }
+                _ => return Err(no()),
+            };
+            whole.saturating_mul(10).saturating_add(part)
+        }
+    };
+    if (1..WHOLE).contains(&n) {
+        Ok(n)
+    } else {
+        Err(BadAmount::Range(text.to_owned()))
+    }
+}
+
+/// A size in bytes, at least 1: `256M`, `2G`, `2GiB`, `4096`. Units are binary.
+pub fn bytes(text: &str) -> Result<u64, BadAmount> {
+    let no = || BadAmount::Size(text.to_owned());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let power = match unit.trim_start() {
+        "" => 0,
+        "K" | "k" | "KiB" => 1,
+        "M" | "m" | "MiB" => 2,
+        "G" | "g" | "GiB" => 3,
+        "T" | "t" | "TiB" => 4,
+        // 1000 to some, 1024 to others.
+        "KB" | "kB" | "MB" | "GB" | "TB" => return Err(BadAmount::Decimal(text.to_owned())),
+        _ => return Err(no()),
+    };
+    digits(number)
+        .and_then(|n| n.checked_mul(1 << (10 * power)))
+        .filter(|n| *n > 0)
+        .ok_or_else(no)
+}
+
+/// What `reserve` takes: a size where there is a unit, a part of the issuer otherwise. Only memory is measured in bytes.
+pub fn hard(text: &str, memory: bool) -> Result<Hard, BadAmount> {
+    if memory && !text.ends_with('%') && digits(text).is_none() {
+        bytes(text).map(Hard::Bytes)
+    } else {
+        thousandths(text).map(Hard::Thousandths)
+    }
+}
+
+/// Thousandths as people write them: `25%`, `12.5%`.
+pub fn show_thousandths(n: u64) -> String {
+    match n % 10 {
+        0 => format!("{}%", n / 10),
+        tenth => format!("{}.{tenth}%", n / 10),
+    }
+}
+
+/// A size in the largest binary unit that is exact.
+pub fn show_bytes(n: u64) -> String {
+    let unit = |power: u32| (n > 0 && n.is_multiple_of(1 << (10 * power))).then_some(power);
+    match (1..=4).rev().find_map(unit) {
+        Some(p) => format!("{}{}", n >> (10 * p), ["", "K", "M", "G", "T"][p as usize]),
+        None => n.to_string(),
+    }
+}
+
+/// Decimal digits and nothing else: no sign, no spaces.
+fn digits(text: &str) -> Option<u64> {
+    (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
+        .then(|| text.parse().ok())
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_exact_or_refused() {
+        for (text, n) in [
+            ("25%", 250),
+            ("12.5%", 125),
+            ("12.50%", 125),
+            ("0.1%", 1),
+            ("99.9%", 999),
+            ("25 %", 250),
+            ("250", 250),
+        ] {
+            assert_eq!(thousandths(text), Ok(n), "{text}");
+        }
+        for text in ["33.33%", "0.05%", "12.51%"] {
+            assert_eq!(
+                thousandths(text),
+                Err(BadAmount::Finer(text.into())),
+                "{text}"
+            );
+        }
+        for text in ["100%", "0%", "0", "1000", "99999999999999999999%"] {
+            assert!(thousandths(text).is_err(), "{text}");
+        }
+        for text in ["", "%", "+5%", "-5%", "5.%", ".5%", "1.a%", "1e2", "½%"] {
+            assert_eq!(
+                thousandths(text),
+                Err(BadAmount::Part(text.into())),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn sizes_are_binary() {
+        for (text, n) in [
+            ("1", 1),
+            ("4K", 4096),
+            ("256M", 256 << 20),
+            ("2G", 2 << 30),
+            ("2GiB", 2 << 30),
+            ("1T", 1 << 40),
+        ] {
+            assert_eq!(bytes(text), Ok(n), "{text}");
+        }
+        assert_eq!(bytes("2GB"), Err(BadAmount::Decimal("2GB".into())));
+        for text in ["", "G", "0", "0G", "1.5G", "-1G", "2X", "99999999999T"] {
+            assert_eq!(bytes(text), Err(BadAmount::Size(text.into())), "{text}");
+        }
+    }
+
+    #[test]
+    fn hard_is_a_part_or_for_memory_a_size() {
+        assert_eq!(hard("2G", true), Ok(Hard::Bytes(2 << 30)));
+        assert_eq!(hard("25%", true), Ok(Hard::Thousandths(250)));
+        assert_eq!(hard("250", true), Ok(Hard::Thousandths(250)));
+        assert_eq!(hard("2G", false), Err(BadAmount::Part("2G".into())));
+    }
+
+    #[test]
+    fn soft_is_a_count() {
+        assert_eq!(soft("1"), Ok(1));
+        assert_eq!(soft("2147483648"), Ok(1 << 31));
+        for text in ["0", "2147483649", "", "+1", "1.0", "99999999999999999999"] {
+            assert!(soft(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shown_as_it_is_written() {
+        for text in ["25%", "12.5%", "0.1%"] {
+            assert_eq!(thousandths(text).map(show_thousandths).as_deref(), Ok(text));
+        }
+        for text in ["1", "1025", "4K", "256M", "3G", "1T"] {
+            assert_eq!(bytes(text).map(show_bytes).as_deref(), Ok(text));
+        }
+        assert_eq!(show_bytes(0), "0");
+    }
+}

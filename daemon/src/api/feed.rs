@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a watcher is sent: samples as time goes, and events as they happen.
+
+use super::view;
+use super::whole::Whole;
+use crate::core::Handle;
+use std::time::Duration;
+use tix_api::{Error, Event, EventKind, WatchReply};
+use tokio::sync::{broadcast, mpsc};
+use zlink::Reply;
+
+pub type Item = std::result::Result<Reply<Whole<WatchReply>>, Error>;
+
+/// Samples and events into `tx`, until nobody takes them.
+pub async fn feed(
+    tx: mpsc::Sender<Item>,
+    handle: Handle,
+    uid: u32,
+    processes: bool,
+    interval: Duration,
+    more: bool,
+) {
+    let mut events = handle.events();
+    let mut clock = tokio::time::interval(interval);
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let reply = tokio::select! {
+            biased;
+            () = tx.closed() => return,
+            _ = clock.tick() => match handle.call(move |core| view::sample(core, processes, uid)).await {
+                Ok(sample) => WatchReply { event: None, sample: Some(sample) },
+                Err(_) => return,
+            },
+            event = events.recv() => match event {
+                Ok(event) => WatchReply { event: Some(event), sample: None },
+                Err(broadcast::error::RecvError::Lagged(n)) => WatchReply { event: Some(missed(n)), sample: None },
+                Err(broadcast::error::RecvError::Closed) => return,
+            },
+        };
+        if tx
+            .send(Ok(Reply::new(Some(Whole(reply))).set_continues(Some(more))))
+            .await
+            .is_err()
+            || !more
+        {
+            return;
+        }
+    }
+}
+
+fn missed(n: u64) -> Event {
+    Event {
+        time_usec: crate::core::now_usec(),
+        kind: EventKind::Missed,
+        currency: None,
+        issuer: None,
+        resource: None,
+        kind_of_ticket: None,
+        amount: None,
+        cgroup: None,
+        uid: None,
+        concerns: vec![],
+        message: format!("{n} events came faster than they were read and are not shown"),
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Operations, from the asker to the disk: applied one by one, kept in groups, and acknowledged only when they would survive a power cut.
+//!
+//! While operations keep coming each is applied to the ledger at once and waits; then all of them are kept with one `fsync`, brought to the
+//! kernel and acknowledged. Nobody reads the ledger in between. If they cannot be kept (the disk is full) the ledger goes back to what it
+//! was, everybody is told, and what is in force stays in force.
+
+use super::{Core, Failure, now_usec};
+use crate::ledger::{Caller, Change, Event, Op};
+use crate::store::Record;
+use tix_api as api;
+
+/// Operations that wait to be kept, at most.
+pub(super) const GROUP: usize = 256;
+
+type Ack = Box<dyn FnOnce(&mut Core, Result<(), Failure>) + Send>;
+
+/// Applied, and not kept yet.
+pub(super) struct Pending {
+    events: Vec<Event>,
+    uid: u32,
+    ack: Ack,
+}
+
+/// The group that is being collected.
+#[derive(Default)]
+pub(super) struct Group {
+    pending: Vec<Pending>,
+    records: Vec<Record>,
+    /// Where the ledger's log of changes was when it began.
+    mark: usize,
+}
+
+impl Group {
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
+    }
+}
+
+impl Core {
+    /// Applies `ops`, all or none; `ack` is told when they are kept, or cannot be.
+    pub(super) fn stage(&mut self, ops: &[Op], caller: &Caller, ack: Ack) {
+        let mark = self.ledger.mark();
+        if self.group.pending.is_empty() {
+            self.group.mark = mark;
+        }
+        let mut events = Vec::new();
+        let mut records = Vec::new();
+        for op in ops {
+            match self.ledger.apply(op, caller) {
+                Ok(more) => {
+                    records.extend(self.records(op, &more, caller.uid));
+                    events.extend(more);
+                }
+                Err(e) => {
+                    self.ledger.undo(mark);
+                    return ack(self, Err(e.into()));
+                }
+            }
+        }
+        self.group.records.extend(records);
+        self.group.pending.push(Pending {
+            events,
+            uid: caller.uid,
+            ack,
+        });
+        if self.group.len() >= GROUP {
+            self.commit();
+        }
+    }
+
+    /// Keeps the group, and acknowledges it.
+    pub(super) fn commit(&mut self) {
+        let Group {
+            pending,
+            records,
+            mark,
+        } = std::mem::take(&mut self.group);
+        if pending.is_empty() {
+            return;
+        }
+        match self.keep(&records) {
+            Ok(()) => {
+                let done: Vec<(&[Event], u32)> = (pending.iter())
+                    .map(|p| (p.events.as_slice(), p.uid))
+                    .collect();
+                self.carry_out(&done);
+                for p in pending {
+                    (p.ack)(self, Ok(()));
+                }
+            }
+            Err(why) => {
+                self.ledger.undo(mark);
+                for p in pending {
+                    (p.ack)(self, Err(Failure::NotKept(why.clone())));
+                }
+            }
+        }
+    }
+
+    /// Writes what has changed since it was last kept, and `records`.
+    fn keep(&mut self, records: &[Record]) -> Result<(), String> {
+        let changes = self.ledger.changes();
+        if changes.is_empty() && records.is_empty() {
+            self.ledger.settle();
+            return Ok(());
+        }
+        match self.store.commit(records, &changes) {
+            Ok(()) => {
+                self.ledger.settle();
+                if self.unwritable.take().is_some() {
+                    self.say(api::EventKind::Store, "the ledger can be written again");
+                }
+                Ok(())
+            }
+            Err(e) => {
+                let why = e.to_string();
+                tracing::error!("{why}");
+                if self.unwritable.is_none() {
+                    self.say(api::EventKind::Store, &why);
+                }
+                self.unwritable = Some(why.clone());
+                Err(why)
+            }
+        }
+    }
+
+    /// What the tree did cannot be refused: what cannot be kept now is kept later.
+    pub(super) fn keep_or_later(&mut self, events: &[Event]) {
+        let mut records = std::mem::take(&mut self.late);
+        records.extend(self.told(events));
+        if self.keep(&records).is_err() {
+            // The oldest go first: it is about what people should know now.
+            let over = records.len().saturating_sub(1000);
+            self.late = records.split_off(over);
+        }
+    }
+
+    /// Does it now, kept when this returns. With several operations: all or none.
+    pub fn submit(&mut self, ops: &[Op], caller: &Caller) -> Result<(), Failure> {
+        self.commit();
+        let (tx, rx) = std::sync::mpsc::channel();
+        self.stage(
+            ops,
+            caller,
+            Box::new(move |_, done| {
+                // The receiver is in this function.
+                let _ = tx.send(done);
+            }),
+        );
+        self.commit();
+        rx.try_recv().unwrap_or(Err(Failure::Ending))
+    }
+
+    /// Once a second: what could not be kept before.
+    pub(super) fn keep_again(&mut self) {
+        if self.unwritable.is_none() {
+            return;
+        }
+        let probe = Record {
+            time_usec: now_usec(),
+            uid: crate::ledger::TIXD,
+            kind: "store".to_owned(),
+            text: "the ledger can be written again".to_owned(),
+            ..Record::default()
+        };
+        self.late.push(probe);
+        self.keep_or_later(&[]);
+        if self.unwritable.is_some() {
+            self.late.retain(|r| r.kind != "store");
+        }
+    }
+}
+
+impl Core {
+    /// Makes these changes to the ledger's rows, all or none, or only sees whether they could be made.
+    pub fn import(
+        &mut self,
+        changes: &[Change],
+        dry_run: bool,
+        caller: &Caller,
+    ) -> Result<(), Failure> {
+        self.commit();
+        let mark = self.ledger.mark();
+        let events = self.ledger.restore(changes)?;
+        if dry_run {
+            self.ledger.undo(mark);
+            return Ok(());
+        }
+        let record = Record {
+            time_usec: now_usec(),
+            uid: caller.uid,
+            kind: "import".to_owned(),
+            text: format!("{} rows of the ledger replaced", changes.len()),
+            ..Record::default()
+        };
+        if let Err(why) = self.keep(&[record]) {
+            self.ledger.undo(mark);
+            return Err(Failure::NotKept(why));
+        }
+        self.carry_out(&[(&events, caller.uid)]);
+        self.cpu.push_all(&self.ledger);
+        self.write_weights();
+        self.look_at_guarantees();
+        self.say(api::EventKind::Policy, "a ledger was imported");
+        Ok(())
+    }
+}

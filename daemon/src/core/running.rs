@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who wants the CPU now: as the scheduler's tables have it, or, without it, whoever has processes.
+
+use super::Core;
+use crate::ledger::{BASE, Cid, Resource};
+use std::collections::{HashMap, HashSet};
+
+impl Core {
+    /// Brings the ledger's activity up to date, for values of this moment.
+    pub fn refresh(&mut self) {
+        let running = self.running();
+        self.ledger
+            .set_all_running(Resource::Cpu, &|c| running.contains(&c));
+    }
+
+    /// Which currencies have runnable threads of their own, this one excepted: who looks is awake, and would count in every snapshot.
+    fn running(&self) -> HashSet<Cid> {
+        if self.cpu.in_charge() {
+            let me = self.own_currency();
+            let by_id: HashMap<u64, Cid> = self
+                .mirrors()
+                .filter_map(|cid| Some((self.ledger.get(cid)?.mirror.as_ref()?.id, cid)))
+                .collect();
+            let states = self.cpu.states();
+            return states
+                .iter()
+                .filter(|n| n.self_active)
+                .filter_map(|n| {
+                    if n.node == tix_bpf::BASE {
+                        Some((n, BASE))
+                    } else {
+                        Some((n, *by_id.get(&n.cgid)?))
+                    }
+                })
+                .filter(|(n, cid)| *cid != me || n.runnable > 1)
+                .map(|(_, cid)| cid)
+                .collect();
+        }
+        let populated = |path: &str| {
+            self.root
+                .cgroup(path)
+                .and_then(|c| c.read("cgroup.events"))
+                .is_ok_and(|t| t.lines().any(|l| l == "populated 1"))
+        };
+        let leaf = |cid: Cid| {
+            let c = self.ledger.get(cid).filter(|_| cid != BASE)?;
+            let m = c.mirror.as_ref()?;
+            (c.mirrored_children().next().is_none() && populated(&m.path)).then_some(cid)
+        };
+        self.mirrors().filter_map(leaf).collect()
+    }
+
+    /// The currencies of cgroups, base first: found by walking down the tree, so that it costs nothing how many others there are.
+    pub(super) fn mirrors(&self) -> impl Iterator<Item = Cid> + '_ {
+        let mut todo = vec![BASE];
+        std::iter::from_fn(move || {
+            let cid = todo.pop()?;
+            let children = self.ledger.get(cid).into_iter();
+            todo.extend(children.flat_map(|c| c.mirrored_children()));
+            Some(cid)
+        })
+    }
+
+    /// The currency of the principal that tixd itself is in.
+    fn own_currency(&self) -> Cid {
+        let text = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mut path = text
+            .lines()
+            .find_map(|l| l.strip_prefix("0::"))
+            .unwrap_or("/");
+        loop {
+            if let Some(cid) = self.ledger.find(path) {
+                return cid;
+            }
+            path = match path.rfind('/') {
+                Some(end) if end > 0 => &path[..end],
+                _ => return BASE,
+            };
+        }
+    }
+}

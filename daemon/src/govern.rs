@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The policy put into practice: each cgroup is decided upon when it appears, and what is decided is done by operations like anybody's,
+//! in the policy's name, so that it is in the ledger and in the log.
+//!
+//! The users' databases may be slow to answer (a directory server): they are asked on a thread of their own, and nobody waits for it.
+
+use crate::core::{Core, Handle};
+use crate::ledger::{Caller, Cid, Hard, Kind, Ledger, Op, POLICY, Resource};
+use crate::policy::{Decision, Declared, Grant, Policy, Problem, Subject, user_of_slice, users};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tix_api as api;
+use tokio::sync::{Notify, broadcast};
+
+/// Keeps the policy in `dir` in force, for ever; reads it again when `again` says so.
+pub async fn keep(handle: Handle, dir: PathBuf, again: Arc<Notify>) {
+    let mut appear = handle.appear();
+    let mut policy = Arc::new(Policy::default());
+    let mut first = true;
+    loop {
+        policy = read(&handle, &dir, policy, first).await;
+        first = false;
+        loop {
+            tokio::select! {
+                () = again.notified() => break,
+                path = appeared(&mut appear) => match path {
+                    Some(path) => decide(&handle, &policy, path).await,
+                    // Some were missed: look at all of them.
+                    None => all(&handle, &policy).await,
+                },
+            }
+        }
+    }
+}
+
+/// The next cgroup that appears.
+async fn appeared(appear: &mut broadcast::Receiver<String>) -> Option<String> {
+    match appear.recv().await {
+        Ok(path) => Some(path),
+        Err(broadcast::error::RecvError::Lagged(_)) => None,
+        // tixd is ending.
+        Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+    }
+}
+
+/// Reads the files; with a mistake in them what was in force stays.
+async fn read(handle: &Handle, dir: &Path, old: Arc<Policy>, first: bool) -> Arc<Policy> {
+    let from = dir.to_owned();
+    let loaded = tokio::task::spawn_blocking(move || Policy::load(&from)).await;
+    let loaded = loaded.unwrap_or_else(|_| Err(vec![]));
+    let (policy, problems) = match loaded {
+        Ok(policy) => (Arc::new(policy), vec![]),
+        Err(problems) => (old, problems),
+    };
+    tell(handle, dir, &policy, &problems, first).await;
+    if problems.is_empty() {
+        let declared = Arc::clone(&policy);
+        let done = handle.call(move |core| {
+            for d in declared.declared() {
+                declare(core, d);
+            }
+        });
+        // tixd may be ending.
+        let _ = done.await;
+        all(handle, &policy).await;
+        let _ = retire(handle, &policy).await;
+    }
+    policy
+}
+
+async fn tell(handle: &Handle, dir: &Path, policy: &Policy, problems: &[Problem], first: bool) {
+    for p in problems {
+        tracing::error!("policy: {p}");
+    }
+    for note in policy.notes() {
+        tracing::warn!("policy: {note}");
+    }
+    let status = api::PolicyStatus {
+        directory: dir.display().to_string(),
+        files: policy.files() as u64,
+        rules: policy.rules() as u64,
+        problems: problems.iter().map(Problem::to_string).collect(),
+    };
+    let what = match problems.len() {
+        0 => format!("the policy in {} is in force", dir.display()),
+        n => format!(
+            "the policy in {} has {n} mistakes: what was in force stays so",
+            dir.display()
+        ),
+    };
+    let quiet = first && policy.is_empty() && problems.is_empty();
+    let done = handle.call(move |core| {
+        core.policy = status;
+        if !quiet {
+            core.note(api::EventKind::Policy, &what);
+        }
+    });
+    // tixd may be ending.
+    let _ = done.await;
+}
+
+/// Every cgroup that is there.
+async fn all(handle: &Handle, policy: &Arc<Policy>) {
+    if policy.is_empty() {
+        return;
+    }
+    let concern = Arc::clone(policy);
+    let paths = handle.call(move |core| {
+        let mirrors = core.ledger.iter().filter_map(|(_, c)| c.mirror.as_ref());
+        let paths = mirrors.map(|m| m.path.clone());
+        paths
+            .filter(|p| concern.may_concern(p))
+            .collect::<Vec<String>>()
+    });
+    let mut paths = paths.await.unwrap_or_default();
+    // In an order of their own: the same policy gives the same ledger.
+    paths.sort();
+    for path in paths {
+        decide(handle, policy, path).await;
+    }
+}
+
+/// What the policy says of the cgroup `path`, done.
+async fn decide(handle: &Handle, policy: &Arc<Policy>, path: String) {
+    if !policy.may_concern(&path) {
+        return;
+    }
+    let Some(decision) = decision(handle, policy, &path).await else {
+        return;
+    };
+    let at = path.clone();
+    let done = handle.call(move |core| carry_out(core, &decision, &at));
+    if let Ok(Err(e)) = done.await {
+        tracing::warn!("policy for {path}: {e}");
+    }
+}
+
+async fn decision(handle: &Handle, policy: &Arc<Policy>, path: &str) -> Option<Decision> {
+    let at = path.to_owned();
+    let dir = handle.call(move |core| {
+        let c = core.ledger.get(core.ledger.find(&at)?)?;
+        c.mirror.as_ref().map(|m| (m.owner, m.group))
+    });
+    let (owner, group) = dir.await.ok()??;
+    let (policy, path) = (Arc::clone(policy), path.to_owned());
+    let decided = tokio::task::spawn_blocking(move || {
+        let user = user_of_slice(&path).map(users::lookup).transpose();
+        let user = user.map_err(|e| tracing::warn!("policy for {path}: {e}"));
+        policy.decide(&Subject {
+            path: &path,
+            owner,
+            group,
+            user: user.ok()?,
+        })
+    });
+    decided.await.ok()?
+}
+
+fn declare(core: &mut Core, d: &Declared) {
+    let made = match core.ledger.find(&d.name) {
+        None => create(
+            core,
+            &d.name,
+            d.owner.unwrap_or(0),
+            d.group.unwrap_or(0),
+            d.mode.unwrap_or(crate::policy::DEFAULT_MODE),
+        ),
+        Some(_) => broker(core, &d.name, d.owner, d.group, d.mode),
+    };
+    if let Err(e) = made {
+        return tracing::warn!("policy {}: {}: {e}", d.origin, d.name);
+    }
+    grants(core, &d.name, &d.grants, &d.origin);
+}
+
+fn create(
+    core: &mut Core,
+    name: &str,
+    owner: u32,
+    group: u32,
+    mode: u16,
+) -> Result<(), crate::core::Failure> {
+    let cid = core.ledger.next_cid();
+    let op = Op::Create {
+        cid,
+        name: name.to_owned(),
+        owner,
+        group,
+        mode,
+    };
+    core.submit(&[op], &Caller::POLICY)
+}
+
+fn broker(
+    core: &mut Core,
+    name: &str,
+    owner: Option<u32>,
+    group: Option<u32>,
+    mode: Option<u16>,
+) -> Result<(), crate::core::Failure> {
+    let Some(c) = core.ledger.find(name).and_then(|c| core.ledger.get(c)) else {
+        return Ok(());
+    };
+    let mut ops = Vec::new();
+    if owner.is_some_and(|o| o != c.owner) || group.is_some_and(|g| g != c.group) {
+        ops.push(Op::Chown {
+            name: name.to_owned(),
+            owner,
+            group,
+        });
+    }
+    if let Some(mode) = mode.filter(|m| *m != c.mode) {
+        ops.push(Op::Chmod {
+            name: name.to_owned(),
+            mode,
+        });
+    }
+    core.submit(&ops, &Caller::POLICY)
+}
+
+/// The currency that is decided, funded and bound. One that is there and not the policy's is left to whoever made it.
+fn carry_out(core: &mut Core, d: &Decision, path: &str) -> Result<(), crate::core::Failure> {
+    let known = core.ledger.find(&d.currency);
+    match known.and_then(|c| core.ledger.get(c)) {
+        None if d.grants.is_empty() => {
+            tracing::warn!(
+                "policy {}: {} would be funded with nothing; it stays with its parent's weight",
+                d.origin,
+                path
+            );
+            return Ok(());
+        }
+        None => create(core, &d.currency, d.owner, d.group, d.mode)?,
+        Some(c) if c.by != POLICY && c.owner != d.owner => {
+            tracing::warn!(
+                "policy {}: {} is uid {}'s currency, and not for {path}",
+                d.origin,
+                d.currency,
+                c.owner
+            );
+            return Ok(());
+        }
+        Some(_) => {}
+    }
+    grants(core, &d.currency, &d.grants, &d.origin);
+    let bound = (core.ledger.bindings()).any(|(p, _)| p == path);
+    if bound {
+        // By the policy before, or by an administrator, who knows better.
+        return Ok(());
+    }
+    let op = Op::Bind {
+        name: d.currency.clone(),
+        path: path.to_owned(),
+    };
+    core.submit(&[op], &Caller::POLICY)
+}
+
+/// Exactly these tickets by the policy, beside what others gave.
+fn grants(core: &mut Core, name: &str, wanted: &[Grant], origin: &str) {
+    let Some(cid) = core.ledger.find(name) else {
+        return;
+    };
+    for op in steps(&core.ledger, cid, name, wanted) {
+        // One that does not fit (the fiftieth guarantee) is no reason not to give the others.
+        if let Err(e) = core.submit(&[op], &Caller::POLICY) {
+            tracing::warn!("policy {origin}: {name}: {e}");
+        }
+    }
+}
+
+fn steps(l: &Ledger, cid: Cid, name: &str, wanted: &[Grant]) -> Vec<Op> {
+    let mut ops = Vec::new();
+    let (holder, same) = (name.to_owned(), |g: &Grant, issuer: &str, r, kind| {
+        g.issuer == issuer && g.resource == r && g.kind == kind
+    });
+    for r in Resource::ALL {
+        let held = l.get(cid).map(|c| c.grants(r)).unwrap_or_default();
+        for g in held.iter().filter(|g| g.by == POLICY) {
+            let issuer = l.name(g.issuer);
+            if wanted.iter().any(|w| same(w, &issuer, r, g.kind)) {
+                continue;
+            }
+            ops.push(match g.kind {
+                Kind::Soft => Op::Unfund {
+                    holder: holder.clone(),
+                    issuer,
+                    resource: r,
+                    amount: None,
+                },
+                Kind::Hard => Op::Unreserve {
+                    holder: holder.clone(),
+                    issuer,
+                    resource: r,
+                },
+            });
+        }
+    }
+    for w in wanted {
+        let held = (l.find(&w.issuer)).and_then(|i| l.held(cid, i, w.resource, w.kind));
+        match (held, w.kind) {
+            // What an administrator gave instead stays.
+            (Some(g), _) if g.by != POLICY || g.amount == w.amount => {}
+            (held, Kind::Soft) => ops.extend(soft(&holder, w, held.map_or(0, |g| g.amount))),
+            (_, Kind::Hard) => ops.push(Op::Reserve {
+                holder: holder.clone(),
+                issuer: w.issuer.clone(),
+                resource: w.resource,
+                amount: match w.bytes {
+                    true => Hard::Bytes(w.amount),
+                    false => Hard::Milli(w.amount),
+                },
+            }),
+        }
+    }
+    ops
+}
+
+/// From so many soft tickets to as many as are wanted.
+fn soft(holder: &str, w: &Grant, has: u64) -> Option<Op> {
+    let (holder, issuer, resource) = (holder.to_owned(), w.issuer.clone(), w.resource);
+    let n = i64::try_from(w.amount.abs_diff(has)).unwrap_or(i64::MAX);
+    match w.amount.cmp(&has) {
+        std::cmp::Ordering::Equal => None,
+        std::cmp::Ordering::Greater => Some(Op::Fund {
+            holder,
+            issuer,
+            resource,
+            amount: n,
+        }),
+        std::cmp::Ordering::Less => Some(Op::Unfund {
+            holder,
+            issuer,
+            resource,
+            amount: Some(n),
+        }),
+    }
+}
+
+/// What an earlier policy bound and this one does not goes back to its parent's weight; what it made and nothing uses goes.
+async fn retire(handle: &Handle, policy: &Arc<Policy>) -> Result<(), crate::core::Failure> {
+    let bound = handle.call(|core| {
+        let all = core.ledger.bindings().filter(|(_, b)| b.by == POLICY);
+        all.map(|(p, b)| (p.to_owned(), core.ledger.name(b.name)))
+            .collect::<Vec<_>>()
+    });
+    for (path, name) in bound.await? {
+        let there = path.clone();
+        // What waits for its cgroup is decided upon when that comes.
+        let there = handle.call(move |core| core.ledger.find(&there).is_some());
+        if !there.await? {
+            continue;
+        }
+        let decided = decision(handle, policy, &path).await;
+        if decided.is_some_and(|d| d.currency == name) {
+            continue;
+        }
+        let op = Op::Unbind {
+            name,
+            path: Some(path.clone()),
+        };
+        let done = handle.call(move |core| core.submit(&[op], &Caller::POLICY));
+        done.await??;
+        decide(handle, policy, path).await;
+    }
+    let declared: Vec<String> = (policy.declared().iter()).map(|d| d.name.clone()).collect();
+    let unused = handle.call(move |core| {
+        let its = core.ledger.iter().filter(|(_, c)| {
+            let used = c.bindings().next().is_some() || declared.contains(&c.name);
+            c.by == POLICY && !used
+        });
+        let mut names: Vec<String> = its.map(|(_, c)| c.name.clone()).collect();
+        names.sort();
+        for name in names {
+            if let Err(e) = core.submit(&[Op::Destroy { name }], &Caller::POLICY) {
+                tracing::warn!("policy: {e}");
+            }
+        }
+    });
+    unused.await
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Exchange tickets (Sullivan §3.2.2, model.md §5): issued by base, each worth exactly its amount, in sets that sum to zero per resource.
+//!
+//! So T does not change, and nobody's entitlement but that of the parties and of whom they fund. While a party is inactive its exchange
+//! tickets rest with its funders, in proportion to what each contributes to its entitlement: the others of those funders then have
+//! what they would have without the exchange (footnote 3). `tixctl nice` is the smallest exchange: −n on the user's currency, +n on the
+//! job's (§3.4, §4.6).
+
+use super::values::of_milli;
+use super::{BASE, By, Cid, Event, Key, Kind, Ledger, Refusal, Resource, Ticket};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exchange {
+    /// Party, resource, thousandths of a base ticket; negative: given away.
+    pub legs: Vec<(Cid, Resource, i64)>,
+    pub by: By,
+}
+
+/// The exchange tickets of inactive parties that rest with a currency, in base tickets with 64 fractional bits.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rest {
+    pub whole: i128,
+    /// With its soft pool.
+    pub pool: i128,
+}
+
+impl Rest {
+    fn sum(self) -> i128 {
+        self.whole + self.pool
+    }
+
+    fn at(&mut self, kind: Kind) -> &mut i128 {
+        match kind {
+            Kind::Soft => &mut self.pool,
+            Kind::Hard => &mut self.whole,
+        }
+    }
+}
+
+/// What rests with whom, as of an epoch.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rests {
+    epoch: u64,
+    with: [FxHashMap<Cid, Rest>; Resource::COUNT],
+}
+
+/// Values by currency that may be below zero.
+type Lower = FxHashMap<Cid, i128>;
+
+impl Ledger {
+    pub fn exchanges(&self) -> impl Iterator<Item = (u64, &Exchange)> {
+        self.exchanges.iter().map(|(id, x)| (*id, x))
+    }
+
+    /// What rests with `c`.
+    pub(super) fn resting(&self, c: Cid, r: Resource) -> Rest {
+        if self.exchanges.is_empty() {
+            return Rest::default();
+        }
+        if self.rests.borrow().epoch != self.epoch {
+            let with = Resource::ALL.map(|r| self.rest_now(r));
+            *self.rests.borrow_mut() = Rests {
+                epoch: self.epoch,
+                with,
+            };
+        }
+        let rests = self.rests.borrow();
+        rests.with[r.index()].get(&c).copied().unwrap_or_default()
+    }
+
+    fn rest_now(&self, r: Resource) -> FxHashMap<Cid, Rest> {
+        let mut rest: FxHashMap<Cid, Rest> = FxHashMap::default();
+        for party in self.parties[r.index()].keys() {
+            let delta = self.get(*party).map_or(0, |x| x.delta(r));
+            if delta != 0 && !self.active(*party, r) {
+                rest.entry(*party).or_default().whole = of_milli(delta);
+            }
+        }
+        let parties: Vec<Cid> = rest.keys().copied().collect();
+        // Holders before issuers: what rests with one that is inactive itself goes further up, all of it at once.
+        for c in self.upwards(&parties, r) {
+            if c == BASE || self.active(c, r) {
+                continue;
+            }
+            let amount = rest.remove(&c).unwrap_or_default().sum();
+            for (issuer, kind, part) in self.split_rest(c, r, amount) {
+                *rest.entry(issuer).or_default().at(kind) += part;
+            }
+        }
+        rest
+    }
+
+    fn legs(&self, r: Resource) -> impl Iterator<Item = (Cid, Resource, i64)> {
+        let all = self.exchanges.values().flat_map(|x| x.legs.iter().copied());
+        all.filter(move |(_, of, _)| *of == r)
+    }
+
+    /// Those and whoever is above them, holders before issuers.
+    fn upwards(&self, from: &[Cid], r: Resource) -> Vec<Cid> {
+        let (mut order, mut seen) = (Vec::new(), FxHashSet::default());
+        for start in from {
+            if !seen.insert(*start) {
+                continue;
+            }
+            let mut stack: Vec<(Cid, Vec<Cid>)> = vec![(*start, self.funders(*start, r))];
+            while let Some((c, rest)) = stack.last_mut() {
+                match rest.pop() {
+                    Some(up) if seen.insert(up) => {
+                        stack.push((up, self.funders(up, r)));
+                    }
+                    Some(_) => {}
+                    None => {
+                        order.push(*c);
+                        stack.pop();
+                    }
+                }
+            }
+        }
+        order.reverse();
+        order
+    }
+
+    /// How `amount`, which `c` holds, rests with its funders: exactly all of it.
+    fn split_rest(&self, c: Cid, r: Resource, amount: i128) -> Vec<(Cid, Kind, i128)> {
+        let mut parts = self.contributions(c, r);
+        // In an order that is the same after a restart, so that the rounding is.
+        parts.sort_by_cached_key(|(t, w)| (self.end(t.issuer), *w, t.kind == Kind::Hard));
+        let total: u128 = parts.iter().map(|(_, w)| *w).sum();
+        if total == 0 {
+            return vec![(BASE, Kind::Hard, amount)];
+        }
+        let (mut out, mut given, mut sum) = (Vec::new(), 0i128, 0u128);
+        for (t, w) in parts {
+            sum += w;
+            let upto = super::values::signed_part(amount, sum, total);
+            out.push((t.issuer, t.kind, upto - given));
+            given = upto;
+        }
+        out
+    }
+
+    /// The parties to exchanges of `r`, and whoever is above them: where their tickets may come to rest.
+    pub fn resting_places(&self, r: Resource) -> FxHashSet<Cid> {
+        let parties: Vec<Cid> = self.legs(r).map(|(p, _, _)| p).collect();
+        self.upwards(&parties, r).into_iter().collect()
+    }
+
+    /// What each ticket of `c` contributes to its entitlement.
+    pub fn contributions(&self, c: Cid, r: Resource) -> Vec<(Ticket, u128)> {
+        let Some(x) = self.get(c) else { return vec![] };
+        let tickets = self.tickets(x, r).filter(|t| !t.kept);
+        tickets
+            .map(|t| (t, self.ticket_value(&t, r, true)))
+            .collect()
+    }
+
+    /// E⁻: the entitlement of `c` with what it and those above it have given away, and nothing of what was got in exchange.
+    fn lower(&self, c: Cid, r: Resource, known: &mut Lower) -> i128 {
+        if let Some(v) = known.get(&c) {
+            return *v;
+        }
+        let Some(x) = self.get(c) else { return 0 };
+        let mut sum = match c {
+            BASE => i128::from(self.total(r)) << 64,
+            _ => 0,
+        };
+        for t in self.tickets(x, r).filter(|t| !t.kept) {
+            let above = u128::try_from(self.lower(t.issuer, r, known)).unwrap_or(0);
+            sum += i128::try_from(self.guaranteed_part(&t, r, above)).unwrap_or(i128::MAX);
+        }
+        sum += of_milli(x.side(r).given);
+        known.insert(c, sum);
+        sum
+    }
+
+    /// `c` and whoever it has something from: not who keeps a ticket for it while it is bound.
+    fn backers(&self, c: Cid, r: Resource) -> FxHashSet<Cid> {
+        let (mut seen, mut todo) = (FxHashSet::from_iter([c]), vec![c]);
+        while let Some(x) = todo.pop().and_then(|c| self.get(c)) {
+            let live = self.tickets(x, r).filter(|t| !t.kept);
+            todo.extend(live.map(|t| t.issuer).filter(|i| seen.insert(*i)));
+        }
+        seen
+    }
+
+    /// A party whose E⁻ is below zero for `r`: it has given away what it has not got.
+    pub(super) fn overdrawn(&self, r: Resource) -> Option<Cid> {
+        let mut known = Lower::default();
+        let mut short = |p: Cid| self.lower(p, r, &mut known) < 0;
+        let given = |p: &Cid| self.get(*p).is_some_and(|x| x.side(r).given < 0);
+        let mut givers = self.parties[r.index()].keys().filter(|p| given(p));
+        if !givers.any(|p| short(*p)) {
+            return None;
+        }
+        // The one that gave first, in an order that is the same after a restart.
+        let gave = self.legs(r).filter(|(_, _, n)| *n < 0);
+        gave.map(|(p, _, _)| p).find(|p| short(*p))
+    }
+
+    /// May `giver` have exchanged so much, as it now has? Only if E⁻ ≥ 0 for everybody. Thousandths of base tickets.
+    pub(super) fn check_exchanged(
+        &self,
+        giver: Cid,
+        r: Resource,
+        milli: i64,
+    ) -> Result<(), Refusal> {
+        if self.overdrawn(r).is_none() {
+            return Ok(());
+        }
+        let has = self.lower(giver, r, &mut Lower::default()) + of_milli(milli);
+        Err(Refusal::TooLittle {
+            name: self.name(giver),
+            resource: r,
+            has: u64::try_from(has >> 64).unwrap_or(0),
+            asked: milli.unsigned_abs().div_ceil(1000),
+        })
+    }
+
+    pub(super) fn exchange(&mut self, legs: Vec<(Cid, Resource, i64)>, by: By) -> Event {
+        let id = self.next_exchange;
+        self.put_exchange(id, Exchange { legs, by });
+        self.exchanged(id, None)
+    }
+
+    fn exchanged(&self, id: u64, revoked: Option<String>) -> Event {
+        let legs = self.exchanges.get(&id).map(|x| x.legs.clone());
+        let mut parties: Vec<Cid> = legs.into_iter().flatten().map(|(p, _, _)| p).collect();
+        parties.sort_unstable();
+        parties.dedup();
+        Event::Exchanged {
+            id,
+            parties,
+            revoked,
+        }
+    }
+
+    pub(super) fn put_exchange(&mut self, id: u64, x: Exchange) {
+        self.note(Key::Exchange(id));
+        self.next_exchange = self.next_exchange.max(id + 1);
+        self.move_legs(&x, 1);
+        self.exchanges.insert(id, x);
+    }
+
+    pub(super) fn take_exchange(&mut self, id: u64) {
+        self.note(Key::Exchange(id));
+        if let Some(x) = self.exchanges.remove(&id) {
+            self.move_legs(&x, -1);
+        }
+    }
+
+    fn move_legs(&mut self, x: &Exchange, sign: i64) {
+        for (party, r, n) in &x.legs {
+            if let Some(c) = self.currencies.get_mut(party) {
+                let side = c.side_mut(*r);
+                side.delta += sign * n;
+                side.given += sign * n.min(&0);
+            }
+            let parties = &mut self.parties[r.index()];
+            let held = parties.entry(*party).or_insert(0);
+            match sign {
+                1 => *held += 1,
+                _ => *held -= 1,
+            }
+            if *held == 0 {
+                parties.remove(party);
+            }
+        }
+        self.reshaped();
+    }
+
+    pub(super) fn revoke(&mut self, id: u64, why: String) -> Event {
+        let event = self.exchanged(id, Some(why));
+        self.take_exchange(id);
+        event
+    }
+
+    /// The exchanges that `c` is a party to end with it.
+    pub(super) fn revoke_of(&mut self, c: Cid, why: &str) -> Vec<Event> {
+        let its: Vec<u64> = (self.exchanges.iter())
+            .filter(|(_, x)| x.legs.iter().any(|(p, _, _)| *p == c))
+            .map(|(id, _)| *id)
+            .collect();
+        its.into_iter()
+            .map(|id| self.revoke(id, why.to_owned()))
+            .collect()
+    }
+
+    /// After a change: whoever has given away what is no longer there gets it back, newest exchange first, until E⁻ ≥ 0.
+    pub(super) fn revoke_overdrawn(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        if self.exchanges.is_empty() {
+            return events;
+        }
+        for r in Resource::ALL {
+            while let Some(short) = self.overdrawn(r) {
+                let at_fault = self.backers(short, r);
+                let newest = self.exchanges.iter().rev().find(|(_, x)| {
+                    x.legs
+                        .iter()
+                        .any(|(p, of, n)| *of == r && *n < 0 && at_fault.contains(p))
+                });
+                let Some((id, _)) = newest else { break };
+                let (id, name) = (*id, self.name(short));
+                events.push(self.revoke(
+                    id,
+                    format!(
+                        "{name} no longer has the {} rights that were given away",
+                        r.name()
+                    ),
+                ));
+            }
+        }
+        events
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The durable part of the ledger as rows: what the store keeps, what is read back at the start, and what an operation is undone with.
+//!
+//! A row names things so that it means the same after a restart: a named currency by its number, a cgroup by its path (its currency's
+//! number is new at every start). Setting a row to what it was undoes an operation; setting all of them restores the ledger.
+
+use super::{Cid, Kind, Resource};
+use serde::{Deserialize, Serialize};
+
+/// Who did it: a uid, [`POLICY`] or [`TIXD`].
+pub type By = u32;
+/// Stands for the policy among uids: the kernel gives this number to nobody.
+pub const POLICY: By = u32::MAX;
+/// Stands for tixd: what it does because a cgroup went, and what root made that is to go with its cgroup.
+pub const TIXD: By = u32::MAX - 1;
+
+/// One end of a ticket.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// Base or a named currency.
+    Cid(Cid),
+    /// The currency that mirrors this cgroup.
+    Path(String),
+}
+
+/// What a row is found by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Key {
+    Currency(Cid),
+    Broker(String),
+    Ticket {
+        issuer: End,
+        holder: End,
+        resource: Resource,
+        kind: Kind,
+    },
+    Binding(String),
+    Exchange(u64),
+    Lapsed(String, Resource),
+}
+
+/// A party's part in an exchange.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leg {
+    pub party: End,
+    pub resource: Resource,
+    /// Thousandths of a base ticket; negative: given away.
+    pub amount: i64,
+}
+
+/// What is kept under a [`Key`] of the same name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Row {
+    /// A named currency.
+    Currency {
+        name: String,
+        owner: u32,
+        group: u32,
+        /// Nine bits: `fci` for owner, group, others.
+        mode: u16,
+        /// The cgroup it goes with.
+        transient: Option<String>,
+        by: By,
+    },
+    /// What was said of the broker of a cgroup's currency; `None`: as the directory's owner has it.
+    Broker {
+        owner: Option<u32>,
+        group: Option<u32>,
+        mode: Option<u16>,
+        by: By,
+    },
+    Ticket {
+        /// Soft: tickets. Hard: thousandths of the issuer, or bytes if `bytes`.
+        amount: u64,
+        bytes: bool,
+        by: By,
+    },
+    /// The named currency that funds a cgroup.
+    Binding {
+        cid: Cid,
+        by: By,
+        /// The parent's weight ticket is withdrawn, and not just put aside.
+        withdrawn: bool,
+    },
+    Exchange {
+        legs: Vec<Leg>,
+        by: By,
+    },
+    /// Base tickets that a holder gave up, or that a currency had which was destroyed by somebody who may not withdraw them: they count until
+    /// root does.
+    Lapsed {
+        amount: u64,
+    },
+}

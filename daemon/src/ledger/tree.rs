@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The cgroup tree as it changes: each cgroup with the cpu controller is a currency (model.md §1).
+
+use super::brokers::is_root;
+use super::{BASE, Cid, Currency, Event, Key, Ledger, Mirror, Resource};
+
+/// What is known of a cgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cgroup<'a> {
+    pub path: &'a str,
+    /// The inode of its directory.
+    pub id: u64,
+    /// `cpu.weight`.
+    pub weight: u64,
+    /// Who owns its directory.
+    pub owner: u32,
+    pub group: u32,
+    /// It may hold threads beside its children.
+    pub inner_threads: bool,
+}
+
+impl Ledger {
+    /// The cgroup is there now, or is otherwise than it was. Its parent must be known.
+    pub fn cgroup_here(&mut self, g: &Cgroup<'_>) -> Vec<Event> {
+        if let Some(cid) = self.find(g.path) {
+            return match self.get(cid).and_then(|c| c.mirror.as_ref()).map(|m| m.id) {
+                Some(known) if known == g.id || cid == BASE => self.cgroup_changed(cid, g),
+                _ => {
+                    let mut events = self.cgroup_removed(g.path);
+                    events.extend(self.cgroup_here(g));
+                    events
+                }
+            };
+        }
+        let parent_path = match g.path.rfind('/') {
+            Some(0) => "/",
+            Some(i) => &g.path[..i],
+            None => return vec![],
+        };
+        let Some(parent) = self.find(parent_path) else {
+            return vec![];
+        };
+        let cid = self.next;
+        let (owner, group, mode) = self.broker_of(g.path, g.owner, g.group);
+        let mut c = Currency::new(g.path, owner, group, mode, 0);
+        c.mirror = Some(Mirror {
+            path: g.path.to_owned(),
+            id: g.id,
+            parent,
+            weight: g.weight.clamp(1, 10_000),
+            inner_threads: g.inner_threads,
+            owner: g.owner,
+            group: g.group,
+        });
+        self.insert(cid, c);
+        if let Some(p) = self.currencies.get_mut(&parent) {
+            p.children.insert(cid);
+        }
+        self.count_all(cid, true);
+        self.count_what_waits(&self.end(cid));
+        for r in Resource::ALL.into_iter().filter(|r| *r != Resource::Cpu) {
+            self.set_running(cid, r, true);
+        }
+        let mut events = vec![Event::CgroupCreated {
+            cid,
+            path: g.path.to_owned(),
+        }];
+        events.extend(self.wake_waiting(g.path, cid));
+        // One more shares what its parent has.
+        events.extend(self.revoke_overdrawn());
+        events
+    }
+
+    /// Weight, owner or kind of a known cgroup.
+    fn cgroup_changed(&mut self, cid: Cid, g: &Cgroup<'_>) -> Vec<Event> {
+        let weight = g.weight.clamp(1, 10_000);
+        let (owner, group, _) = self.broker_of(g.path, g.owner, g.group);
+        let Some(c) = self.get(cid).filter(|_| cid != BASE) else {
+            return vec![];
+        };
+        let Some(m) = &c.mirror else { return vec![] };
+        let owner_changed = c.owner != owner;
+        let as_known = m.weight == weight
+            && m.inner_threads == g.inner_threads
+            && (m.owner, m.group) == (g.owner, g.group);
+        if as_known && !owner_changed && c.group == group {
+            return vec![];
+        }
+        self.retake(cid, |c| {
+            (c.owner, c.group) = (owner, group);
+            if let Some(m) = c.mirror.as_mut() {
+                (m.weight, m.inner_threads) = (weight, g.inner_threads);
+                (m.owner, m.group) = (g.owner, g.group);
+            }
+        });
+        let mut events = vec![Event::CgroupChanged {
+            cid,
+            path: g.path.to_owned(),
+        }];
+        if owner_changed {
+            // What its old owner bound there is not the new owner's doing.
+            let stale = (self.bindings.get(g.path)).is_some_and(|b| !self.may_stay_bound(b, owner));
+            if stale {
+                events.extend(self.unbind(g.path));
+            }
+        }
+        events.extend(self.revoke_overdrawn());
+        events
+    }
+
+    /// The cgroup `path` is gone, and all below it: what root gave it waits for it, everything else goes with it.
+    pub fn cgroup_removed(&mut self, path: &str) -> Vec<Event> {
+        let Some(cid) = self
+            .find(path)
+            .filter(|c| *c != BASE && path.starts_with('/'))
+        else {
+            return vec![];
+        };
+        let mut events = Vec::new();
+        let below: Vec<String> = self.get(cid).map_or_else(Vec::new, |c| {
+            c.children.iter().map(|k| self.name(*k)).collect()
+        });
+        for child in below {
+            events.extend(self.cgroup_removed(&child));
+        }
+        let with: Vec<Cid> = (self.transient.get(path).into_iter().flatten())
+            .copied()
+            .collect();
+        for cid in with {
+            // Whoever removed the cgroup may not have been one to withdraw base tickets.
+            events.extend(self.destroy(cid, true));
+        }
+        events.extend(self.revoke_of(cid, &format!("{path} is gone")));
+        match self.bindings.get(path) {
+            Some(b) if is_root(b.by) => self.detach(cid),
+            Some(_) => events.extend(self.unbind(path)),
+            None => {}
+        }
+        events.extend(self.drop_grants(cid, false, |g| !is_root(g.by)));
+        self.put_aside(cid);
+        if (self.brokers.get(path)).is_some_and(|b| !is_root(b.by)) {
+            self.note(Key::Broker(path.to_owned()));
+            self.brokers.remove(path);
+        }
+        let parent = self.get(cid).and_then(|c| c.mirror.as_ref());
+        if let Some(p) = parent.map(|m| m.parent)
+            && let Some(p) = self.currencies.get_mut(&p)
+        {
+            p.children.remove(&cid);
+        }
+        for r in Resource::ALL {
+            self.set_running(cid, r, false);
+        }
+        self.count_all(cid, false);
+        self.remove(cid);
+        events.push(Event::CgroupRemoved {
+            cid,
+            path: path.to_owned(),
+        });
+        events.extend(self.revoke_overdrawn());
+        events
+    }
+
+    /// Whether others than its parent fund the cgroup `path`.
+    pub fn funded_apart(&self, path: &str) -> bool {
+        self.find(path)
+            .and_then(|c| self.get(c))
+            .is_some_and(|c| c.bound_to.is_some() || !c.grants(Resource::Cpu).is_empty())
+    }
+}

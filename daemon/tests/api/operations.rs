@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What can be asked of the ledger, asked over the socket: each is kept, shown, and in the log.
+
+use super::server::{Client, Tixd};
+use serde_json::{Value, json};
+
+fn is_root() -> bool {
+    rustix::process::getuid().is_root()
+}
+
+fn find(c: &mut Client, name: &str) -> Value {
+    let tree = c.call("Tree", json!({}));
+    let all = tree["parameters"]["currencies"].as_array().unwrap();
+    let found = all.iter().find(|x| x["name"] == name);
+    found.cloned().unwrap_or(Value::Null)
+}
+
+fn done(c: &mut Client, method: &str, parameters: Value) -> Value {
+    let reply = c.call(method, parameters);
+    assert!(reply.get("error").is_none(), "{method}: {reply}");
+    reply["parameters"].clone()
+}
+
+#[test]
+fn hard_shares_are_admitted_shown_and_taken_back() {
+    let tixd = Tixd::start();
+    let mut c = tixd.connect();
+    done(&mut c, "Create", json!({"name": "a"}));
+    done(&mut c, "Create", json!({"name": "b"}));
+    let reserve = |h: &str, milli: i64| json!({"holder": h, "issuer": "a", "resource": "disk", "milli": milli});
+    assert_eq!(done(&mut c, "Reserve", reserve("b", 600))["amount"], 600);
+    // It replaces what there was.
+    assert_eq!(done(&mut c, "Reserve", reserve("b", 250))["amount"], 250);
+    done(&mut c, "Create", json!({"name": "d"}));
+    let refused = c.call("Reserve", reserve("d", 800));
+    assert_eq!(refused["error"], "org.tix.Tix.TooMuch");
+    assert_eq!(refused["parameters"]["left"], 749);
+    for bad in [0, -1, 1000, 5000] {
+        assert_eq!(c.error("Reserve", reserve("d", bad)), "BadHard", "{bad}");
+    }
+    let memory = json!({"holder": "b", "issuer": "a", "resource": "cpu", "bytes": 4096});
+    assert_eq!(c.error("Reserve", memory), "BadHard");
+    let b = find(&mut c, "b");
+    assert_eq!(
+        b["funding"],
+        json!([{"from": "a", "resource": "disk", "kind": "hard", "amount": 250}])
+    );
+    let take = json!({"holder": "b", "issuer": "a", "resource": "disk"});
+    done(&mut c, "Unreserve", take.clone());
+    assert_eq!(find(&mut c, "b")["funding"], json!([]));
+    assert_eq!(c.error("Unreserve", take), "NotFunded");
+}
+
+#[test]
+fn memory_is_guaranteed_in_bytes() {
+    if !is_root() {
+        return;
+    }
+    let tixd = Tixd::start();
+    let mut c = tixd.connect();
+    done(&mut c, "Create", json!({"name": "a"}));
+    let reserve =
+        |k: &str, n: i64| json!({"holder": "a", "issuer": "base", "resource": "memory", k: n});
+    let got = done(&mut c, "Reserve", reserve("bytes", 64 << 20));
+    assert_eq!(
+        (&got["amount"], &got["bytes"]),
+        (&json!(64 << 20), &json!(true))
+    );
+    let a = find(&mut c, "a");
+    assert_eq!(a["memory"]["entitlement_bytes"], 64 << 20);
+    assert_eq!(a["funding"][0]["bytes"], true);
+    let whole = c.call("Reserve", reserve("milli", 999));
+    assert_eq!(whole["error"], "org.tix.Tix.TooMuch", "{whole}");
+}
+
+#[test]
+fn modes_and_owners() {
+    let tixd = Tixd::start();
+    let mut c = tixd.connect();
+    done(&mut c, "Create", json!({"name": "x", "mode": 0o740}));
+    let a = find(&mut c, "x");
+    assert_eq!(
+        (&a["mode"], &a["mode_text"]),
+        (&json!(0o740), &json!("fcif-----"))
+    );
+    let chmod = |m: &str| json!({"name": "x", "mode": m});
+    assert_eq!(done(&mut c, "Chmod", chmod("g-f,o=i"))["mode"], 0o701);
+    assert_eq!(done(&mut c, "Chmod", chmod("750"))["mode"], 0o750);
+    assert_eq!(c.error("Chmod", chmod("rwx")), "BadMode");
+    assert_eq!(
+        c.error("Chmod", json!({"name": "base", "mode": "777"})),
+        "NotNamed"
+    );
+    if is_root() {
+        done(
+            &mut c,
+            "Chown",
+            json!({"name": "x", "owner": 1000, "group": 100}),
+        );
+        let a = find(&mut c, "x");
+        assert_eq!((&a["owner"], &a["group"]), (&json!(1000), &json!(100)));
+        let made = json!({"name": "hers", "owner": 1000, "group": 1000, "mode": 0o777});
+        done(&mut c, "Create", made);
+    }
+    assert_eq!(
+        c.error("Create", json!({"name": "y", "mode": 0o1000})),
+        "BadMode"
+    );
+}
+
+#[test]
+fn the_log_tells_who_did_what_and_outlives_it() {
+    let tixd = Tixd::start();
+    let mut c = tixd.connect();
+    done(&mut c, "Create", json!({"name": "gone"}));
+    done(&mut c, "Destroy", json!({"name": "gone"}));
+    let tixd = Tixd::start_in(tixd.end());
+    let mut c = tixd.connect();
+    let log = done(&mut c, "Log", json!({"subject": "gone"}));
+    let records = log["records"].as_array().unwrap();
+    let kinds: Vec<&str> = records
+        .iter()
+        .map(|r| r["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["create", "destroy"]);
+    let uid = rustix::process::getuid().as_raw();
+    assert!(records.iter().all(|r| r["uid"] == uid), "{records:?}");
+    assert!(records[0]["operation"].as_str().unwrap().contains("gone"));
+    assert_eq!(c.error("Log", json!({"limit": 0})), "BadParameter");
+}
+
+/// All parts of the document.
+fn export(c: &mut Client) -> String {
+    use std::io::Write;
+    let call = json!({"method": "org.tix.Tix.Export", "more": true});
+    c.0.write_all(format!("{call}\0").as_bytes()).unwrap();
+    let mut text = String::new();
+    loop {
+        let part = c.message().unwrap();
+        text += part["parameters"]["chunk"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{part}"));
+        if part["continues"] != true {
+            return text;
+        }
+    }
+}
+
+fn import(c: &mut Client, text: &str, dry_run: bool) -> Value {
+    let id = done(c, "ImportBegin", json!({}))["id"].clone();
+    for chunk in text.as_bytes().chunks(1000) {
+        let chunk = std::str::from_utf8(chunk).unwrap();
+        done(c, "ImportChunk", json!({"id": id, "chunk": chunk}));
+    }
+    c.call("ImportEnd", json!({"id": id, "dry_run": dry_run}))
+}
+
+#[test]
+fn a_ledger_is_exported_and_imported_elsewhere() {
+    if !is_root() {
+        return;
+    }
+    let (here, there) = (Tixd::start(), Tixd::start());
+    let (mut a, mut b) = (here.connect(), there.connect());
+    for i in 0..300 {
+        let name = format!("a-currency-with-a-long-name-{i}");
+        done(&mut a, "Create", json!({"name": name}));
+        let fund = json!({"holder": name, "issuer": "base", "resource": "cpu", "amount": i + 1});
+        done(&mut a, "Fund", fund);
+    }
+    done(&mut b, "Create", json!({"name": "not-in-it"}));
+    let text = export(&mut a);
+    assert!(text.len() > 20_000, "{}", text.len());
+    let dry = import(&mut b, &text, true);
+    let changes = dry["parameters"]["changes"].as_array().unwrap().clone();
+    assert_eq!(changes.len(), 601);
+    assert_eq!(dry["parameters"]["applied"], false);
+    assert!(
+        !find(&mut b, "not-in-it").is_null(),
+        "it was only to be looked at"
+    );
+    let real = import(&mut b, &text, false);
+    assert_eq!(real["parameters"]["changes"], json!(changes));
+    assert_eq!(export(&mut b), text);
+    assert!(find(&mut b, "not-in-it").is_null());
+    let again = import(&mut b, &text, false);
+    assert_eq!(again["parameters"]["changes"], json!([]));
+    // And it is there after a restart.
+    let there = Tixd::start_in(there.end());
+    let mut b = there.connect();
+    assert_eq!(export(&mut b), text);
+    // Nonsense changes nothing.
+    let cycle = "{\"format\":\"tix ledger\",\"version\":1}\n\
+        {\"currency\":{\"name\":\"p\",\"owner\":0,\"group\":0,\"mode\":\"fci------\",\"by\":0}}\n\
+        {\"currency\":{\"name\":\"q\",\"owner\":0,\"group\":0,\"mode\":\"fci------\",\"by\":0}}\n\
+        {\"ticket\":{\"from\":\"p\",\"to\":\"q\",\"resource\":\"cpu\",\"kind\":\"soft\",\"amount\":1,\"bytes\":false,\"by\":0}}\n\
+        {\"ticket\":{\"from\":\"q\",\"to\":\"p\",\"resource\":\"cpu\",\"kind\":\"soft\",\"amount\":1,\"bytes\":false,\"by\":0}}\n";
+    let refused = import(&mut b, cycle, false);
+    assert_eq!(refused["error"], "org.tix.Tix.WouldCycle", "{refused}");
+    for bad in ["", "noise", &text[..text.len() - 10]] {
+        assert_eq!(
+            import(&mut b, bad, false)["error"],
+            "org.tix.Tix.BadParameter"
+        );
+    }
+    assert_eq!(export(&mut b), text);
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the ledger allows and what becomes of it, case by case.
+
+#![allow(clippy::unwrap_used)]
+
+mod bindings;
+mod common;
+mod exchanges;
+mod hard;
+mod limits;
+mod tickets;

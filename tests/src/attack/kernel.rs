@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Attacks on the scheduler. None of these ends.
+
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Result, ensure};
+
+use super::Place;
+
+/// Processes that each of the fork storm's has at a time.
+const ALIVE: usize = 60;
+
+fn count(done: &AtomicU64) {
+    done.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A process that runs `f` and ends.
+fn fork(f: impl FnOnce()) -> Result<i32> {
+    // SAFETY: this process has one thread, so the child may do whatever it may.
+    let pid = unsafe { libc::fork() };
+    ensure!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+    if pid == 0 {
+        f();
+        // SAFETY: ends this process.
+        unsafe { libc::_exit(0) };
+    }
+    Ok(pid)
+}
+
+fn spin(rounds: u64) {
+    for n in 0..rounds {
+        std::hint::black_box(n);
+    }
+}
+
+/// Processes that come, want the CPU for a moment, and go.
+pub fn forks(_: &Place, done: &AtomicU64) -> Result<()> {
+    let mut alive = 0;
+    loop {
+        if alive < ALIVE {
+            fork(|| spin(20_000))?;
+            alive += 1;
+            count(done);
+        }
+        let wait = if alive < ALIVE { libc::WNOHANG } else { 0 };
+        // SAFETY: asks for no status.
+        while alive > 0
+            && unsafe { libc::waitpid(-1, std::ptr::null_mut(), wait | libc::WNOHANG) } > 0
+        {
+            alive -= 1;
+        }
+    }
+}
+
+/// Cgroups that come and go, with weights that change.
+pub fn cgroups(place: &Place, done: &AtomicU64) -> Result<()> {
+    for n in 0u64.. {
+        let dir = place.top.join(format!("c{}", n % 16));
+        fs::create_dir(&dir)?;
+        fs::write(dir.join("cpu.weight"), (1 + n % 10_000).to_string())?;
+        fs::remove_dir(&dir)?;
+        count(done);
+    }
+    Ok(())
+}
+
+/// A busy process is moved to and fro.
+pub fn moves(place: &Place, done: &AtomicU64) -> Result<()> {
+    let busy = fork(|| spin(u64::MAX))?.to_string();
+    loop {
+        for leaf in ["a", "b"] {
+            fs::write(place.top.join(leaf).join("cgroup.procs"), &busy)?;
+            count(done);
+        }
+    }
+}
+
+/// A thread goes to and fro between cgroups of threads.
+pub fn threads(place: &Place, done: &AtomicU64) -> Result<()> {
+    let top = place.top.join("t");
+    fs::create_dir(&top)?;
+    fs::write(top.join("cgroup.procs"), "0")?;
+    for leaf in ["x", "y"] {
+        fs::create_dir(top.join(leaf))?;
+        fs::write(top.join(leaf).join("cgroup.type"), "threaded")?;
+    }
+    fs::write(top.join("cgroup.subtree_control"), "+cpu")?;
+    loop {
+        for leaf in ["x", "y"] {
+            fs::write(top.join(leaf).join("cgroup.threads"), "0")?;
+            count(done);
+        }
+    }
+}

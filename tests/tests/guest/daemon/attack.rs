@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A user who does all the harm that a user can. Nobody else has less by it, and root is still heard.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tix_tests::daemon::{Said, enabled_so_often, in_force, read, sh, tixctl, until};
+use tix_tests::daemon_load::{Meter, due};
+
+use super::service::{PATIENCE, SOCKET};
+use super::story::Story;
+use super::users::{ALICE, BOB};
+
+const PROGRAM: &str = "/usr/local/bin/tix-attack";
+const COUNTS: &str = "/tmp/attack.counts";
+const TIXD: &str = "/system.slice/tixd.service";
+/// How soon root is to be answered. Time is the guest's, whose clock counts instructions.
+const SOON: Duration = Duration::from_secs(1);
+/// A login is nine tenths of a second of CPU time on that clock, with nobody else there: what the attack adds is less than twice
+/// what it takes while users are busy.
+const LONGER: u32 = 3;
+
+fn timed(line: &str) -> Result<Duration> {
+    let start = Instant::now();
+    sh(line)?.ok()?;
+    Ok(start.elapsed())
+}
+
+/// How long root waits: for tixd's status, each time, and for a login at most.
+struct Answers {
+    status: Vec<Duration>,
+    login: Duration,
+}
+
+impl Answers {
+    /// The longest wait for tixd.
+    fn status(&self) -> Duration {
+        self.status.iter().copied().max().unwrap_or_default()
+    }
+}
+
+fn answers(times: usize) -> Result<Answers> {
+    let mut all = Answers {
+        status: vec![],
+        login: Duration::ZERO,
+    };
+    for _ in 0..times {
+        for _ in 0..3 {
+            all.status.push(timed("tixctl status")?);
+        }
+        all.login = timed("su - root -c true")?.max(all.login);
+    }
+    Ok(all)
+}
+
+pub fn all(story: &mut Story) -> Result<()> {
+    std::fs::copy(env!("CARGO_BIN_EXE_tix-attack"), PROGRAM).context("copy the attacker")?;
+    let seq = enabled_so_often()?;
+    // Root is logged in already: what starts with the first login (a systemd of root's own) is no part of another.
+    sh("loginctl enable-linger root")?.ok()?;
+    answers(1)?;
+    let quiet = answers(2)?;
+    eprintln!(
+        "       status, login in peace: {:.0?}, {:.1?}",
+        quiet.status, quiet.login
+    );
+    let line = format!(
+        "systemd-run --user -q --unit attack -p Delegate=yes {PROGRAM} --socket {SOCKET} --counts {COUNTS} --from bob"
+    );
+    story.bob.types(&line)?.ok()?;
+    let measured = measure();
+    // Not by bob, who has to wait for his turn among his own.
+    let unit = format!("/sys/fs/cgroup{BOB}/user@1001.service/app.slice/attack.service");
+    let ended = std::fs::write(format!("{unit}/cgroup.kill"), "1").context("end the attack");
+    let (part, answers) = measured?;
+    ended?;
+    due("alice's", part, 0.75, 1.0)?;
+    ensure!(in_force() && enabled_so_often()? == seq, "tix was ejected");
+    ensure!(
+        answers.status() < SOON,
+        "tixctl status took {:?}",
+        answers.status
+    );
+    ensure!(
+        answers.login < LONGER * quiet.login,
+        "a login took {:?}, and {:?} in peace",
+        answers.login,
+        quiet.login
+    );
+    Ok(())
+}
+
+/// alice's part of what alice and bob had, and how long root waited.
+fn measure() -> Result<(f64, Answers)> {
+    until("the attack is under way", PATIENCE, || {
+        Ok(std::fs::metadata(COUNTS).is_ok())
+    })?;
+    let meter = Meter::start([ALICE, BOB])?;
+    let tixd = Meter::start([TIXD])?;
+    let start = Instant::now();
+    let answers = answers(3)?;
+    let parts = meter.over(Duration::from_secs(8), Duration::from_secs(120))?;
+    let took = start.elapsed().as_secs_f64();
+    let alices = meter.got()?[0] as f64 / 1e6 / took;
+    let tixds = tixd.got()?[0] as f64 / 1e6 / took;
+    let counts = read(COUNTS)?;
+    eprintln!(
+        "       in {took:.1} s: {}; alice had {:.2} % of the machine, tixd {:.2} %",
+        counts.replace('\n', ", "),
+        alices * 100.0,
+        tixds * 100.0
+    );
+    eprintln!(
+        "       status, login under attack: {:.0?}, {:.1?}",
+        answers.status, answers.login
+    );
+    for line in counts.lines() {
+        ensure!(!line.ends_with(" 0"), "no {line}");
+    }
+    Ok((parts[0], answers))
+}
+
+/// What is left of it goes, and tixd is well.
+pub fn over(story: &mut Story) -> Result<()> {
+    let _: Said = story.bob.types("systemctl --user reset-failed attack")?;
+    for n in 0..17 {
+        // Most are gone: it is chance which were alive when it was killed.
+        let _: Said = story.bob.types(&format!("tixctl destroy attack-{n}"))?;
+    }
+    let status = tixctl("status --json")?.ok()?.json()?;
+    ensure!(
+        status["tixd"]["problems"] == serde_json::json!([]),
+        "{status}"
+    );
+    Ok(())
+}
