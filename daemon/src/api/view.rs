@@ -195,18 +195,15 @@ pub fn record(seq: i64, r: Record) -> api::LogRecord {
 fn notices(core: &Core, uid: u32) -> Vec<api::Notice> {
     const WEEK: u64 = 7 * 24 * 3600 * 1_000_000;
     let since = now_usec().saturating_sub(WEEK);
-    let told = core.store.told(uid, 5).unwrap_or_default().into_iter();
-    let mut out: Vec<api::Notice> = told
-        .filter(|r| r.time_usec >= since)
+    let recent = core.notices.of(uid).filter(|r| r.time_usec >= since);
+    recent
         .map(|r| api::Notice {
             time_usec: r.time_usec,
             hint: format!("`tixctl explain {}` shows what is left", r.subject),
             message: format!("{} ({})", r.text, who(r.uid)),
-            kind: r.kind,
+            kind: r.kind.clone(),
         })
-        .collect();
-    out.reverse();
-    out
+        .collect()
 }
 
 /// What tixd does while the scheduler is not in force, and what others can do.

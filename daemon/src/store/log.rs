@@ -9,7 +9,6 @@ CREATE TABLE log (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, time_usec INTEGER NOT NULL, uid INTEGER NOT NULL, owner INTEGER,
     kind TEXT NOT NULL, subject TEXT NOT NULL, text TEXT NOT NULL, op TEXT NOT NULL
 ) STRICT;
-CREATE INDEX told ON log (owner, seq) WHERE owner <> uid;
 ";
 
 /// Records that one call of [`Store::log`] looks at if its [`Query`] does not say: what a question costs is bounded, whoever asks.
@@ -198,22 +197,6 @@ impl Store {
     /// When the log cannot be read.
     pub fn log(&self, q: &Query<'_>) -> Result<Page, Error> {
         page(&self.db, q).map_err(|e| self.fail(e))
-    }
-
-    /// The last `most` records of what others did to something of `uid`'s, newest first. It costs nothing how many others there are.
-    ///
-    /// # Errors
-    /// When the log cannot be read.
-    pub fn told(&self, uid: u32, most: usize) -> Result<Vec<Record>, Error> {
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let told = || {
-            let sql = "SELECT seq, time_usec, uid, owner, kind, subject, text, op FROM log INDEXED BY told
-                       WHERE owner = ? AND owner <> uid ORDER BY seq DESC LIMIT ?";
-            let mut query = self.db.prepare_cached(sql)?;
-            let rows = query.query_map(params![uid, most], |r| Ok(record(r)?.1))?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        told().map_err(|e| self.fail(e))
     }
 
     /// Takes away the oldest records that are older or more than [`super::Config`] says, at most [`BITE`] of them; tells how many. Call

@@ -101,36 +101,6 @@ fn only_what_was_asked_for_comes_back() {
 }
 
 #[test]
-fn what_others_did_to_ones_own_is_found_behind_whatever_else_there_is() {
-    let dir = dir();
-    let (mut store, _) = open(dir.path(), Config::default()).unwrap();
-    let record = |time_usec, uid, owner| Record {
-        time_usec,
-        uid,
-        owner,
-        ..Record::default()
-    };
-    let mut records = vec![
-        record(1, 0, Some(1000)),
-        record(2, 0, Some(1000)),
-        record(3, 1000, Some(1000)),
-        record(4, 0, Some(1001)),
-        record(5, 1001, Some(1000)),
-    ];
-    let rest = 6..u64::try_from(SCAN).unwrap() + 10;
-    records.extend(rest.map(|at| record(at, 1001, Some(1001))));
-    store.commit(&records, &[]).unwrap();
-    let told = |uid, most| {
-        let told = store.told(uid, most).unwrap();
-        told.iter().map(|r| r.time_usec).collect::<Vec<_>>()
-    };
-    assert_eq!(told(1000, 5), [5, 2, 1]);
-    assert_eq!(told(1000, 2), [5, 2]);
-    assert_eq!(told(1001, 5), [4]);
-    assert_eq!(told(0, 5), [0_u64; 0]);
-}
-
-#[test]
 fn a_question_without_an_answer_looks_at_a_part_only_and_says_where_to_go_on() {
     let dir = dir();
     let count = u64::try_from(SCAN).unwrap() + 10;
