@@ -4,7 +4,7 @@
 use crate::core::{Core, now_usec, to_api};
 use crate::enforce::presence::Outlook;
 use crate::ledger::{self, BASE, Cid, Currency, POLICY, Refusal, Resource, TIXD, fraction};
-use crate::store::{Query, Record};
+use crate::store::Record;
 use crate::units;
 use tix_api as api;
 
@@ -194,26 +194,16 @@ pub fn record(seq: i64, r: Record) -> api::LogRecord {
 /// What others did to what is `uid`'s, of the last week, newest last.
 fn notices(core: &Core, uid: u32) -> Vec<api::Notice> {
     const WEEK: u64 = 7 * 24 * 3600 * 1_000_000;
-    let query = Query {
-        newest: true,
-        limit: 50,
-        since_usec: now_usec().saturating_sub(WEEK),
-        concerning: Some(uid),
-        ..Query::default()
-    };
-    let page = core.store.log(&query).unwrap_or_default();
-    let others = page.records.into_iter().filter(|(_, r)| r.uid != uid);
-    let mut out: Vec<api::Notice> = others
-        .take(5)
-        .map(|(_, r)| api::Notice {
+    let since = now_usec().saturating_sub(WEEK);
+    let recent = core.notices.of(uid).filter(|r| r.time_usec >= since);
+    recent
+        .map(|r| api::Notice {
             time_usec: r.time_usec,
             hint: format!("`tixctl explain {}` shows what is left", r.subject),
             message: format!("{} ({})", r.text, who(r.uid)),
-            kind: r.kind,
+            kind: r.kind.clone(),
         })
-        .collect();
-    out.reverse();
-    out
+        .collect()
 }
 
 /// What tixd does while the scheduler is not in force, and what others can do.

@@ -108,6 +108,7 @@ impl Core {
         match self.store.commit(records, &changes) {
             Ok(()) => {
                 self.ledger.settle();
+                records.iter().for_each(|r| self.notices.add(r));
                 if self.unwritable.take().is_some() {
                     self.say(api::EventKind::Store, "the ledger can be written again");
                 }

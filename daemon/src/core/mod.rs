@@ -3,6 +3,7 @@
 
 mod commit;
 mod handle;
+mod notices;
 mod overhaul;
 mod running;
 mod tell;
@@ -17,6 +18,7 @@ use crate::store::{self, Loaded, Record, Store};
 use commit::Group;
 use handle::Asks;
 pub use handle::{Ask, Handle};
+use notices::Notices;
 use overhaul::Overhaul;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -49,6 +51,7 @@ pub struct Core {
     pub root: Root,
     pub cpu: cpu::Cpu,
     pub store: Store,
+    pub notices: Notices,
     group: Group,
     /// Records that could not be kept yet.
     late: Vec<Record>,
@@ -93,6 +96,7 @@ impl Core {
         ledger.number_from(loaded.next_cid, loaded.next_exchange);
         cpu.start();
         let weights = Weights::new(store.weights()?);
+        let notices = Notices::read(&store)?;
         let usage = store
             .usage()?
             .into_iter()
@@ -124,6 +128,7 @@ impl Core {
             saved: Instant::now(),
             overhaul: Overhaul::default(),
             store,
+            notices,
         };
         while !core.complete {
             match changes.recv().await {

@@ -155,16 +155,14 @@ fn a_client_that_never_reads_holds_up_nobody() {
     while deaf.0.write_all(&call).is_ok() && sent < 1_000_000 {
         sent += 1;
     }
-    let start = Instant::now();
     let mut good = tixd.connect();
     for _ in 0..50 {
         good.call("Status", json!({}));
     }
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        start.elapsed()
-    );
+    // tixd has not given it up: nobody has waited for that.
+    let more = deaf.0.write(&call).map(drop).map_err(|e| e.kind());
+    let waiting = [Ok(()), Err(std::io::ErrorKind::WouldBlock)];
+    assert!(waiting.contains(&more), "{more:?}");
 }
 
 #[test]
