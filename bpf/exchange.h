@@ -27,9 +27,9 @@
  * +100, they have 200 and 200. Bob sleeps: his +100 rests with base, P = 500, alice's
  * tickets are worth all of it and she gets 500 - 100, the machine. Nobody else was there.
  *
- * Limits: an exchange ticket counts for T at most, P for 1/128 ... 2 times T, and f
- * for 1/128 of what it is without R at least. The
- * ledger admits nothing that comes near them, except that nearly all is given away.
+ * Limits: an exchange ticket counts for T at most, P for 1/128 ... 2 times T, and f for
+ * 1/128 of what it is without R at least. The ledger admits nothing that comes near them,
+ * except that nearly all is given away.
  */
 #ifndef TIX_EXCHANGE_H
 #define TIX_EXCHANGE_H

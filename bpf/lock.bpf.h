@@ -2,8 +2,8 @@
 /*
  * Locks of the kernel's: who holds one that others wait for is not kept waiting.
  *
- * A thread that takes a mutex or a semaphore of the kernel's (cgroup_mutex, say) and is then one of a crowd
- * whose share is small keeps everybody who wants it waiting, whatever their shares: a user
+ * A thread that takes a mutex or a read-write semaphore of the kernel's (cgroup_mutex, say)
+ * and is then one of a crowd whose share is small keeps everybody who wants it waiting, whatever their shares: a user
  * who makes cgroups all day would keep root from logging in. Proportional-share schedulers
  * have the waiter's tickets passed on to the holder (Waldspurger and Weihl 1994 §3.1, ticket
  * transfers). Here the holder goes first, and its own principal pays: for as long as that is
@@ -22,6 +22,8 @@
 
 /* The kernel's, of its tracepoint contention_begin: BTF has no macros. */
 #define LCB_F_SPIN (1u << 0)
+#define LCB_F_READ (1u << 1)
+#define LCB_F_WRITE (1u << 2)
 #define LCB_F_RT (1u << 3)
 #define LCB_F_PERCPU (1u << 4)
 #define LCB_F_MUTEX (1u << 5)
@@ -55,6 +57,8 @@ static u64 holder_of(const void *lock, u32 flags)
 		return BPF_CORE_READ(mutex, owner.counter) & ~7ull;
 	if (flags & (LCB_F_RT | LCB_F_PERCPU))
 		return 0;	/* the kernel helps the one itself, the other does not say */
+	if (!(flags & (LCB_F_READ | LCB_F_WRITE)))
+		return 0;	/* a counting semaphore has no holder */
 	return BPF_CORE_READ(sem, owner.counter) & ~7ull;
 }
 

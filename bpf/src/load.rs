@@ -97,7 +97,9 @@ impl Scheduler {
         let pin = |name: &str| pins::path(dir, name);
         let err = |name: &str, err: libbpf_rs::Error| pins::error(&dir.join(name), err);
         link.pin(pin(pins::LINK)).map_err(|e| err(pins::LINK, e))?;
-        (locks.pin(pin(pins::LOCKS))).map_err(|e| err(pins::LOCKS, e))?;
+        locks
+            .pin(pin(pins::LOCKS))
+            .map_err(|e| err(pins::LOCKS, e))?;
         skel.maps
             .cgroups
             .pin(pin(pins::CGROUPS))

@@ -31,6 +31,7 @@ pub struct Session {
 
 /// Names that one operation looks up, at most.
 const NAMES: usize = 2;
+
 // zlink names what it makes of a method after the last word of its reply's type.
 type WholeStatus = Whole<StatusReply>;
 type WholeTree = Whole<TreeReply>;

@@ -129,6 +129,34 @@ fn the_log_tells_who_did_what_and_outlives_it() {
     assert_eq!(c.error("Log", json!({"limit": 0})), "BadParameter");
 }
 
+/// More than is looked at, and than is told, before others' requests have their turn.
+#[test]
+fn a_long_log_comes_whole_and_in_order_from_either_end() {
+    let tixd = Tixd::start();
+    let mut c = tixd.connect();
+    done(&mut c, "Create", json!({"name": "first"}));
+    done(&mut c, "Create", json!({"name": "many"}));
+    for mode in (0..600).map(|n| ["700", "770"][n % 2]) {
+        done(&mut c, "Chmod", json!({"name": "many", "mode": mode}));
+    }
+    let mut asked = |what: Value| {
+        let log = done(&mut c, "Log", what);
+        let numbers = log["records"].as_array().unwrap().iter();
+        let numbers: Vec<u64> = numbers.map(|r| r["seq"].as_u64().unwrap()).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+        numbers
+    };
+    let all = asked(json!({"after": 0, "limit": 1000}));
+    assert!(all.len() >= 602);
+    let last = |n: usize| &all[all.len() - n..];
+    assert_eq!(asked(json!({"limit": 1000})), all);
+    assert_eq!(asked(json!({"limit": 250})), last(250));
+    assert_eq!(asked(json!({"after": 0, "limit": 250})), &all[..250]);
+    assert_eq!(asked(json!({"after": all[9], "limit": 150})), &all[10..160]);
+    // It lies behind all the others.
+    assert_eq!(asked(json!({"subject": "first"})).len(), 1);
+}
+
 /// All parts of the document.
 fn export(c: &mut Client) -> String {
     use std::io::Write;

@@ -2,7 +2,7 @@
 //! Exchange tickets: `nice` (Sullivan §3.3, §3.4, §4.6) under the rules of model.md §5.
 
 use crate::common::*;
-use tixd::ledger::{Event, Part, Refusal};
+use tixd::ledger::{Event, Hard, Part, Refusal, Resource};
 
 const NAMES: [&str; 4] = ["/u/a", "/u/a/j", "/u/a/k", "/u/b"];
 
@@ -214,4 +214,24 @@ fn nice_needs_all_rights_to_what_it_gives() {
     assert!(close(it.entitled("hers"), 90.0));
     it.destroy(ALICE, "hers").unwrap();
     assert_eq!(it.l.exchanges().count(), 0);
+}
+
+#[test]
+fn who_gave_and_sleeps_takes_nothing_from_a_guarantee() {
+    let mut it = alice_and_bob();
+    for path in ["/hard", "/soft"] {
+        it.mk(path, 0);
+    }
+    it.create(0, "guarded").unwrap();
+    it.reserve(0, "guarded", "base", Resource::Cpu, Hard::Milli(100))
+        .unwrap();
+    it.bind(0, "guarded", "/hard").unwrap();
+    it.nice(ALICE, "nice-1", "/u/a", Part::Tickets(10), "/u/a/j")
+        .unwrap();
+    // What /u/a gave rests with base's soft tickets, of which only /soft's are active.
+    it.awake(&["/u/a/j", "/hard", "/soft"]);
+    let total = it.total() as f64;
+    assert!(close(it.value("/hard"), it.entitled("/hard")));
+    assert!(close(it.value("/u/a/j"), 10.0));
+    assert!(close(it.value("/soft"), total - 10.0 - it.value("/hard")));
 }
