@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Compiles the BPF program against the sched_ext community's headers and vmlinux.h, which
-//! come as a build dependency, and generates its skeleton; compiles the C core once more for
-//! the host, for the tests.
+//! come as a build dependency, and generates its skeleton.
 
 fn main() {
     for file in [
@@ -19,7 +18,6 @@ fn main() {
         "timer.bpf.h",
         "vtrr.h",
         "tix.bpf.c",
-        "tests/core.c",
     ] {
         println!("cargo:rerun-if-changed={file}");
     }
@@ -34,17 +32,4 @@ fn main() {
             builder.build()
         })
         .unwrap_or_else(|err| panic!("cannot compile the BPF program (clang-19 needed): {err:?}"));
-
-    // Only the search path goes to cargo: the tests name the library, the crate never links it.
-    let out = cc::Build::new()
-        .file("tests/core.c")
-        .opt_level(2)
-        .flag("-Wextra")
-        .cargo_metadata(false)
-        .try_compile("tix_core_host");
-    if let Err(err) = out {
-        panic!("cannot compile the C core for the host: {err}");
-    }
-    let dir = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    println!("cargo:rustc-link-search=native={dir}");
 }

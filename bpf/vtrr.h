@@ -9,8 +9,8 @@
  * shares (Nieh eq. 4). A client has a start tag s_i, which advances by used / S_i
  * (eq. 5), and a period q_i = quantum / S_i; s_i + q_i is its virtual finishing time.
  * Nieh §3.3 makes insertion O(1) by an array of queues, one per share, and a bitmap.
- * Here clients whose periods lie within half an octave form a *group*; a group is a
- * ring of VTRR_SLOTS queues ordered by start tag, with a bitmap; the groups have a
+ * Here clients whose periods lie within a quarter of an octave form a *group*; a group
+ * is a ring of VTRR_SLOTS queues ordered by start tag, with a bitmap; the groups have a
  * bitmap over them. A client is eligible when its slot is not later than V. The next
  * client is the head of the earliest slot of the eligible group with the smallest
  * head + period. When none is eligible, V jumps to the earliest slot.
@@ -28,7 +28,7 @@
  *
  * Limits: a tag that lies further than the ring from the earliest one is put at the
  * ring's end (order within the group is lost there, the tag itself is kept by the
- * caller). Periods are clamped to 2^VTRR_MIN_OCTAVE ... 2^(VTRR_MIN_OCTAVE + 24).
+ * caller). Periods are clamped to 2^VTRR_MIN_OCTAVE ... 2^(VTRR_MIN_OCTAVE + 28).
  *
  * The caller serialises all calls on one struct vtrr.
  */
@@ -39,10 +39,11 @@
 
 #define VTRR_NONE 0xffffffffu
 #define VTRR_SLOTS 64u
-#define VTRR_SUB_BITS 1u	/* groups per octave of the period: 2^VTRR_SUB_BITS */
+#define VTRR_SUB_BITS 2u	/* groups per octave of the period: 2^VTRR_SUB_BITS */
 #define VTRR_MIN_OCTAVE 14u	/* 16 us: shortest period, one minimal slice of all there is */
-#define VTRR_OCTAVES 24u
+#define VTRR_OCTAVES 28u
 #define VTRR_GROUPS (VTRR_OCTAVES << VTRR_SUB_BITS)
+#define VTRR_WORDS ((VTRR_GROUPS + 63) / 64)
 #define VTRR_SLOT_BITS 3u	/* slots per octave's lower bound: 2^VTRR_SLOT_BITS */
 
 /* A place in a queue. `tag` is what the client was filed under. */
@@ -58,7 +59,6 @@ struct vtrr_client {
 
 struct vtrr_group {
 	u64 map;			/* slots that are not empty */
-	u64 lo;				/* number of the earliest non-empty slot, not reduced */
 	u32 head[VTRR_SLOTS], tail[VTRR_SLOTS];
 };
 
@@ -71,12 +71,14 @@ struct vtrr_choice {
 };
 
 struct vtrr {
-	u64 map;			/* groups that are not empty */
+	u64 map[VTRR_WORDS];		/* groups that are not empty */
 	u32 nr;				/* clients linked */
 	u32 oldest, newest;		/* of them, if there are any */
 	u32 pad;
-	u64 left;			/* scratch of vtrr_peek(), here for the verifier's sake */
+	u64 left[VTRR_WORDS];		/* scratch of vtrr_peek(), here for the verifier's sake */
 	struct vtrr_choice choice;	/* its result */
+	/* The number of each group's earliest non-empty slot, not reduced: a pick reads these only. */
+	u64 lo[VTRR_GROUPS];
 	struct vtrr_group g[VTRR_GROUPS];
 };
 
@@ -123,23 +125,24 @@ TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients,
 {
 	struct vtrr_group *g;
 	struct vtrr_client *me = &clients[c];
-	u64 no, span;
+	u64 no, span, lo;
 	u32 s;
 
 	if (group >= VTRR_GROUPS)
 		group = VTRR_GROUPS - 1;
 	g = &v->g[group];
 	no = tag >> vtrr_shift(group);
+	lo = v->lo[group];
 	if (!g->map) {
-		g->lo = no;
-	} else if (no < g->lo) {
-		span = g->lo - no + tix_fls64(vtrr_rotate(g->map, g->lo));
+		v->lo[group] = no;
+	} else if (no < lo) {
+		span = lo - no + tix_fls64(vtrr_rotate(g->map, lo));
 		if (span >= VTRR_SLOTS)
 			no += span - (VTRR_SLOTS - 1);
-		if (no < g->lo)
-			g->lo = no;
-	} else if (no - g->lo >= VTRR_SLOTS) {
-		no = g->lo + VTRR_SLOTS - 1;
+		if (no < lo)
+			v->lo[group] = no;
+	} else if (no - lo >= VTRR_SLOTS) {
+		no = lo + VTRR_SLOTS - 1;
 	}
 
 	s = no & (VTRR_SLOTS - 1);
@@ -162,7 +165,7 @@ TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients,
 		clients[g->tail[s]].next = c;
 		g->tail[s] = c;
 	}
-	v->map |= 1ull << group;
+	v->map[group / 64] |= 1ull << (group % 64);
 
 	me->since = since;
 	me->newer = me->older = VTRR_NONE;
@@ -207,9 +210,9 @@ TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
 	if (g->head[s] == VTRR_NONE) {
 		g->map &= ~(1ull << s);
 		if (g->map)
-			g->lo += tix_ctz64(vtrr_rotate(g->map, g->lo));
+			v->lo[group] += tix_ctz64(vtrr_rotate(g->map, v->lo[group]));
 		else
-			v->map &= ~(1ull << group);
+			v->map[group / 64] &= ~(1ull << (group % 64));
 	}
 }
 
@@ -225,14 +228,19 @@ TIX_FN void vtrr_peek(struct vtrr *v, u64 now)
 	best->group = VTRR_NONE;
 	best->eligible = 0;
 	best->head = best->finish = ~0ull;
-	v->left = v->map;
-	while (v->left && can_loop) {
-		u32 group = tix_ctz64(v->left);
-		u64 head = v->g[group].lo << vtrr_shift(group);
-		u64 finish = head + vtrr_period(group);
-		u32 eligible = head <= now;
+	v->left[0] = v->map[0];
+	v->left[1] = v->map[1];
+	while (can_loop) {
+		u32 word = !v->left[0], group, eligible;
+		u64 left = v->left[word], head, finish;
 
-		v->left &= v->left - 1;
+		if (!left)
+			break;
+		v->left[word] = left & (left - 1);
+		group = word * 64 + tix_ctz64(left);
+		head = v->lo[group] << vtrr_shift(group);
+		finish = head + vtrr_period(group);
+		eligible = head <= now;
 		if (eligible < best->eligible)
 			continue;
 		if (eligible == best->eligible) {
@@ -273,7 +281,7 @@ TIX_INLINE u32 vtrr_first(const struct vtrr *v)
 
 	if (group >= VTRR_GROUPS)
 		return VTRR_NONE;
-	return v->g[group].head[v->g[group].lo & (VTRR_SLOTS - 1)];
+	return v->g[group].head[v->lo[group] & (VTRR_SLOTS - 1)];
 }
 
 #endif

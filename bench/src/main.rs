@@ -4,6 +4,7 @@
 //! machine: a table on stdout, JSON below `bench/results/`.
 
 mod costs;
+mod lab;
 mod ledger;
 mod machine;
 mod peers;
@@ -26,6 +27,8 @@ struct Cli {
     #[arg(long, value_delimiter = ',', default_value = "2,10,100,1000,10000")]
     n: Vec<usize>,
     #[command(flatten)]
+    lab: lab::Options,
+    #[command(flatten)]
     ledger: ledger::Options,
 }
 
@@ -37,6 +40,8 @@ enum What {
     Pipes,
     /// Shares 1:2:3:4:5 and the largest service error.
     Shares,
+    /// The laboratory: service time error of tix's rule and others, simulated on this machine.
+    Error,
     /// The ledger: start-up, memory, latency and throughput. Must be built for release.
     Ledger,
 }
@@ -49,7 +54,7 @@ fn main() -> Result<()> {
     } else {
         &cli.what
     };
-    let of_schedulers = what.iter().any(|w| *w != What::Ledger);
+    let of_schedulers = what.iter().any(|w| !matches!(w, What::Ledger | What::Error));
     let schedulers = match of_schedulers {
         true => peers::schedulers(&cli.schedulers)?,
         false => vec![],
@@ -59,6 +64,7 @@ fn main() -> Result<()> {
             What::Switches => costs::compare("yield", &schedulers, &cli.n)?,
             What::Pipes => costs::compare("pipe", &schedulers, &cli.n)?,
             What::Shares => shares::compare(&schedulers)?,
+            What::Error => lab::measure(&cli.lab)?,
             What::Ledger => ledger::measure(&cli.ledger)?,
         }
     }

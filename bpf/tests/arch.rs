@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! arch.h against the compiler's own bit counting and 128-bit arithmetic.
 
-mod host;
-
+use tix_core_host as host;
 use proptest::prelude::*;
 
 /// Numbers of every length: a uniform u64 hardly ever has less than 60 bits.

@@ -2,10 +2,10 @@
 //! funding.h and exchange.h against an oracle in unbounded rationals, over random graphs and
 //! histories of activity, of funding and of exchanges (model.md §3, invariants 1 and 8).
 
-mod host;
 mod oracle;
 
-use host::{Edge, FUNDERS, Funds, ONE, SELF};
+use tix_core_host as host;
+use tix_core_host::{Edge, FUNDERS, Funds, ONE, SELF};
 use num_bigint::BigInt;
 use num_rational::BigRational;
 use oracle::{Issued, Oracle, Values, rational};

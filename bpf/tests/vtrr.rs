@@ -2,9 +2,8 @@
 //! vtrr.h: its structure against lists that are searched, and its service error by
 //! simulation (model.md §7; Nieh eq. 4-6).
 
-mod host;
-
-use host::{Choice, GROUPS, NONE, Queue, SLOTS};
+use tix_core_host as host;
+use tix_core_host::{Choice, GROUPS, NONE, Queue, SLOTS};
 use proptest::prelude::*;
 
 /// What a client is filed as, in the order of filing within a slot.
@@ -107,7 +106,7 @@ impl Naive {
         self.check_ages(q);
         for group in 0..GROUPS {
             let span = self.span(group);
-            assert_eq!(q.map() >> group & 1, span.is_some().into(), "{group}");
+            assert_eq!(q.map() >> group & 1, u128::from(span.is_some()), "{group}");
             let Some((lo, hi)) = span else {
                 assert_eq!(q.group_map(group), 0);
                 continue;
@@ -289,7 +288,7 @@ proptest! {
         prop_assert_eq!(host::before(&a, &b), key(&a) < key(&b));
     }
 
-    /// A group holds the periods of half an octave, and its own period is their bound.
+    /// A group holds the periods of a quarter of an octave, and its own period is their bound.
     #[test]
     fn group_of_a_period((bits, by) in (any::<u64>(), 0u32..64)) {
         let p = bits >> by;
@@ -301,13 +300,13 @@ proptest! {
         if g > 0 {
             prop_assert!(p >= host::period(g - 1));
         }
-        prop_assert!(host::group_of(p.saturating_add(p / 2)) <= g + 2);
+        prop_assert!(host::group_of(p.saturating_add(p / 4)) <= g + 2);
     }
 }
 
 #[test]
 fn groups_follow_each_other_without_gap() {
-    assert_eq!(host::period(0), 3 << 13);
+    assert_eq!(host::period(0), 5 << 12);
     for g in 0..GROUPS {
         assert_eq!(host::group_of(host::period(g) - 1), g);
         let width = 1u64 << host::shift(g);

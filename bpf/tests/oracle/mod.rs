@@ -2,7 +2,7 @@
 //! model.md §2, §3 and §5 read literally, in unbounded rationals: nothing is kept but who is
 //! funded by whom, who holds which exchange tickets and who has runnable threads.
 
-use crate::host::{Edge, SELF};
+use tix_core_host::{Edge, SELF};
 use num_bigint::BigInt;
 use num_rational::BigRational;
 
