@@ -27,7 +27,8 @@ struct Args {
 fn main() -> Result<()> {
     let args = Args::parse();
     let place = Place::make().context("make cgroups")?;
-    let counts = shared()?;
+    // Nothing begins before all are there: a fork waits long where others move between cgroups.
+    let (go, counts) = shared()?.split_first().context("no counters")?;
     let kernel = [
         kernel::forks as fn(&Place, &AtomicU64) -> Result<()>,
         kernel::cgroups,
@@ -35,15 +36,16 @@ fn main() -> Result<()> {
         kernel::threads,
     ];
     for (attack, (name, count)) in kernel.into_iter().zip(KINDS.iter().zip(counts)) {
-        child(name, || attack(&place, count))?;
+        child(name, go, || attack(&place, count))?;
     }
     for n in 0..clients::MOST {
         let (name, count) = clients::kind(n);
         let count = &counts[kernel.len() + count];
-        child(name, || {
+        child(name, go, || {
             clients::attack(n, &args.socket, &args.from, &place, count)
         })?;
     }
+    go.store(1, Ordering::Relaxed);
     loop {
         std::thread::sleep(Duration::from_secs(1));
         let lines = KINDS.iter().zip(counts);
@@ -54,9 +56,10 @@ fn main() -> Result<()> {
     }
 }
 
-/// Counters that all processes see.
+/// A flag, and a counter of each kind, that all processes see.
 fn shared() -> Result<&'static [AtomicU64]> {
-    let bytes = KINDS.len() * size_of::<AtomicU64>();
+    let all = 1 + KINDS.len();
+    let bytes = all * size_of::<AtomicU64>();
     // SAFETY: new memory, shared with children, never unmapped; zeroes are counters.
     unsafe {
         let memory = libc::mmap(
@@ -68,16 +71,19 @@ fn shared() -> Result<&'static [AtomicU64]> {
             0,
         );
         ensure!(memory != libc::MAP_FAILED, "no shared memory");
-        Ok(std::slice::from_raw_parts(memory.cast(), KINDS.len()))
+        Ok(std::slice::from_raw_parts(memory.cast(), all))
     }
 }
 
-/// A process that does `attack` for ever.
-fn child(name: &str, attack: impl FnOnce() -> Result<()>) -> Result<()> {
+/// A process that does `attack` for ever, once it may.
+fn child(name: &str, go: &AtomicU64, attack: impl FnOnce() -> Result<()>) -> Result<()> {
     // SAFETY: there is one thread, so the child may do whatever this process may.
     let pid = unsafe { libc::fork() };
     ensure!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
     if pid == 0 {
+        while go.load(Ordering::Relaxed) == 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let done = attack();
         eprintln!("{name} has ended: {done:?}");
         std::process::exit(1);

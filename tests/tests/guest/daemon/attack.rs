@@ -72,6 +72,9 @@ pub fn all(story: &mut Story) -> Result<()> {
     // Not by bob, who has to wait for his turn among his own.
     let unit = format!("/sys/fs/cgroup{BOB}/user@1001.service/app.slice/attack.service");
     let ended = std::fs::write(format!("{unit}/cgroup.kill"), "1").context("end the attack");
+    if let Err(why) = &ended {
+        eprintln!("       {why:#}");
+    }
     let (part, answers) = measured?;
     ended?;
     due("alice's", part, 0.75, 1.0)?;
