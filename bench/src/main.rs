@@ -54,7 +54,9 @@ fn main() -> Result<()> {
     } else {
         &cli.what
     };
-    let of_schedulers = what.iter().any(|w| !matches!(w, What::Ledger | What::Error));
+    let of_schedulers = what
+        .iter()
+        .any(|w| !matches!(w, What::Ledger | What::Error));
     let schedulers = match of_schedulers {
         true => peers::schedulers(&cli.schedulers)?,
         false => vec![],

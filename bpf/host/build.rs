@@ -2,7 +2,13 @@
 //! Compiles the C core as a library of ordinary functions.
 
 fn main() {
-    for file in ["core.c", "../arch.h", "../exchange.h", "../funding.h", "../vtrr.h"] {
+    for file in [
+        "core.c",
+        "../arch.h",
+        "../exchange.h",
+        "../funding.h",
+        "../vtrr.h",
+    ] {
         println!("cargo:rerun-if-changed={file}");
     }
     let out = cc::Build::new()

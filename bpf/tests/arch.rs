@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! arch.h against the compiler's own bit counting and 128-bit arithmetic.
 
-use tix_core_host as host;
 use proptest::prelude::*;
+use tix_core_host as host;
 
 /// Numbers of every length: a uniform u64 hardly ever has less than 60 bits.
 fn any_length() -> impl Strategy<Value = u64> {

@@ -4,13 +4,13 @@
 
 mod oracle;
 
-use tix_core_host as host;
-use tix_core_host::{Edge, FUNDERS, Funds, ONE, SELF};
 use num_bigint::BigInt;
 use num_rational::BigRational;
 use oracle::{Issued, Oracle, Values, rational};
 use proptest::prelude::*;
 use proptest::sample::Index;
+use tix_core_host as host;
+use tix_core_host::{Edge, FUNDERS, Funds, ONE, SELF};
 
 /// Within 10^-6 of itself or 10^-9 of the whole, which is the most that is told.
 fn close(got: impl Into<BigInt>, exact: &BigRational) -> bool {

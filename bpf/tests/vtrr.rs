@@ -2,9 +2,9 @@
 //! vtrr.h: its structure against lists that are searched, and its service error by
 //! simulation (model.md §7; Nieh eq. 4-6).
 
+use proptest::prelude::*;
 use tix_core_host as host;
 use tix_core_host::{Choice, GROUPS, NONE, Queue, SLOTS};
-use proptest::prelude::*;
 
 /// What a client is filed as, in the order of filing within a slot.
 #[derive(Clone, Copy, Debug)]

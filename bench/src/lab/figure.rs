@@ -52,7 +52,7 @@ fn picture(
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let most = points.iter().map(|p| p.clients).max().unwrap_or(2) as f64;
-    let far = |f: fn(&Point) -> f64| points.iter().map(|p| squeezed(f(p)));
+    let far = |f: fn(&Point) -> f64| points.iter().map(move |p| squeezed(f(p)));
     let high = far(|p| p.mean_high).fold(1.0, f64::max);
     let low = far(|p| p.mean_low).fold(-1.0, f64::min);
     let title = format!("Service time error, {spread:?} shares").to_lowercase();

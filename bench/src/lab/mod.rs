@@ -20,6 +20,7 @@ use tix_tests::load::report::columns;
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "The laboratory")]
+#[group(id = "laboratory")]
 pub struct Options {
     /// Random combinations of shares for each number of clients and sum of shares.
     #[arg(long, default_value_t = 1_000)]

@@ -2,9 +2,9 @@
 //! model.md §2, §3 and §5 read literally, in unbounded rationals: nothing is kept but who is
 //! funded by whom, who holds which exchange tickets and who has runnable threads.
 
-use tix_core_host::{Edge, SELF};
 use num_bigint::BigInt;
 use num_rational::BigRational;
+use tix_core_host::{Edge, SELF};
 
 pub fn rational(n: impl Into<BigInt>, d: impl Into<BigInt>) -> BigRational {
     BigRational::new(n.into(), d.into())
