@@ -29,6 +29,8 @@ struct Cli {
     #[command(flatten)]
     lab: lab::Options,
     #[command(flatten)]
+    reality: lab::events::Options,
+    #[command(flatten)]
     ledger: ledger::Options,
 }
 
@@ -42,6 +44,8 @@ enum What {
     Shares,
     /// The laboratory: service time error of tix's rule and others, simulated on this machine.
     Error,
+    /// Likewise, with clients that sleep, change share, use parts of quanta, on several CPUs.
+    Reality,
     /// The ledger: start-up, memory, latency and throughput. Must be built for release.
     Ledger,
 }
@@ -56,7 +60,7 @@ fn main() -> Result<()> {
     };
     let of_schedulers = what
         .iter()
-        .any(|w| !matches!(w, What::Ledger | What::Error));
+        .any(|w| !matches!(w, What::Ledger | What::Error | What::Reality));
     let schedulers = match of_schedulers {
         true => peers::schedulers(&cli.schedulers)?,
         false => vec![],
@@ -67,6 +71,7 @@ fn main() -> Result<()> {
             What::Pipes => costs::compare("pipe", &schedulers, &cli.n)?,
             What::Shares => shares::compare(&schedulers)?,
             What::Error => lab::measure(&cli.lab)?,
+            What::Reality => lab::events::measure(&cli.reality)?,
             What::Ledger => ledger::measure(&cli.ledger)?,
         }
     }

@@ -3,6 +3,7 @@
 //! itself, with the kernel's arithmetic, and by the rules that it is compared with.
 
 mod error;
+pub mod events;
 mod figure;
 mod rules;
 mod shares;
@@ -77,6 +78,14 @@ struct Progress {
 }
 
 impl Progress {
+    fn new(all: usize) -> Progress {
+        Progress {
+            done: AtomicUsize::new(0),
+            all,
+            shown: std::io::stderr().is_terminal(),
+        }
+    }
+
     fn step(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         if self.shown {
@@ -141,11 +150,7 @@ pub fn measure(options: &Options) -> Result<()> {
             );
         }
     }
-    let progress = Progress {
-        done: AtomicUsize::new(0),
-        all: todo.len(),
-        shown: std::io::stderr().is_terminal(),
-    };
+    let progress = Progress::new(todo.len());
     let points: Vec<Point> = todo
         .into_iter()
         .map(|(rule, spread, at)| {

@@ -112,6 +112,9 @@ unsafe extern "C" {
     fn core_fund_refresh(f: *mut RawFund, n: u32);
     fn core_fund_value(f: *const RawFund, n: u32) -> u64;
     fn core_fund_self_value(f: *mut RawFund, n: u32) -> u64;
+    fn core_fund_self_raw(f: *mut RawFund, n: u32) -> u64;
+    fn core_fund_share(f: *mut RawFund, value: u64) -> u64;
+    fn core_fund_rate(f: *const RawFund) -> u64;
     fn core_fund_ver(f: *const RawFund, n: u32) -> u64;
 }
 
@@ -293,6 +296,24 @@ impl Funds {
     /// The part of the threads directly in `n`, after [`Funds::value`].
     pub fn self_value(&mut self, n: u32) -> u64 {
         unsafe { core_fund_self_value(self.at(n), n) }
+    }
+
+    /// The same in Q62 of the graph's scale, which is what runs are charged by; made fresh, so `n` must be active.
+    pub fn self_raw(&mut self, n: u32) -> u64 {
+        unsafe {
+            core_fund_refresh(self.at(n), n);
+            core_fund_self_raw(self.at(n), n)
+        }
+    }
+
+    /// The part of the machine, Q62, that a value in Q62 of the scale stands for.
+    pub fn share(&mut self, raw: u64) -> u64 {
+        unsafe { core_fund_share(self.at(0), raw) }
+    }
+
+    /// The graph's scale divided by base's active tickets, Q32.32.
+    pub fn rate(&self) -> u64 {
+        unsafe { core_fund_rate(self.raw.as_ptr()) }
     }
 
     pub fn ver(&self, n: u32) -> u64 {

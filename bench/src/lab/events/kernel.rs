@@ -1,0 +1,724 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What bpf/share.bpf.h decides under tix_lock, with vtrr.h and funding.h themselves below it. Each function here mirrors the one of the
+//! same name there (`_locked` left out); what only keeps the kernel from computing a thing twice is left out too, and so is what only
+//! happens when two CPUs are between their decision and the move of the thread: here both are one moment.
+
+use std::collections::BTreeMap;
+use tix_core_host as host;
+use tix_core_host::{Choice, Funds, NONE, Queue};
+
+/// The constants of bpf/tix.bpf.c, ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Constants {
+    pub slice: u64,
+    pub min_slice: u64,
+    pub round: u64,
+    pub turn: u64,
+    pub lag_periods: u64,
+    pub lead_periods: u64,
+    pub steal: u64,
+    pub catch_up: u64,
+    pub overdue: u64,
+}
+
+pub const KERNEL: Constants = Constants {
+    slice: 1_000_000,
+    min_slice: 100_000,
+    round: 1_500_000_000,
+    turn: 1_650_000_000,
+    lag_periods: 4,
+    lead_periods: 2,
+    steal: 64_000_000,
+    catch_up: 1_000_000_000,
+    overdue: 4_000_000_000,
+};
+
+/// share.bpf.h.
+const INVERSE_MAX: u64 = 1 << 56;
+const WEIGHT: u32 = 100;
+const ANY: u32 = 0;
+
+/// struct tix_node.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    inverse: u64,
+    budget: u64,
+    vtime: u64,
+    turn_at: u64,
+    high: u64,
+    last_high: u64,
+    runnable: u32,
+    load: u32,
+    active: bool,
+    homes: Option<u32>,
+}
+
+/// struct tix_queue, with its DSQ: threads by (vtime, order of coming).
+#[derive(Clone, Debug, Default)]
+struct Place {
+    tag: u64,
+    inverse: u64,
+    period: u64,
+    slice: u64,
+    group: u32,
+    made: bool,
+    linked: bool,
+    dsq: BTreeMap<(i64, u64), u32>,
+}
+
+impl Place {
+    fn nr(&self) -> u32 {
+        self.dsq.len() as u32
+    }
+
+    fn first(&self) -> Option<i64> {
+        self.dsq.keys().next().map(|(vtime, _)| *vtime)
+    }
+}
+
+/// struct task_ctx.
+#[derive(Clone, Debug)]
+pub struct Task {
+    pub node: u32,
+    /// Where it may run, if not everywhere.
+    pub bound: Option<u32>,
+    /// The CPU that it ran on last.
+    pub cpu: u32,
+    /// ns that it has run and was not charged for.
+    pub uncharged: u64,
+    pub yielded: bool,
+    vtime: u64,
+    grant: u64,
+    grant_v: u64,
+    inverse: u64,
+    ran_from: u32,
+}
+
+/// struct cpu_ctx.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cpu {
+    robbed_at: u64,
+    robbed_lag: u64,
+    probe: u32,
+    rescued: bool,
+}
+
+/// struct pick.
+struct Pick {
+    cpu: u32,
+    prev_queue: u32,
+    queue: u32,
+    waiting: u32,
+    slice: u64,
+    grant: u64,
+    grant_v: u64,
+    inverse: u64,
+    vt: u32,
+    late: u32,
+}
+
+/// Counters: of struct tix_stats, and what decisions cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub decisions: u64,
+    pub stolen: u64,
+    pub overdue: u64,
+    pub forced: u64,
+    /// The most looks that one decision took: non-empty groups of each struct vtrr looked into.
+    pub most_looks: u32,
+    looks: u32,
+}
+
+pub struct Kernel {
+    with: Constants,
+    cpus: u32,
+    pub tasks: Vec<Task>,
+    pub counts: Counts,
+    funds: Funds,
+    nodes: Vec<Node>,
+    queues: Vec<Place>,
+    vts: Vec<Queue>,
+    choices: Vec<(Choice, u32)>,
+    at: Vec<Cpu>,
+    v: u64,
+    v_round: u64,
+    v_steal: u64,
+    now: u64,
+    jump_looks: u32,
+    jump_head: u64,
+    order: u64,
+}
+
+/// a - b, of counters that wrap around.
+fn since(a: u64, b: u64) -> i64 {
+    a.wrapping_sub(b).cast_signed()
+}
+
+fn part(inverse: u64, total: u32, load: u32) -> u64 {
+    let ratio = (u64::from(total) << 16) / u64::from(load);
+    let inverse = inverse >> 16;
+    match inverse > INVERSE_MAX / ratio {
+        true => INVERSE_MAX,
+        false => inverse * ratio,
+    }
+}
+
+impl Kernel {
+    /// `nodes` nodes, base included, that nothing backs yet, and the threads of `tasks`: (node, the CPU it is bound to).
+    pub fn new(with: Constants, cpus: u32, nodes: u32, tasks: &[(u32, Option<u32>)]) -> Kernel {
+        let vts = if cpus == 1 { 1 } else { 1 + 2 * cpus };
+        let queues = nodes * vts;
+        let v = 1 << 40;
+        // They begin spread over the CPUs.
+        let task = |(i, &(node, bound)): (u32, &(u32, Option<u32>))| Task {
+            node,
+            bound,
+            cpu: bound.unwrap_or(i % cpus),
+            uncharged: 0,
+            yielded: false,
+            vtime: 0,
+            grant: 0,
+            grant_v: 0,
+            inverse: 0,
+            ran_from: NONE,
+        };
+        let mut place = vec![Place::default(); queues as usize];
+        for node in 0..nodes {
+            place[(node * vts) as usize].tag = v;
+        }
+        Kernel {
+            with,
+            cpus,
+            tasks: (0..).zip(tasks).map(task).collect(),
+            counts: Counts::default(),
+            funds: Funds::new(nodes),
+            nodes: vec![Node::default(); nodes as usize],
+            queues: place,
+            vts: (0..vts).map(|_| Queue::new(queues)).collect(),
+            choices: vec![(Choice::default(), NONE); vts as usize],
+            at: vec![Cpu::default(); cpus as usize],
+            v,
+            v_round: 0,
+            v_steal: 0,
+            now: 0,
+            jump_looks: 0,
+            jump_head: u64::MAX,
+            order: 0,
+        }
+    }
+
+    /// slice_ns: what who comes to an idle CPU is given.
+    pub fn slice(&self) -> u64 {
+        self.with.slice
+    }
+
+    /// node_weight(): `node` holds `tickets` of `issuer`.
+    pub fn fund(&mut self, node: u32, issuer: u32, tickets: u32) {
+        let edge = host::Edge {
+            issuer,
+            amount: tickets,
+            hard: false,
+            part: u16::MAX,
+        };
+        self.funds.back(node, &[edge], 0);
+    }
+
+    fn vt_of(&self, q: u32) -> u32 {
+        q % self.vts.len() as u32
+    }
+
+    fn node_of(&self, q: u32) -> u32 {
+        q / self.vts.len() as u32
+    }
+
+    /// queue_of() of tix.bpf.c, and home_queue() of nodes.bpf.h.
+    fn queue_of(&mut self, t: u32, cpu: u32) -> u32 {
+        let task = &self.tasks[t as usize];
+        let vt = match (self.cpus, task.bound) {
+            (1, _) => ANY,
+            (_, None) => 1 + 2 * cpu,
+            (_, Some(_)) => 2 + 2 * cpu,
+        };
+        let node = task.node;
+        let q = node * self.vts.len() as u32 + vt;
+        let queue = &mut self.queues[q as usize];
+        if vt != ANY && !queue.made {
+            queue.made = true;
+            queue.tag = self.v;
+            self.nodes[node as usize].homes = Some(q);
+        }
+        q
+    }
+
+    fn units(&mut self) {
+        let online = u64::from(self.cpus);
+        self.v_round = host::mul_q32(self.with.round * online, self.funds.rate());
+        self.v_steal = host::mul_q32(self.with.steal * online, self.funds.rate());
+    }
+
+    fn refresh(&mut self, q: u32, nr: u32, load: u32) {
+        self.units();
+        let (node, any) = (self.node_of(q), self.vt_of(q) == ANY);
+        let round = self.v_round;
+        let value = self.funds.self_raw(node);
+        let share = self.funds.share(value);
+        let n = &mut self.nodes[node as usize];
+        let inverse = (1 << 62) / (value >> 18).max(1);
+        n.inverse = match inverse > INVERSE_MAX >> 14 {
+            true => INVERSE_MAX,
+            false => inverse << 14,
+        };
+        n.budget = (((share >> 30) * (self.with.round >> 8)) >> 24) * u64::from(self.cpus);
+        let total = if n.load == 0 { 1 } else { n.load };
+        let nr = match any || nr > n.runnable {
+            true => n.runnable.max(1),
+            false => nr,
+        };
+        let load = match any || load > total || load == 0 {
+            true => total,
+            false => load,
+        };
+        let nr = u64::from(nr);
+        let mut slice = self.with.slice;
+        let mut inverse = match load == total {
+            true => n.inverse,
+            false => part(n.inverse, total, load),
+        };
+        if host::mul_q32(slice, inverse).wrapping_mul(nr) > round {
+            slice = (round << 18) / ((inverse >> 14) * nr);
+            if slice < self.with.min_slice {
+                slice = self.with.min_slice;
+                inverse = ((round << 18) / (nr * slice)) << 14;
+                self.counts.forced += 1;
+            }
+        }
+        let queue = &mut self.queues[q as usize];
+        queue.slice = slice;
+        queue.inverse = inverse;
+        queue.period = host::mul_q32(slice, inverse);
+        queue.group = host::group_of(queue.period);
+    }
+
+    fn turn(&mut self, node: u32, now: u64) {
+        let n = &mut self.nodes[node as usize];
+        if since(now, n.turn_at) < self.with.turn.cast_signed() {
+            return;
+        }
+        n.turn_at = now;
+        if since(n.last_high, n.vtime) > 0 {
+            n.vtime = n.last_high;
+        }
+        n.last_high = n.high;
+        n.high = n.vtime;
+    }
+
+    fn charge(&mut self, t: u32, now: u64) {
+        let task = &mut self.tasks[t as usize];
+        let used = std::mem::take(&mut task.uncharged);
+        let (inverse, grant, grant_v) = (task.inverse, task.grant, task.grant_v);
+        (task.inverse, task.grant, task.grant_v) = (0, 0, 0);
+        task.vtime = task.vtime.wrapping_add(used);
+        let (node, from) = (task.node, task.ran_from);
+        let n = &mut self.nodes[node as usize];
+        let q = match from {
+            NONE => n.homes.unwrap_or(node * self.vts.len() as u32),
+            from => from,
+        };
+        let queue = &mut self.queues[q as usize];
+        let by = if inverse == 0 { queue.inverse } else { inverse };
+        queue.tag = (queue.tag.wrapping_add(host::mul_q32(used, by))).wrapping_sub(grant);
+        let given = host::mul_q32(used, self.funds.rate());
+        self.v = self.v.wrapping_add(given).wrapping_sub(grant_v);
+        let load = if n.load == 0 { 100 } else { n.load };
+        n.vtime = n.vtime.wrapping_add(used * 100 / u64::from(load));
+        self.turn(node, now);
+    }
+
+    fn place(&mut self, q: u32, t: u32, wake: bool) -> u64 {
+        let node = self.tasks[t as usize].node;
+        let (n, queue) = (&self.nodes[node as usize], &self.queues[q as usize]);
+        let load = if n.load == 0 { 100 } else { n.load };
+        let most = n.budget.max(u64::from(n.runnable) * self.with.min_slice);
+        let most = most * 100 / u64::from(load);
+        let slice = match queue.slice {
+            0 => self.with.slice,
+            slice => slice,
+        };
+        let low = n.vtime.wrapping_sub(slice.min(most));
+        let high = n.vtime.wrapping_add(most);
+        let first = queue.first().filter(|_| wake).map(i64::cast_unsigned);
+        let task = &mut self.tasks[t as usize];
+        if since(task.vtime, low) < 0 {
+            task.vtime = low;
+            if let Some(first) = first.filter(|first| since(*first, low) < 0) {
+                return first.wrapping_sub(1);
+            }
+        } else if since(task.vtime, high) > 0 {
+            task.vtime = high;
+        }
+        task.vtime
+    }
+
+    fn file(&mut self, q: u32, coming: u32, wake: bool) {
+        if self.queues[q as usize].linked {
+            return;
+        }
+        let filed = self.queues[q as usize].nr();
+        let nr = filed + coming;
+        self.refresh(q, nr, (filed + coming) * WEIGHT);
+        let slack = 2 * self.v_steal;
+        let (round, v) = (self.v_round, self.v);
+        let queue = &mut self.queues[q as usize];
+        let most = (self.with.lag_periods + u64::from(nr)) * queue.period;
+        let bound = match wake && nr <= 1 {
+            true => v,
+            false => v.wrapping_sub(most.min(round)).wrapping_sub(slack),
+        };
+        if since(queue.tag, bound) < 0 {
+            queue.tag = bound;
+        }
+        let most = (self.with.lead_periods + u64::from(nr)) * queue.period;
+        let bound = (v.wrapping_add(most.min(round + queue.period))).wrapping_add(slack);
+        if since(queue.tag, bound) > 0 {
+            queue.tag = bound;
+        }
+        queue.linked = true;
+        let (tag, group) = (queue.tag, queue.group);
+        let vt = self.vt_of(q) as usize;
+        self.vts[vt].link(q, tag, group, wake, self.now);
+    }
+
+    fn move_to(&mut self, t: u32, q: u32, others: u32, wake: bool) {
+        let task = &mut self.tasks[t as usize];
+        let from = std::mem::replace(&mut task.ran_from, q);
+        if from == q {
+            return;
+        }
+        let mut tag = self.v;
+        let here = self.queues[q as usize].tag;
+        let there = self.queues.get(from as usize).map(|queue| queue.tag);
+        match there {
+            Some(there) if !wake || since(there, tag) > 0 => tag = there,
+            _ if others > 0 => return,
+            None if since(here, tag) > 0 => return,
+            _ => (),
+        }
+        // Rounded towards `here`, as unsigned divisions there are.
+        let by = since(tag, here) / (i64::from(others) + 1);
+        self.queues[q as usize].tag = here.wrapping_add_signed(by);
+    }
+
+    fn grant(&mut self, pick: &mut Pick, q: u32, nr: u32) {
+        self.refresh(q, nr, nr * WEIGHT);
+        let queue = &mut self.queues[q as usize];
+        if pick.late == q {
+            queue.tag = self.v.wrapping_sub(u64::from(nr) * queue.period);
+        }
+        pick.queue = q;
+        pick.slice = queue.slice;
+        pick.grant = queue.period;
+        pick.inverse = queue.inverse;
+        pick.grant_v = host::mul_q32(queue.slice, self.funds.rate());
+        queue.tag = queue.tag.wrapping_add(queue.period);
+        self.v = self.v.wrapping_add(pick.grant_v);
+    }
+
+    fn late(&self, pick: &mut Pick, vt: u32) -> bool {
+        pick.late = self.vts[vt as usize].overdue(self.now, self.with.overdue);
+        if pick.late != NONE {
+            pick.vt = vt;
+        }
+        pick.late != NONE
+    }
+
+    fn peek(&mut self, vt: u32) -> Choice {
+        let queue = &mut self.vts[vt as usize];
+        self.counts.looks += queue.map().count_ones();
+        self.choices[vt as usize] = queue.peek(self.v);
+        self.choices[vt as usize].0
+    }
+
+    fn consider(&mut self, pick: &mut Pick, vt: u32) {
+        if self.vts[vt as usize].nr() == 0 {
+            return;
+        }
+        let choice = self.peek(vt);
+        if pick.vt == NONE || host::before(&choice, &self.choices[pick.vt as usize].0) {
+            pick.vt = vt;
+        }
+    }
+
+    fn jump(&mut self, choice: Choice, looks: u32) {
+        if choice.eligible == 0 {
+            self.jump_head = self.jump_head.min(choice.head);
+            self.jump_looks += 1;
+            if self.jump_looks < looks {
+                return;
+            }
+            if since(self.jump_head, self.v) > 0 {
+                self.v = self.jump_head;
+            }
+        }
+        self.jump_looks = 0;
+        self.jump_head = u64::MAX;
+    }
+
+    fn behind(&mut self, cpu: u32, lag: u64) -> bool {
+        let c = &mut self.at[cpu as usize];
+        if lag.cast_signed() <= self.v_steal.cast_signed() {
+            return false;
+        }
+        let lately = since(self.now, c.robbed_at) < self.with.catch_up.cast_signed();
+        if lately && lag < c.robbed_lag + self.v_steal / 8 {
+            return false;
+        }
+        c.robbed_at = self.now;
+        c.robbed_lag = lag;
+        true
+    }
+
+    fn choose(&mut self, pick: &mut Pick) {
+        let cpu = pick.cpu;
+        let (home, bound) = (1 + 2 * cpu, 2 + 2 * cpu);
+        let rescued = self.at[cpu as usize].rescued;
+        (pick.vt, pick.late) = (NONE, NONE);
+        let own: &[u32] = match self.cpus {
+            1 => &[ANY],
+            _ => &[ANY, home, bound],
+        };
+        if !rescued && own.iter().any(|vt| self.late(pick, *vt)) {
+            return;
+        }
+        for vt in own {
+            self.consider(pick, *vt);
+        }
+        if pick.vt == NONE {
+            let others = if self.cpus == 1 { 0 } else { self.cpus };
+            for other in (0..others).rev() {
+                if pick.vt == NONE {
+                    self.consider(pick, 1 + 2 * other);
+                }
+            }
+            return;
+        }
+        let mine = self.choices[pick.vt as usize].0;
+        self.jump(mine, if self.cpus == 1 { 1 } else { 2 * self.cpus });
+        if self.cpus > 1 {
+            self.probe(pick, mine, rescued);
+        }
+    }
+
+    /// The other CPU whose turn it is, of choose_locked().
+    fn probe(&mut self, pick: &mut Pick, mine: Choice, rescued: bool) {
+        let other = (self.at[pick.cpu as usize].probe + 1) % self.cpus;
+        self.at[pick.cpu as usize].probe = other;
+        let vt = 1 + 2 * other;
+        if other == pick.cpu || self.vts[vt as usize].nr() == 0 {
+            return;
+        }
+        if !rescued && self.late(pick, vt) {
+            return;
+        }
+        let theirs = self.peek(vt);
+        self.jump(theirs, 2 * self.cpus);
+        if self.behind(other, mine.finish.wrapping_sub(theirs.finish)) {
+            pick.vt = vt;
+            self.counts.stolen += 1;
+        }
+    }
+
+    fn pick(&mut self, pick: &mut Pick) {
+        pick.queue = NONE;
+        self.choose(pick);
+        if pick.vt == NONE {
+            return;
+        }
+        let q = match pick.late {
+            NONE => self.choices[pick.vt as usize].1,
+            late => late,
+        };
+        self.vts[pick.vt as usize].unlink(q);
+        self.queues[q as usize].linked = false;
+        let prev = u32::from(q == pick.prev_queue);
+        let waiting = self.queues[q as usize].nr();
+        self.grant(pick, q, waiting + prev);
+        pick.waiting = waiting;
+        self.at[pick.cpu as usize].rescued = pick.late != NONE;
+        self.counts.overdue += u64::from(pick.late != NONE);
+        if waiting + prev > 1 {
+            self.file(q, prev, false);
+        }
+    }
+
+    /// tix_decide(): charge `prev`, file its queue if it is `runnable`, choose.
+    fn decide(&mut self, pick: &mut Pick, prev: Option<u32>, runnable: bool, now: u64) {
+        self.now = now;
+        self.counts.decisions += 1;
+        self.counts.looks = 0;
+        let mut yielded = false;
+        if let Some(t) = prev {
+            yielded = std::mem::take(&mut self.tasks[t as usize].yielded);
+            self.charge(t, now);
+        }
+        let prev_queue = match prev {
+            Some(t) if runnable => self.queue_of(t, pick.cpu),
+            _ => NONE,
+        };
+        pick.prev_queue = prev_queue;
+        if let (Some(t), true) = (prev, runnable) {
+            let others = self.queues[prev_queue as usize].nr();
+            self.move_to(t, prev_queue, others, false);
+            if !yielded {
+                self.file(prev_queue, 1, false);
+            }
+        }
+        self.pick(pick);
+        if runnable && pick.queue == NONE {
+            // keep_locked()
+            pick.waiting = 0;
+            pick.late = NONE;
+            self.grant(pick, prev_queue, 1);
+        } else if runnable && yielded {
+            self.file(prev_queue, 1, false);
+        }
+        self.counts.most_looks = self.counts.most_looks.max(self.counts.looks);
+    }
+
+    fn prev_is_behind(&mut self, t: u32, q: u32) -> bool {
+        let vtime = self.place(q, t, false);
+        self.queues[q as usize]
+            .first()
+            .is_none_or(|first| since(vtime, first.cast_unsigned()) <= 0)
+    }
+
+    /// tix_dispatch(): who runs next on `cpu`, where `prev` has run until now, and for how long at most.
+    pub fn dispatch(
+        &mut self,
+        cpu: u32,
+        prev: Option<u32>,
+        runnable: bool,
+        now: u64,
+    ) -> Option<(u32, u64)> {
+        let mut pick = Pick {
+            cpu,
+            prev_queue: NONE,
+            queue: NONE,
+            waiting: 0,
+            slice: 0,
+            grant: 0,
+            grant_v: 0,
+            inverse: 0,
+            vt: NONE,
+            late: NONE,
+        };
+        self.decide(&mut pick, prev, runnable, now);
+        if pick.queue == NONE {
+            return None;
+        }
+        let q = pick.queue;
+        let goes_on = prev
+            .filter(|t| q == pick.prev_queue && (pick.waiting == 0 || self.prev_is_behind(*t, q)));
+        // tix_dequeue(), for the first thread of the queue.
+        let next = match goes_on {
+            Some(t) => t,
+            None => self.queues[q as usize].dsq.pop_first()?.1,
+        };
+        let task = &mut self.tasks[next as usize];
+        task.ran_from = q;
+        (task.grant, task.grant_v, task.inverse) = (pick.grant, pick.grant_v, pick.inverse);
+        task.cpu = cpu;
+        if goes_on.is_none()
+            && let Some(t) = prev.filter(|_| runnable)
+        {
+            self.enqueue(t, cpu, false, now);
+        }
+        Some((next, pick.slice))
+    }
+
+    /// tix_enqueue(), where no CPU was idle: `t` waits on `cpu`.
+    pub fn enqueue(&mut self, t: u32, cpu: u32, wake: bool, now: u64) {
+        let q = self.queue_of(t, cpu);
+        let vtime = self.place(q, t, wake);
+        let node = &mut self.nodes[self.tasks[t as usize].node as usize];
+        if since(vtime, node.high) > 0 {
+            node.high = vtime;
+        }
+        self.order += 1;
+        let queue = &mut self.queues[q as usize];
+        queue.dsq.insert((vtime.cast_signed(), self.order), t);
+        if !queue.linked {
+            // file() of share.bpf.h
+            self.now = now;
+            let others = self.queues[q as usize].nr() - 1;
+            self.move_to(t, q, others, wake);
+            self.file(q, 0, wake);
+        }
+    }
+
+    /// tix_runnable(), and task_join() of the thread's first time.
+    pub fn runnable(&mut self, t: u32) {
+        let node = self.tasks[t as usize].node;
+        let n = &mut self.nodes[node as usize];
+        if self.tasks[t as usize].ran_from == NONE {
+            self.tasks[t as usize].vtime = n.vtime;
+        }
+        n.load += WEIGHT;
+        n.runnable += 1;
+        self.activity(node);
+    }
+
+    /// tix_quiescent().
+    pub fn quiescent(&mut self, t: u32) {
+        let node = self.tasks[t as usize].node;
+        let n = &mut self.nodes[node as usize];
+        n.load -= WEIGHT;
+        n.runnable -= 1;
+        self.activity(node);
+    }
+
+    fn activity(&mut self, node: u32) {
+        let n = &mut self.nodes[node as usize];
+        let active = n.runnable > 0;
+        if active != n.active {
+            n.active = active;
+            self.funds.set_self(node, active);
+        }
+    }
+
+    /// anybody_waits() of timer.bpf.h, unbound: somebody whom an idle CPU could take.
+    pub fn waits_at_home(&self, cpu: u32) -> bool {
+        self.cpus > 1 && self.vts[1 + 2 * cpu as usize].nr() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel's side says of a constant, ns.
+    fn defined(name: &str) -> u64 {
+        let source = include_str!("../../../../bpf/tix.bpf.c");
+        let line = source
+            .lines()
+            .find(|l| l.starts_with(&format!("#define {name} ")))
+            .expect(name);
+        let value = line.split_whitespace().nth(2).expect(name);
+        value.trim_end_matches("ull").parse().expect(name)
+    }
+
+    #[test]
+    fn the_constants_are_the_kernels() {
+        let kernel = Constants {
+            slice: KERNEL.slice,
+            min_slice: defined("MIN_SLICE_NS"),
+            round: defined("ROUND_NS"),
+            turn: defined("TURN_NS"),
+            lag_periods: defined("LAG_PERIODS"),
+            lead_periods: defined("LEAD_PERIODS"),
+            steal: defined("STEAL_NS"),
+            catch_up: defined("CATCH_UP_NS"),
+            overdue: defined("OVERDUE_NS"),
+        };
+        assert_eq!(kernel, KERNEL);
+    }
+}

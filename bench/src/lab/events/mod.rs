@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reality in the laboratory: clients that sleep, come back, use part of a quantum, change share, on several CPUs; under the kernel's rules
+//! (kernel.rs, machine.rs) and against an oracle (fluid.rs).
+
+mod fluid;
+mod history;
+mod judge;
+mod kernel;
+mod machine;
+#[cfg(test)]
+mod promises;
+mod scenarios;
+mod trace;
+
+use super::Progress;
+use crate::machine as results;
+use anyhow::{Context, Result};
+use history::History;
+use judge::Error;
+use kernel::{Constants, KERNEL};
+use machine::Record;
+use rayon::prelude::*;
+use scenarios::{Case, Scenario};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use tix_tests::load::report::columns;
+
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Reality")]
+#[group(id = "reality")]
+pub struct Options {
+    /// Only these scenarios.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    scenarios: Vec<Scenario>,
+    /// Numbers of CPUs.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
+    cpus: Vec<u32>,
+    /// Random histories of each scenario for each number of CPUs.
+    #[arg(long, default_value_t = 30)]
+    histories: u64,
+    /// Simulated time of each, ms.
+    #[arg(long, default_value_t = 3_000)]
+    simulated: u64,
+    /// What makes another CPU take over, ms, instead of the kernel's STEAL_NS.
+    #[arg(long, value_name = "MS")]
+    steal: Option<f64>,
+    /// Only the history that is drawn from this seed, of each scenario that is named, and all that it says of each principal.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Only the history in this file (bench/src/lab/events/history.rs tells how it is written).
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+    /// Write the one history to this file, with all that happened in it, to be run again.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Write a trace of the one history, for ui.perfetto.dev.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+/// Of many histories of one scenario on so many CPUs.
+#[derive(Clone, Debug, Serialize)]
+struct Point {
+    scenario: Scenario,
+    cpus: u32,
+    histories: u64,
+    /// Service error against the oracle, quanta: its mean size over time and principals, the mean of each history's lowest and highest,
+    /// and the worst of all, with the seed that has it.
+    mean: f64,
+    mean_low: f64,
+    mean_high: f64,
+    low: f64,
+    low_seed: u64,
+    high: f64,
+    high_seed: u64,
+    /// ms: the longest that anybody was runnable and did not run.
+    longest_wait: f64,
+    /// Threads taken over from another CPU, a second and CPU.
+    stolen: f64,
+}
+
+/// How long a thread that mostly sleeps waits among hogs of more tickets, in slices.
+#[derive(Clone, Debug, Serialize)]
+struct Latency {
+    cpus: u32,
+    hogs: u32,
+    wakes: usize,
+    p50: f64,
+    p99: f64,
+    most: f64,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Result1 {
+    Error(Point),
+    Latency(Latency),
+}
+
+const HOGS: [u32; 4] = [1, 2, 8, 32];
+
+/// Runs what was asked for: one history, or all scenarios.
+pub fn measure(options: &Options) -> Result<()> {
+    let mut with = KERNEL;
+    if let Some(ms) = options.steal {
+        with.steal = (ms * 1e6) as u64;
+    }
+    if let Some(path) = &options.events {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let history = History::read(&text).with_context(|| path.display().to_string())?;
+        let case = Case {
+            history,
+            cycles: vec![],
+        };
+        return one(&case, 0, with, options);
+    }
+    let scenarios = match options.scenarios.is_empty() {
+        true => Scenario::ALL.to_vec(),
+        false => options.scenarios.clone(),
+    };
+    let points = |f: &dyn Fn(Scenario, u32) -> Result<()>| {
+        (options.cpus.iter()).try_for_each(|c| scenarios.iter().try_for_each(|s| f(*s, *c)))
+    };
+    if let Some(seed) = options.seed {
+        return points(&|scenario, cpus| {
+            println!("{} on {cpus} CPUs, seed {seed}", scenario.name());
+            let case = scenario.case(cpus, options.simulated * 1_000_000, seed);
+            one(&case, seed, with, options)
+        });
+    }
+    all(&scenarios, with, options)
+}
+
+fn save(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    std::fs::write(path, text()).with_context(|| format!("write {}", path.display()))?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
+}
+
+fn one(case: &Case, seed: u64, with: Constants, options: &Options) -> Result<()> {
+    let record = machine::run(&case.history, &case.cycles, seed, with);
+    let errors = judge::errors(&record, &record.history);
+    print!("{}", details(&errors));
+    let (wait, thread) = judge::longest_wait(&record);
+    println!(
+        "Thread {thread} waited longest: {:.1} ms",
+        wait as f64 / 1e6
+    );
+    println!("{:?}\n", record.counts);
+    save(options.save.as_deref(), || record.history.write())?;
+    save(options.trace.as_deref(), || trace::write(&record))
+}
+
+fn details(errors: &[Error]) -> String {
+    let ms = |ns: u64| format!("{:.1}", ns as f64 / 1e6);
+    let row = |e: &Error| {
+        vec![
+            e.node.to_string(),
+            format!("{:+.2}", e.low),
+            ms(e.low_at),
+            format!("{:+.2}", e.high),
+            ms(e.high_at),
+            format!("{:.2}", e.mean),
+            format!("{:+.2}", e.last),
+        ]
+    };
+    let rows: Vec<_> = errors.iter().map(row).collect();
+    let head = [
+        "node",
+        "lowest",
+        "at ms",
+        "highest",
+        "at ms",
+        "mean",
+        "at the end",
+    ];
+    columns(&head, &rows)
+}
+
+fn simulate(case: &Case, seed: u64, with: Constants) -> (Record, Vec<Error>) {
+    let record = machine::run(&case.history, &case.cycles, seed, with);
+    let errors = judge::errors(&record, &record.history);
+    (record, errors)
+}
+
+fn point(scenario: Scenario, cpus: u32, with: Constants, options: &Options) -> Point {
+    let end = options.simulated * 1_000_000;
+    let seeds = 0..options.histories.max(1);
+    let of = |seed| {
+        let (record, errors) = simulate(&scenario.case(cpus, end, seed), seed, with);
+        let low = errors.iter().map(|e| e.low).fold(0.0, f64::min);
+        let high = errors.iter().map(|e| e.high).fold(0.0, f64::max);
+        let mean = errors.iter().map(|e| e.mean).sum::<f64>() / errors.len() as f64;
+        let wait = judge::longest_wait(&record).0;
+        (low, high, mean, wait, record.counts.stolen, seed)
+    };
+    let all: Vec<_> = seeds.into_par_iter().map(of).collect();
+    let n = all.len() as f64;
+    let lowest = all.iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    let highest = all.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let seconds = end as f64 / 1e9;
+    Point {
+        scenario,
+        cpus,
+        histories: all.len() as u64,
+        mean: all.iter().map(|a| a.2).sum::<f64>() / n,
+        mean_low: all.iter().map(|a| a.0).sum::<f64>() / n,
+        mean_high: all.iter().map(|a| a.1).sum::<f64>() / n,
+        low: lowest.map_or(0.0, |a| a.0),
+        low_seed: lowest.map_or(0, |a| a.5),
+        high: highest.map_or(0.0, |a| a.1),
+        high_seed: highest.map_or(0, |a| a.5),
+        longest_wait: all.iter().map(|a| a.3).max().unwrap_or(0) as f64 / 1e6,
+        stolen: all.iter().map(|a| a.4).sum::<u64>() as f64 / n / seconds / f64::from(cpus),
+    }
+}
+
+fn latency(cpus: u32, each: u32, with: Constants, options: &Options) -> Latency {
+    let end = options.simulated * 1_000_000;
+    let of = |seed| {
+        let (case, thread) = scenarios::sleeper(cpus, each * cpus, end);
+        let record = machine::run(&case.history, &case.cycles, seed, with);
+        judge::latencies(&record, thread)
+    };
+    let seeds = 0..options.histories.max(1);
+    let mut all: Vec<u64> = seeds.into_par_iter().flat_map_iter(of).collect();
+    all.sort_unstable();
+    let at = |part: f64| {
+        let i = (all.len() as f64 * part) as usize;
+        let ns = all.get(i.min(all.len().saturating_sub(1)));
+        ns.copied().unwrap_or(0) as f64 / with.slice as f64
+    };
+    Latency {
+        cpus,
+        hogs: each * cpus,
+        wakes: all.len(),
+        p50: at(0.5),
+        p99: at(0.99),
+        most: at(1.0),
+    }
+}
+
+fn all(scenarios: &[Scenario], with: Constants, options: &Options) -> Result<()> {
+    let progress = Progress::new(options.cpus.len() * (scenarios.len() + HOGS.len()));
+    let (mut points, mut latencies) = (vec![], vec![]);
+    for cpus in &options.cpus {
+        for scenario in scenarios {
+            points.push(point(*scenario, *cpus, with, options));
+            progress.step();
+        }
+        for each in HOGS {
+            latencies.push(latency(*cpus, each, with, options));
+            progress.step();
+        }
+    }
+    print!("{}\n{}", table(&points), waits(&latencies));
+    let results: Vec<Result1> = (points.into_iter().map(Result1::Error))
+        .chain(latencies.into_iter().map(Result1::Latency))
+        .collect();
+    results::write("reality", &results)
+}
+
+fn table(points: &[Point]) -> String {
+    let row = |p: &Point| {
+        vec![
+            p.scenario.name().to_owned(),
+            p.cpus.to_string(),
+            p.histories.to_string(),
+            format!("{:.2}", p.mean),
+            format!("{:+.2}", p.mean_low),
+            format!("{:+.2}", p.mean_high),
+            format!("{:+.2}", p.low),
+            format!("{:+.2}", p.high),
+            format!("{:.0}", p.longest_wait),
+            format!("{:.1}", p.stolen),
+        ]
+    };
+    let rows: Vec<_> = points.iter().map(row).collect();
+    let head = [
+        "scenario",
+        "CPUs",
+        "cases",
+        "mean",
+        "mean low",
+        "mean high",
+        "lowest",
+        "highest",
+        "wait ms",
+        "moved/s",
+    ];
+    let text = columns(&head, &rows);
+    format!("Service error against the hierarchical oracle, quanta of 1 ms\n{text}")
+}
+
+fn waits(latencies: &[Latency]) -> String {
+    let row = |l: &Latency| {
+        vec![
+            l.cpus.to_string(),
+            l.hogs.to_string(),
+            l.wakes.to_string(),
+            format!("{:.2}", l.p50),
+            format!("{:.2}", l.p99),
+            format!("{:.2}", l.most),
+        ]
+    };
+    let rows: Vec<_> = latencies.iter().map(row).collect();
+    let head = ["CPUs", "hogs", "wake-ups", "p50", "p99", "longest"];
+    let text = columns(&head, &rows);
+    format!(
+        "From wake-up to CPU, slices: who works 0.1 ms and sleeps 5 … 50 ms, hogs of ten times its tickets\n{text}"
+    )
+}
