@@ -288,3 +288,35 @@ impl Machine {
         self.record
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::kernel::KERNEL;
+    use super::super::scenarios::Scenario;
+    use super::*;
+
+    #[test]
+    fn what_is_saved_happens_again() {
+        for scenario in Scenario::ALL {
+            let case = scenario.case(2, 200_000_000, 7);
+            let record = run(&case.history, &case.cycles, 7, KERNEL);
+            let saved = History::read(&record.history.write()).expect("read");
+            let again = run(&saved, &[], 0, KERNEL);
+            assert_eq!(again.runs, record.runs, "{scenario:?}");
+        }
+    }
+
+    #[test]
+    fn no_cpu_idles_while_somebody_waits_for_it() {
+        for seed in 0..20 {
+            let case = Scenario::Steady.case(4, 100_000_000, seed);
+            let record = run(&case.history, &case.cycles, seed, KERNEL);
+            let busy: u64 = record.runs.iter().map(|r| r.to - r.from).sum();
+            assert_eq!(busy, 4 * case.history.end, "seed {seed}");
+            for runs in (0..4).map(|c| record.runs.iter().filter(move |r| r.cpu == c)) {
+                let runs: Vec<_> = runs.collect();
+                assert!(runs.windows(2).all(|w| w[0].to <= w[1].from));
+            }
+        }
+    }
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reality in the laboratory: clients that sleep, come back, use part of a quantum, change share, on several CPUs; under the kernel's rules
-//! (kernel.rs, machine.rs) and against an oracle (fluid.rs).
+//! (kernel, machine.rs) and against an oracle (fluid.rs).
 
 mod fluid;
 mod history;
@@ -92,7 +92,7 @@ struct Latency {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Result1 {
+enum Entry {
     Error(Point),
     Latency(Latency),
 }
@@ -139,8 +139,7 @@ fn save(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<()> {
 }
 
 fn one(case: &Case, seed: u64, with: Constants, options: &Options) -> Result<()> {
-    let record = machine::run(&case.history, &case.cycles, seed, with);
-    let errors = judge::errors(&record, &record.history);
+    let (record, errors) = simulate(case, seed, with);
     print!("{}", details(&errors));
     let (wait, thread) = judge::longest_wait(&record);
     println!(
@@ -255,8 +254,8 @@ fn all(scenarios: &[Scenario], with: Constants, options: &Options) -> Result<()>
         }
     }
     print!("{}\n{}", table(&points), waits(&latencies));
-    let results: Vec<Result1> = (points.into_iter().map(Result1::Error))
-        .chain(latencies.into_iter().map(Result1::Latency))
+    let results: Vec<Entry> = (points.into_iter().map(Entry::Error))
+        .chain(latencies.into_iter().map(Entry::Latency))
         .collect();
     results::write("reality", &results)
 }

@@ -308,9 +308,10 @@ fn a_decision_costs_the_same_for_many() {
     };
     // There are five shares; while the first come, periods change and a few groups more are in use.
     for (clients, cpus) in [(25, 1), (1_000, 1), (10_000, 1), (50, 2), (1_000, 2)] {
-        let most = looks(clients, cpus);
+        // A CPU looks into its own queues and one other's.
+        let (most, queues) = (looks(clients, cpus), 2 * cpus - 1);
         assert!(
-            (5..=24).contains(&most),
+            (5..=24 * queues).contains(&most),
             "{clients} on {cpus}: {most} looks"
         );
     }

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One decision, from tix_decide() down: who is next on a CPU.
+
+use super::{ANY, Kernel, WEIGHT, since};
+use tix_core_host as host;
+use tix_core_host::{Choice, NONE};
+
+/// struct pick.
+pub(super) struct Pick {
+    pub(super) cpu: u32,
+    pub(super) prev_queue: u32,
+    pub(super) queue: u32,
+    pub(super) waiting: u32,
+    pub(super) slice: u64,
+    pub(super) grant: u64,
+    pub(super) grant_v: u64,
+    pub(super) inverse: u64,
+    pub(super) vt: u32,
+    pub(super) late: u32,
+}
+
+impl Pick {
+    pub(super) fn on(cpu: u32) -> Pick {
+        Pick {
+            cpu,
+            prev_queue: NONE,
+            queue: NONE,
+            waiting: 0,
+            slice: 0,
+            grant: 0,
+            grant_v: 0,
+            inverse: 0,
+            vt: NONE,
+            late: NONE,
+        }
+    }
+}
+
+impl Kernel {
+    fn grant(&mut self, pick: &mut Pick, q: u32, nr: u32) {
+        self.refresh(q, nr, nr * WEIGHT);
+        let queue = &mut self.queues[q as usize];
+        if pick.late == q {
+            queue.tag = self.v.wrapping_sub(u64::from(nr) * queue.period);
+        }
+        pick.queue = q;
+        pick.slice = queue.slice;
+        pick.grant = queue.period;
+        pick.inverse = queue.inverse;
+        pick.grant_v = host::mul_q32(queue.slice, self.funds.rate());
+        queue.tag = queue.tag.wrapping_add(queue.period);
+        self.v = self.v.wrapping_add(pick.grant_v);
+    }
+
+    fn late(&self, pick: &mut Pick, vt: u32) -> bool {
+        pick.late = self.vts[vt as usize].overdue(self.now, self.with.overdue);
+        if pick.late != NONE {
+            pick.vt = vt;
+        }
+        pick.late != NONE
+    }
+
+    fn peek(&mut self, vt: u32) -> Choice {
+        let queue = &mut self.vts[vt as usize];
+        self.counts.looks += queue.map().count_ones();
+        self.choices[vt as usize] = queue.peek(self.v);
+        self.choices[vt as usize].0
+    }
+
+    fn consider(&mut self, pick: &mut Pick, vt: u32) {
+        if self.vts[vt as usize].nr() == 0 {
+            return;
+        }
+        let choice = self.peek(vt);
+        if pick.vt == NONE || host::before(&choice, &self.choices[pick.vt as usize].0) {
+            pick.vt = vt;
+        }
+    }
+
+    fn jump(&mut self, choice: Choice, looks: u32) {
+        if choice.eligible == 0 {
+            self.jump_head = self.jump_head.min(choice.head);
+            self.jump_looks += 1;
+            if self.jump_looks < looks {
+                return;
+            }
+            if since(self.jump_head, self.v) > 0 {
+                self.v = self.jump_head;
+            }
+        }
+        self.jump_looks = 0;
+        self.jump_head = u64::MAX;
+    }
+
+    fn behind(&mut self, cpu: u32, lag: u64) -> bool {
+        let c = &mut self.at[cpu as usize];
+        if lag.cast_signed() <= self.v_steal.cast_signed() {
+            return false;
+        }
+        let lately = since(self.now, c.robbed_at) < self.with.catch_up.cast_signed();
+        if lately && lag < c.robbed_lag + self.v_steal / 8 {
+            return false;
+        }
+        c.robbed_at = self.now;
+        c.robbed_lag = lag;
+        true
+    }
+
+    fn choose(&mut self, pick: &mut Pick) {
+        let cpu = pick.cpu;
+        let (home, bound) = (1 + 2 * cpu, 2 + 2 * cpu);
+        let rescued = self.at[cpu as usize].rescued;
+        (pick.vt, pick.late) = (NONE, NONE);
+        let own: &[u32] = match self.cpus {
+            1 => &[ANY],
+            _ => &[ANY, home, bound],
+        };
+        if !rescued && own.iter().any(|vt| self.late(pick, *vt)) {
+            return;
+        }
+        for vt in own {
+            self.consider(pick, *vt);
+        }
+        if pick.vt == NONE {
+            let others = if self.cpus == 1 { 0 } else { self.cpus };
+            for other in (0..others).rev() {
+                if pick.vt == NONE {
+                    self.consider(pick, 1 + 2 * other);
+                }
+            }
+            return;
+        }
+        let mine = self.choices[pick.vt as usize].0;
+        self.jump(mine, if self.cpus == 1 { 1 } else { 2 * self.cpus });
+        if self.cpus > 1 {
+            self.probe(pick, mine, rescued);
+        }
+    }
+
+    /// The other CPU whose turn it is, of choose_locked().
+    fn probe(&mut self, pick: &mut Pick, mine: Choice, rescued: bool) {
+        let other = (self.at[pick.cpu as usize].probe + 1) % self.cpus;
+        self.at[pick.cpu as usize].probe = other;
+        let vt = 1 + 2 * other;
+        if other == pick.cpu || self.vts[vt as usize].nr() == 0 {
+            return;
+        }
+        if !rescued && self.late(pick, vt) {
+            return;
+        }
+        let theirs = self.peek(vt);
+        self.jump(theirs, 2 * self.cpus);
+        if self.behind(other, mine.finish.wrapping_sub(theirs.finish)) {
+            pick.vt = vt;
+            self.counts.stolen += 1;
+        }
+    }
+
+    fn pick(&mut self, pick: &mut Pick) {
+        pick.queue = NONE;
+        self.choose(pick);
+        if pick.vt == NONE {
+            return;
+        }
+        let q = match pick.late {
+            NONE => self.choices[pick.vt as usize].1,
+            late => late,
+        };
+        self.vts[pick.vt as usize].unlink(q);
+        self.queues[q as usize].linked = false;
+        let prev = u32::from(q == pick.prev_queue);
+        let waiting = self.queues[q as usize].nr();
+        self.grant(pick, q, waiting + prev);
+        pick.waiting = waiting;
+        self.at[pick.cpu as usize].rescued = pick.late != NONE;
+        self.counts.overdue += u64::from(pick.late != NONE);
+        if waiting + prev > 1 {
+            self.file(q, prev, false);
+        }
+    }
+
+    /// tix_decide(): charge `prev`, file its queue if it is `runnable`, choose.
+    pub(super) fn decide(&mut self, pick: &mut Pick, prev: Option<u32>, runnable: bool, now: u64) {
+        self.now = now;
+        self.counts.decisions += 1;
+        self.counts.looks = 0;
+        let mut yielded = false;
+        if let Some(t) = prev {
+            yielded = std::mem::take(&mut self.tasks[t as usize].yielded);
+            self.charge(t, now);
+        }
+        let prev_queue = match prev {
+            Some(t) if runnable => self.queue_of(t, pick.cpu),
+            _ => NONE,
+        };
+        pick.prev_queue = prev_queue;
+        if let (Some(t), true) = (prev, runnable) {
+            let others = self.queues[prev_queue as usize].nr();
+            self.move_to(t, prev_queue, others, false);
+            if !yielded {
+                self.file(prev_queue, 1, false);
+            }
+        }
+        self.pick(pick);
+        if runnable && pick.queue == NONE {
+            // keep_locked()
+            pick.waiting = 0;
+            pick.late = NONE;
+            self.grant(pick, prev_queue, 1);
+        } else if runnable && yielded {
+            self.file(prev_queue, 1, false);
+        }
+        self.counts.most_looks = self.counts.most_looks.max(self.counts.looks);
+    }
+}
