@@ -68,33 +68,36 @@ static void begin(const char *what, u64 a, u64 b, u64 c, u64 d)
 		print_doing();
 }
 
-/* The invariant `...` (a format) does not hold. */
-#define FAIL(...)                                                                         \
-	do {                                                                              \
-		fprintf(stderr, "%s:%d: INVARIANT BROKEN after ", __FILE__, __LINE__);    \
-		print_doing();                                                            \
-		fprintf(stderr, __VA_ARGS__);                                             \
-		fputc('\n', stderr);                                                      \
-		abort();                                                                  \
+static void begin_broken(const char *file, u32 line)
+{
+	fprintf(stderr, "%s:%u: INVARIANT BROKEN after ", file, line);
+	print_doing();
+}
+
+/* What has to hold, and a format that puts it into words. */
+#define HOLDS(condition, ...)                             \
+	do {                                              \
+		if (!(condition)) {                       \
+			begin_broken(__FILE__, __LINE__); \
+			fprintf(stderr, __VA_ARGS__);     \
+			fputc('\n', stderr);              \
+			abort();                          \
+		}                                         \
 	} while (0)
 
-#define HOLDS(condition, ...)             \
-	do {                              \
-		if (!(condition))         \
-			FAIL(__VA_ARGS__); \
-	} while (0)
-
-/* got == expected; `...` says of what. Integers of any kind. */
-#define EQUAL(got, expected, ...)                                                         \
-	do {                                                                              \
-		__typeof__(got) got_ = (got);                                             \
-		__typeof__(got) expected_ = (expected);                                   \
-		if (got_ != expected_) {                                                  \
-			fprintf(stderr, "expected %lld (%#llx), got %lld (%#llx): ",      \
-				(long long)expected_, (unsigned long long)expected_,      \
-				(long long)got_, (unsigned long long)got_);               \
-			FAIL(__VA_ARGS__);                                                \
-		}                                                                         \
+/* got == expected, integers of any kind; `...` says of what. */
+#define EQUAL(got, expected, ...)                                                      \
+	do {                                                                           \
+		__typeof__(got) got_ = (got);                                          \
+		__typeof__(got) expected_ = (expected);                                \
+		if (got_ != expected_) {                                               \
+			begin_broken(__FILE__, __LINE__);                              \
+			fprintf(stderr, __VA_ARGS__);                                  \
+			fprintf(stderr, ": expected %lld (%#llx), got %lld (%#llx)\n", \
+				(long long)expected_, (unsigned long long)expected_,   \
+				(long long)got_, (unsigned long long)got_);            \
+			abort();                                                       \
+		}                                                                      \
 	} while (0)
 
 /* Memory that is zero, as the arena's pages are, and ends where the sanitizer sees it. */
