@@ -17,6 +17,7 @@ struct world {
 	struct kept kept[NODES];
 	bool follow_total;	/* tell it after each change, as tixd does */
 	bool wild;		/* hard tickets without limit */
+	bool watched;		/* everybody is looked at all the time: what is kept is never old */
 	bool settled;		/* base's rate belongs to its present state */
 	u64 ops;
 };
@@ -127,6 +128,21 @@ static void retire(struct world *w, u32 n)
 	t->delta = 0;
 }
 
+static void look(struct world *w, u32 n)
+{
+	if (!w->m.of[n].active)
+		return;
+	begin("look", n, 0, 0, 0);
+	fund_refresh(w->g.gr, w->g.nodes, n);
+	check_kept(&w->g, &w->m, n, &w->kept[n]);
+}
+
+static void look_at_all(struct world *w, bool forwards)
+{
+	for (u32 i = 0; i < w->m.nr; i++)
+		look(w, forwards ? i : w->m.nr - 1 - i);
+}
+
 static u32 take_node(struct world *w, struct input *in)
 {
 	return take(in, 1) % w->m.nr;
@@ -193,15 +209,6 @@ static void fund(struct world *w, struct input *in, u32 n, u32 most)
 	for (u32 i = 0; i < most; i++)
 		take_ticket(w, in, n);
 	back(w, n, fresh && most == 1);
-}
-
-static void look(struct world *w, u32 n)
-{
-	if (!w->m.of[n].active)
-		return;
-	begin("look", n, 0, 0, 0);
-	fund_refresh(w->g.gr, w->g.nodes, n);
-	check_kept(&w->g, &w->m, n, &w->kept[n]);
 }
 
 /* Exchange tickets, in thousandths: a part of T, or any number. */
@@ -280,8 +287,7 @@ static void step(struct world *w, struct input *in)
 		look(w, n);
 		break;
 	case 10:
-		for (u32 i = 0; i < w->m.nr; i++)
-			look(w, op & 16 ? i : w->m.nr - 1 - i);
+		look_at_all(w, op & 16);
 		break;
 	default:
 		if (op & 16)
@@ -299,9 +305,10 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	struct world w = { .settled = true };
 	u32 how = take(&in, 1);
 
-	w.m.nr = 2 + take(&in, 1) % (NODES - 1);
 	w.follow_total = how & 1;
 	w.wild = how & 2;
+	w.watched = how & 4;
+	w.m.nr = 2 + take(&in, 1) % (how & 8 ? 5 : NODES - 1);	/* few meet more often */
 	w.g = graph_new(w.m.nr);
 	w.a = graph_new(w.m.nr);
 	w.b = graph_new(w.m.nr);
@@ -312,6 +319,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	while (more(&in)) {
 		step(&w, &in);
 		check(&w);
+		if (w.watched)
+			look_at_all(&w, true);
 	}
 
 	graph_free(&w.g);
