@@ -28,7 +28,8 @@
  *
  * Limits: a tag that lies further than the ring from the earliest one is put at the
  * ring's end (order within the group is lost there, the tag itself is kept by the
- * caller). Periods are clamped to 2^VTRR_MIN_OCTAVE ... 2^(VTRR_MIN_OCTAVE + 28).
+ * caller). Tags wrap around: those filed at one time and V are within 2^62 of each other.
+ * Periods are clamped to 2^VTRR_MIN_OCTAVE ... 2^(VTRR_MIN_OCTAVE + 28).
  *
  * The caller serialises all calls on one struct vtrr.
  */
@@ -124,10 +125,8 @@ TIX_INLINE u64 vtrr_lo(const struct vtrr *v, u32 group)
 	return v->due[group].head >> vtrr_shift(group);
 }
 
-TIX_INLINE void vtrr_set_lo(struct vtrr *v, u32 group, u64 lo)
+TIX_INLINE void vtrr_set_head(struct vtrr *v, u32 group, u64 head)
 {
-	u64 head = lo << vtrr_shift(group);
-
 	v->due[group].head = head;
 	v->due[group].finish = head + vtrr_period(group);
 }
@@ -142,24 +141,28 @@ TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients,
 {
 	struct vtrr_group *g;
 	struct vtrr_client *me = &clients[c];
-	u64 no, span, lo;
-	u32 s;
+	u64 no, span;
+	s64 ahead;
+	u32 s, shift;
 
 	if (group >= VTRR_GROUPS)
 		group = VTRR_GROUPS - 1;
 	g = &v->g[group];
-	no = tag >> vtrr_shift(group);
-	lo = vtrr_lo(v, group);
+	shift = vtrr_shift(group);
+	no = tag >> shift;
+	ahead = (s64)((no << shift) - v->due[group].head) >> shift;
 	if (!g->map) {
-		vtrr_set_lo(v, group, no);
-	} else if (no < lo) {
-		span = lo - no + tix_fls64(vtrr_rotate(g->map, lo));
-		if (span >= VTRR_SLOTS)
+		vtrr_set_head(v, group, no << shift);
+	} else if (ahead < 0) {
+		span = tix_fls64(vtrr_rotate(g->map, vtrr_lo(v, group))) - ahead;
+		if (span >= VTRR_SLOTS) {
 			no += span - (VTRR_SLOTS - 1);
-		if (no < lo)
-			vtrr_set_lo(v, group, no);
-	} else if (no - lo >= VTRR_SLOTS) {
-		no = lo + VTRR_SLOTS - 1;
+			ahead += span - (VTRR_SLOTS - 1);
+		}
+		if (ahead < 0)
+			vtrr_set_head(v, group, no << shift);
+	} else if (ahead >= VTRR_SLOTS) {
+		no = vtrr_lo(v, group) + VTRR_SLOTS - 1;
 	}
 
 	s = no & (VTRR_SLOTS - 1);
@@ -231,13 +234,17 @@ TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
 		if (!g->map)
 			v->map[group / 64] &= ~(1ull << (group % 64));
 		else if (s == (lo & (VTRR_SLOTS - 1)))
-			vtrr_set_lo(v, group, lo + tix_ctz64(vtrr_rotate(g->map, lo)));
+			vtrr_set_head(v, group, v->due[group].head +
+				      ((u64)tix_ctz64(vtrr_rotate(g->map, lo)) << vtrr_shift(group)));
 	}
 }
 
-#define VTRR_LATER (1ull << 63)	/* no time: later than any */
+#define VTRR_LATER (1ull << 63)
 
-/* The best of the groups of one word of the map, if it is better than v->choice.finish. */
+/*
+ * The best group of one word of the map, if it is better than what v->choice.finish says: the
+ * eligible ones' finishing times, from 2^62 before `now`, then the others' heads from `now`.
+ */
 TIX_INLINE void vtrr_look(struct vtrr *v, u32 word, u64 now)
 {
 	u64 left = v->map[word], when;
@@ -246,8 +253,11 @@ TIX_INLINE void vtrr_look(struct vtrr *v, u32 word, u64 now)
 	while (left && can_loop) {
 		group = word * 64 + tix_ctz64(left);
 		left = tix_forget(left & (left - 1));
-		when = v->due[group].head;
-		when = when <= now ? v->due[group].finish : when | VTRR_LATER;
+		when = v->due[group].head - now;
+		if ((s64)when > 0)
+			when |= VTRR_LATER;
+		else
+			when = v->due[group].finish - now + VTRR_LATER / 2;
 		if (when < v->choice.finish) {
 			v->choice.finish = when;
 			v->choice.group = group;
@@ -283,7 +293,7 @@ TIX_INLINE bool vtrr_before(const struct vtrr_choice *a, const struct vtrr_choic
 {
 	if (a->eligible != b->eligible)
 		return a->eligible;
-	return a->eligible ? a->finish < b->finish : a->head < b->head;
+	return a->eligible ? (s64)(a->finish - b->finish) < 0 : (s64)(a->head - b->head) < 0;
 }
 
 /* The client that has been filed longest, if that is longer than `limit`; or VTRR_NONE. */

@@ -3,8 +3,7 @@
  * Fuzz target for vtrr.h: queues that share their clients, as those of CPUs do. Clients are
  * filed, taken out, picked and filed again later; V and the clock go on, V also backwards.
  *
- * Tags end one period before 2^64, the choice's finishing time being a number: nobody gets
- * there in 500 years. The clock may wrap around, its differences are what counts.
+ * Virtual time and the clock wrap around; at one time all is within 2^62 of V.
  */
 #include "check_vtrr.h"
 
@@ -19,7 +18,7 @@ struct world {
 
 static u64 last_tag(void)
 {
-	return ~0ull - vtrr_period(VTRR_GROUPS - 1);
+	return 1ull << 61;
 }
 
 /* a + b, where tags end at the latest. */
@@ -42,6 +41,11 @@ static u32 take_group(struct world *w, struct input *in)
 	return w->first_group + x % w->nr_groups;
 }
 
+static u64 tag_of(const struct world *w, u32 c)
+{
+	return w->r.filed[c].tag;
+}
+
 /* Near V, in slots of the group; around another client; anywhere. */
 static u64 take_tag(struct world *w, struct input *in, u32 group)
 {
@@ -60,18 +64,18 @@ static u64 take_tag(struct world *w, struct input *in, u32 group)
 	case 4:
 		return later(w->now, take_number(in, 48));
 	case 5:
-		return later(w->clients[take(in, 1) % CLIENTS].tag, by);
+		return later(tag_of(w, take(in, 1) % CLIENTS), by);
 	case 6:
-		return earlier(w->clients[take(in, 1) % CLIENTS].tag, by);
+		return earlier(tag_of(w, take(in, 1) % CLIENTS), by);
 	default:
-		return later(take_number(in, 64), 0);
+		return take_number(in, 61);
 	}
 }
 
 static void file(struct world *w, u32 queue, u32 c, u64 tag, u32 group, bool front)
 {
 	begin("link", queue, c, tag, group * 2ull + front);
-	vtrr_link(w->v[queue], w->clients, c, tag, group, front, w->clock);
+	vtrr_link(w->v[queue], w->clients, c, tag + origin, group, front, w->clock);
 	record_link(&w->r, queue, c, tag, group, front, w->clock);
 }
 
@@ -94,7 +98,7 @@ static void check(struct world *w)
 static u32 look(struct world *w, u32 queue, u64 now)
 {
 	begin("peek", queue, now, 0, 0);
-	vtrr_peek(w->v[queue], now);
+	vtrr_peek(w->v[queue], now + origin);
 	check_peek(w->v[queue], &w->r, queue, now);
 	return vtrr_first(w->v[queue]);
 }
@@ -107,9 +111,9 @@ static void pick(struct world *w, u32 queue, u32 c, u64 used, u32 to)
 
 	if (c == VTRR_NONE)
 		return;
-	if (!w->v[queue]->choice.eligible && w->v[queue]->choice.head > w->now)
-		w->now = w->v[queue]->choice.head;
-	tag = later(w->clients[c].tag, used);
+	if (!w->v[queue]->choice.eligible && w->v[queue]->choice.head - origin > w->now)
+		w->now = w->v[queue]->choice.head - origin;
+	tag = later(tag_of(w, c), used);
 	group = w->clients[c].group;
 	unfile(w, c);
 	check(w);
@@ -118,7 +122,7 @@ static void pick(struct world *w, u32 queue, u32 c, u64 used, u32 to)
 
 static u64 key(const struct vtrr_choice *c)
 {
-	return c->eligible ? c->finish : c->head;
+	return (c->eligible ? c->finish : c->head) - origin;
 }
 
 /* Between queues the better choice goes first, and of two one at most goes before the other. */
@@ -203,7 +207,9 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	w.nr_groups = how & 1 ? 1 : how & 2 ? 4 : VTRR_GROUPS;
 	if (w.first_group + w.nr_groups > VTRR_GROUPS)
 		w.first_group = VTRR_GROUPS - w.nr_groups;
-	w.now = how & 4 ? later(take_number(&in, 64), 0) : 0;
+	/* Virtual time 2^60 is where it wraps around, or half way there. */
+	origin = how & 32 ? -(1ull << 60) : how & 64 ? (1ull << 63) - (1ull << 60) : 0;
+	w.now = how & 4 ? take_number(&in, 61) : 0;
 	w.clock = how & 8 ? -take_number(&in, 40) : 0;
 	check_groups(how & 16 ? take_number(&in, 64) : how);
 
