@@ -82,6 +82,7 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
 	struct tix_node *n = &NODES[queue->node];
 	struct fund_node *f = &FUNDS[queue->node];
 	u64 value, inverse, slice, round, period, most;
+	u32 up;
 
 	units_locked();
 	round = v_round;
@@ -90,7 +91,6 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
 	/* More that are active make a round of virtual time shorter, and slices that fill it too long. */
 	queue->seen_rate = GRAPH->rate - GRAPH->rate / 8;
 	queue->seen_rates = 2 * GRAPH->rate;
-	queue->seen_nr = nr;
 	queue->seen_load = load;
 	queue->seen_total = total;
 	if (f->ver != n->self_ver || f->issued != n->self_issued || GRAPH->rate != n->self_rate) {
@@ -113,6 +113,14 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
 	if (load != total)
 		inverse = part(inverse, total, load);
 	period = tix_mul_q32(slice, inverse);
+	/* Good for half as many threads and twice as many, or so, as long as they do not fill a round. */
+	up = nr > 1 ? 2u << tix_fls64(nr - 1) : 2;
+	queue->seen_nr = up / 4 + 1;
+	queue->seen_nrs = up - up / 4 - 1;
+	if (period * up > round) {
+		queue->seen_nr = up = nr;
+		queue->seen_nrs = 0;
+	}
 	if (period * nr > round) {
 		slice = (round << 18) / ((inverse >> 14) * nr);
 		if (slice < MIN_SLICE_NS) {
@@ -126,9 +134,9 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
 	queue->inverse = inverse;
 	queue->period = period;
 	queue->group = vtrr_group_of(period);
-	most = (LAG_PERIODS + nr) * period;
+	most = (LAG_PERIODS + up) * period;
 	queue->behind = (most < round ? most : round) + 2 * v_steal;
-	most = (LEAD_PERIODS + nr) * period;
+	most = (LEAD_PERIODS + up) * period;
 	queue->ahead = (most < round + period ? most : round + period) + 2 * v_steal;
 }
 
@@ -155,11 +163,11 @@ static __always_inline void refresh_locked(u32 q, u32 nr, u32 load)
 		turned_locked(queue->node);
 	if (queue->vt == VT_ANY) {
 		nr = n->nr_runnable;
-		load = total;
+		load = total = 1;	/* all of it */
 	}
 	if (queue->seen_epoch != GRAPH->epoch ||
 	    GRAPH->rate - queue->seen_rate > queue->seen_rates ||
-	    queue->seen_total != total || queue->seen_load != load || queue->seen_nr != nr)
+	    queue->seen_total != total || queue->seen_load != load || nr - queue->seen_nr > queue->seen_nrs)
 		compute_locked(q, nr, load, total);
 }
 

@@ -61,7 +61,8 @@ struct tix_queue {
 	/* what these were computed from */
 	u64 seen_epoch;
 	u64 seen_rate, seen_rates;	/* good from this rate of the graph on, and for so many */
-	u32 seen_nr, seen_load, seen_total;
+	u32 seen_nr, seen_nrs;		/* likewise, of threads */
+	u32 seen_load, seen_total;
 };
 
 #define PAGE 4096ull
