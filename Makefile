@@ -5,6 +5,7 @@ CARGO ?= cargo
 DESTDIR ?=
 PREFIX ?= /usr
 UNITDIR ?= $(PREFIX)/lib/systemd/system
+SECONDS ?= 60
 
 all: build
 
@@ -32,9 +33,9 @@ bench: build
 soak: deps
 	$(CARGO) test --release --locked -p tixd -- --ignored soak
 
-## fuzz       not there yet
-fuzz:
-	@echo "make $@: nothing to run yet; make check has all the tests there are" >&2; exit 1
+## fuzz       the queue and the funding graph under sanitizers, SECONDS (60) each; make check replays the corpus
+fuzz: deps
+	SECONDS_EACH=$(SECONDS) bpf/fuzz/run fuzz
 
 ## picture    copy the last demo's picture to where the README shows it
 picture:

@@ -23,6 +23,8 @@ struct pick {
 	u32 cpu;
 	u32 prev_queue;	/* in: its queue if it is still runnable, or VTRR_NONE */
 	u32 first;	/* in: not a second try */
+	u32 yielded;	/* in: the previous thread lets others go first */
+	u32 left;	/* in: a principal of which no thread is runnable any longer, or VTRR_NONE */
 	u32 refile;	/* in: a queue that was picked in vain, or VTRR_NONE */
 	u32 queue;	/* out: VTRR_NONE if nobody waits */
 	u32 waiting;	/* out: threads that wait in it */
@@ -41,7 +43,7 @@ static u64 part(u64 inverse, u32 total, u32 load)
 }
 
 /* Bring `v_round` and `v_steal` up to date. */
-static __noinline void units_locked(void)
+static __always_inline void units_locked(void)
 {
 	if (GRAPH->rate == v_rate && nr_online == v_online)
 		return;
@@ -51,68 +53,122 @@ static __noinline void units_locked(void)
 	v_steal = tix_mul_q32(STEAL_NS * v_online, v_rate);
 }
 
+/* 1 / value in Q32.32, of a value in Q62, with 31 bits that are right. */
+static __always_inline u64 inverse_of(u64 value)
+{
+	u32 by;
+
+	if (value <= FUND_ONE / (INVERSE_MAX >> 32))
+		return INVERSE_MAX;
+	by = tix_fls64(value) - 31;
+	return ((1ull << 63) / (value >> by)) << (31 - by);
+}
+
 /*
- * Bring share, slice and group of queue `q` up to date; its node is active, and `nr`
- * threads of it, of nice weight `load` together, count here.
+ * Bring share, slice and group of queue `q` up to date, of whose threads `nr` of nice
+ * weight `load` count, of `total` that its node has.
  *
  * Each thread of a queue is served in a round, whatever its principal's share and the
  * queue's part of that by nice: the smaller the share, the shorter the slice. A slice
  * shorter than MIN_SLICE_NS would only buy switches, so from there on the share it is
  * charged by is raised instead (a forced run).
+ *
+ * A tag may be behind V by what a busy CPU owes and others may take over (STEAL_NS), and
+ * ahead by as much and by what runs at the same time, by a round at most in both directions.
  */
-static __noinline void refresh_locked(u32 q, u32 nr, u32 load)
+static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
 {
 	struct tix_queue *queue = &QUEUES[q];
 	struct tix_node *n = &NODES[queue->node];
 	struct fund_node *f = &FUNDS[queue->node];
-	u64 value, inverse, slice, round;
-	u32 total;
+	u64 value, inverse, slice, round, period, most;
+	u32 up;
 
 	units_locked();
 	round = v_round;
 	fund_refresh(GRAPH, FUNDS, queue->node);
+	queue->seen_epoch = GRAPH->epoch;
+	/* More that are active make a round of virtual time shorter, and slices that fill it too long. */
+	queue->seen_rate = GRAPH->rate - GRAPH->rate / 8;
+	queue->seen_rates = 2 * GRAPH->rate;
+	queue->seen_load = load;
+	queue->seen_total = total;
 	if (f->ver != n->self_ver || f->issued != n->self_issued || GRAPH->rate != n->self_rate) {
 		value = fund_self_value(GRAPH, FUNDS, queue->node);
-		if (f->ver != n->self_ver || f->issued != n->self_issued) {
-			inverse = (1ull << 62) / ((value >> 18) ?: 1);
-			n->inverse = inverse > INVERSE_MAX >> 14 ? INVERSE_MAX : inverse << 14;
-		}
+		if (f->ver != n->self_ver || f->issued != n->self_issued)
+			n->inverse = inverse_of(value);
 		n->self_ver = f->ver;
 		n->self_issued = f->issued;
 		n->self_rate = GRAPH->rate;
 		n->budget = ((fund_share(GRAPH, value) >> 30) * (ROUND_NS >> 8) >> 24) * nr_online;
 	}
 
-	total = n->load ?: 1;
-	if (queue->vt == VT_ANY || nr > n->nr_runnable)
+	total = total ?: 1;
+	if (nr > n->nr_runnable)
 		nr = n->nr_runnable ?: 1;
-	if (queue->vt == VT_ANY || load > total || !load)
+	if (load > total || !load)
 		load = total;
-	if (queue->seen_inverse == n->inverse && queue->seen_round == round &&
-	    queue->seen_nr == nr && queue->seen_load == load && queue->seen_total == total)
-		return;
-	queue->seen_inverse = n->inverse;
-	queue->seen_round = round;
-	queue->seen_nr = nr;
-	queue->seen_load = load;
-	queue->seen_total = total;
-
 	slice = slice_ns;
 	inverse = n->inverse;
 	if (load != total)
 		inverse = part(inverse, total, load);
-	if (tix_mul_q32(slice, inverse) * nr > round) {
+	period = tix_mul_q32(slice, inverse);
+	/* Good for half as many threads and twice as many, or so, as long as they do not fill a round. */
+	up = nr > 1 ? 2u << tix_fls64(nr - 1) : 2;
+	queue->seen_nr = up / 4 + 1;
+	queue->seen_nrs = up - up / 4 - 1;
+	if (period * up > round) {
+		queue->seen_nr = up = nr;
+		queue->seen_nrs = 0;
+	}
+	if (period * nr > round) {
 		slice = (round << 18) / ((inverse >> 14) * nr);
 		if (slice < MIN_SLICE_NS) {
 			slice = MIN_SLICE_NS;
 			inverse = ((round << 18) / (nr * MIN_SLICE_NS)) << 14;
 			stats.forced++;
 		}
+		period = tix_mul_q32(slice, inverse);
 	}
 	queue->slice = slice;
 	queue->inverse = inverse;
-	queue->period = tix_mul_q32(slice, inverse);
-	queue->group = vtrr_group_of(queue->period);
+	queue->period = period;
+	queue->group = vtrr_group_of(period);
+	most = (LAG_PERIODS + up) * period;
+	queue->behind = (most < round ? most : round) + 2 * v_steal;
+	most = (LEAD_PERIODS + up) * period;
+	queue->ahead = (most < round + period ? most : round + period) + 2 * v_steal;
+}
+
+/* The threads directly in `idx` became runnable, or none is any longer. */
+static __noinline void turned_locked(u32 idx)
+{
+	struct tix_node *n = &NODES[idx];
+	bool active = n->nr_runnable;
+
+	if (n->self_active == active)
+		return;
+	n->self_active = active;
+	fund_self(GRAPH, FUNDS, idx, active);
+}
+
+/* The same unless what it is computed from is the same, or nearly; the node has a runnable thread. */
+static __always_inline void refresh_locked(u32 q, u32 nr, u32 load)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	struct tix_node *n = &NODES[queue->node];
+	u32 total = n->load;
+
+	if (!n->self_active)
+		turned_locked(queue->node);
+	if (queue->vt == VT_ANY) {
+		nr = n->nr_runnable;
+		load = total = 1;	/* all of it */
+	}
+	if (queue->seen_epoch != GRAPH->epoch ||
+	    GRAPH->rate - queue->seen_rate > queue->seen_rates ||
+	    queue->seen_total != total || queue->seen_load != load || nr - queue->seen_nr > queue->seen_nrs)
+		compute_locked(q, nr, load, total);
 }
 
 /*
@@ -124,8 +180,6 @@ static __noinline void refresh_locked(u32 q, u32 nr, u32 load)
  */
 static __noinline void turn_locked(struct tix_node *n, u64 now)
 {
-	if ((s64)(now - n->turn_at) < (s64)TURN_NS)
-		return;
 	n->turn_at = now;
 	if ((s64)(n->last_high - n->vtime) > 0)
 		n->vtime = n->last_high;
@@ -133,7 +187,7 @@ static __noinline void turn_locked(struct tix_node *n, u64 now)
 }
 
 /* What a thread has used since it was charged last, and its grant back. */
-static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u64 now)
+static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u64 now)
 {
 	struct tix_node *n = &NODES[t->node];
 	u64 used = sum - t->sum;
@@ -150,7 +204,8 @@ static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u6
 	n->used_ns += used;
 	t->vtime += used * 100 / (weight ?: 1);
 	n->vtime += used * 100 / (n->load ?: 100);
-	turn_locked(n, now);
+	if ((s64)(now - n->turn_at) >= (s64)TURN_NS)
+		turn_locked(n, now);
 }
 
 /*
@@ -162,7 +217,7 @@ static __noinline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u6
  * after a turn (turn_locked) they may be further behind, and one that has been given the
  * lock that a crowd waits for would come last.
  */
-static u64 place(u32 q, struct task_ctx *t, bool wake)
+static __always_inline u64 place(u32 q, struct task_ctx *t, bool wake)
 {
 	struct tix_node *n = &NODES[t->node];
 	u64 slice = QUEUES[q].slice ?: slice_ns, most = n->nr_runnable * MIN_SLICE_NS;
@@ -177,7 +232,7 @@ static u64 place(u32 q, struct task_ctx *t, bool wake)
 	low = n->vtime - slice;
 	if ((s64)(t->vtime - low) < 0) {
 		t->vtime = low;
-		first = wake ? __COMPAT_scx_bpf_dsq_peek(DSQ(q)) : NULL;
+		first = wake && QUEUES[q].nr ? __COMPAT_scx_bpf_dsq_peek(DSQ(q)) : NULL;
 		if (first && (s64)(first->scx.dsq_vtime - low) < 0)
 			return first->scx.dsq_vtime - 1;
 	} else if ((s64)(t->vtime - (n->vtime + most)) > 0) {
@@ -201,15 +256,13 @@ static void charge(struct task_struct *p, struct task_ctx *t)
  * File queue `q` where its tag says, unless it is filed. `coming`: nice weight of a thread
  * that is about to join it and is not counted yet, or 0; `wake`: somebody woke up.
  *
- * A tag may be behind V by what a busy CPU owes and others may take over (STEAL_NS), and
- * ahead by as much and by what runs at the same time, by a round at most in both directions;
- * anything more is forgotten. One who comes back starts at V or where it was, whichever is
- * later (Nieh eq. 8).
+ * A tag that is too far behind V or ahead of it (compute_locked) is forgotten as far as it
+ * is. One who comes back starts at V or where it was, whichever is later (Nieh eq. 8).
  */
 static __noinline void file_locked(u32 q, u32 coming, bool wake)
 {
 	struct tix_queue *queue;
-	u64 bound, most, round, slack;
+	u64 tag;
 	u32 nr;
 
 	if (q >= TIX_QUEUES_MAX || CLIENTS[q].linked)
@@ -217,19 +270,16 @@ static __noinline void file_locked(u32 q, u32 coming, bool wake)
 	queue = &QUEUES[q];
 	nr = queue->nr + !!coming;
 	refresh_locked(q, nr, queue->load + coming);
-	round = v_round;
-	slack = 2 * v_steal;
-	most = (LAG_PERIODS + nr) * queue->period;
-	bound = now_v - (most < round ? most : round) - slack;
-	if (wake && nr <= 1)
-		bound = now_v;
-	if ((s64)(queue->tag - bound) < 0)
-		queue->tag = bound;
-	most = (LEAD_PERIODS + nr) * queue->period;
-	bound = now_v + (most < round + queue->period ? most : round + queue->period) + slack;
-	if ((s64)(queue->tag - bound) > 0)
-		queue->tag = bound;
-	vtrr_link(VT(queue->vt), CLIENTS, q, queue->tag, queue->group, wake, now_ns);
+	tag = queue->tag - now_v;
+	if ((s64)tag > (s64)queue->ahead)
+		tag = queue->ahead;
+	else if ((s64)tag < 0 && wake && nr <= 1)
+		tag = 0;
+	else if ((s64)(tag + queue->behind) < 0)
+		tag = -queue->behind;
+	tag += now_v;
+	queue->tag = tag;
+	vtrr_link(VT(queue->vt), CLIENTS, q, tag, queue->group, wake, now_ns);
 }
 
 /*
@@ -262,7 +312,7 @@ static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool w
 	}
 }
 
-static __noinline void advance_locked(u64 now)
+static __always_inline void advance_locked(u64 now)
 {
 	if ((s64)(now - now_ns) > 0)	/* CPUs' clocks differ a little */
 		now_ns = now;
@@ -300,7 +350,7 @@ static __noinline void refund_locked(u32 q, u64 grant, u64 grant_v)
 }
 
 /* Charge a slice in advance for a run from queue `q`, of whose threads `nr` of `load` count. */
-static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr, u32 load)
+static __always_inline void grant_locked(struct pick *pick, u32 q, u32 nr, u32 load)
 {
 	struct tix_queue *queue = &QUEUES[q];
 
@@ -325,7 +375,7 @@ static __noinline void keep_locked(struct pick *pick)
 }
 
 /* Whether somebody is overdue in struct vtrr `at`. */
-static __noinline bool late_locked(struct pick *pick, u32 at)
+static __always_inline bool late_locked(struct pick *pick, u32 at)
 {
 	pick->late = vtrr_overdue(VT(at), CLIENTS, now_ns, OVERDUE_NS);
 	if (pick->late != VTRR_NONE)
@@ -334,7 +384,7 @@ static __noinline bool late_locked(struct pick *pick, u32 at)
 }
 
 /* Look into struct vtrr `at` and keep the better choice. */
-static __noinline void consider_locked(struct pick *pick, u32 at)
+static __always_inline void consider_locked(struct pick *pick, u32 at)
 {
 	if (!VT(at)->nr)
 		return;
@@ -389,7 +439,7 @@ static __noinline bool behind_locked(u32 cpu, u64 lag)
  * V jumps to the earliest tag when nobody is eligible. What one CPU sees is not everybody:
  * V waits until nobody was eligible in so many looks that all CPUs had their turn.
  */
-static __noinline void choose_locked(struct pick *pick)
+static __always_inline void choose_locked(struct pick *pick)
 {
 	u32 cpu = pick->cpu & (TIX_CPUS_MAX - 1), other;
 	struct vtrr_choice *mine, *theirs;
@@ -402,8 +452,9 @@ static __noinline void choose_locked(struct pick *pick)
 		return;
 	consider_locked(pick, VT_ANY);
 	if (nr_cpu_ids == 1) {
-		if (pick->vt != VTRR_NONE)
-			jump_locked(&VT(VT_ANY)->choice, 1);
+		mine = &VT(VT_ANY)->choice;
+		if (pick->vt != VTRR_NONE && !mine->eligible)
+			now_v = mine->head;
 		return;
 	}
 	consider_locked(pick, VT_HOME(cpu));
@@ -423,6 +474,7 @@ static __noinline void choose_locked(struct pick *pick)
 		mine = &VT(pick->vt)->choice;
 		theirs = &VT(VT_HOME(other))->choice;
 		jump_locked(theirs, 2 * nr_online);
+		units_locked();
 		if (behind_locked(other, mine->finish - theirs->finish)) {
 			pick->vt = VT_HOME(other);
 			stats.stolen++;
@@ -474,21 +526,22 @@ static __noinline void pick_locked(struct pick *pick)
 __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 {
 	u64 grant, grant_v;
-	bool yielded;
 
 	USES_ARENA();
 	if (!pick)
 		return 0;
-	yielded = t && t->yielded;
 	grant = pick->grant;
 	grant_v = pick->grant_v;
 	bpf_spin_lock(&tix_lock);
 	advance_locked(pick->now);
 	if (t && pick->first)
 		charge_locked(t, pick->sum, pick->weight, pick->now);
-	if (t && pick->prev_queue < TIX_QUEUES_MAX)
+	if (pick->left < TIX_NODES_MAX)
+		turned_locked(pick->left);
+	pick->left = VTRR_NONE;
+	if (t && pick->prev_queue < TIX_QUEUES_MAX && t->ran_from != pick->prev_queue)
 		move_locked(t, pick->prev_queue, QUEUES[pick->prev_queue].nr, false);
-	if (pick->prev_queue != VTRR_NONE && !yielded)
+	if (pick->prev_queue != VTRR_NONE && !pick->yielded)
 		file_locked(pick->prev_queue, pick->weight, false);
 	pick_locked(pick);
 	if (pick->refile != VTRR_NONE)
@@ -496,7 +549,7 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 	if (pick->prev_queue != VTRR_NONE) {
 		if (pick->queue == VTRR_NONE)
 			keep_locked(pick);
-		else if (yielded)
+		else if (pick->yielded)
 			file_locked(pick->prev_queue, pick->weight, false);
 	}
 	bpf_spin_unlock(&tix_lock);
@@ -513,19 +566,11 @@ __noinline int tix_undo(u32 q, u64 grant, u64 grant_v)
 	return 0;
 }
 
-/* A principal's own threads became runnable, or none is any longer. */
-static __noinline void activity(u32 idx)
+/* The last runnable thread of principal `idx` is gone. */
+static __noinline void leave(u32 idx)
 {
-	struct tix_node *n = &NODES[idx];
-
 	bpf_spin_lock(&tix_lock);
-	if (!n->self_active && n->nr_runnable) {
-		n->self_active = 1;
-		fund_self(GRAPH, FUNDS, idx, true);
-	} else if (n->self_active && !n->nr_runnable) {
-		n->self_active = 0;
-		fund_self(GRAPH, FUNDS, idx, false);
-	}
+	turned_locked(idx);
 	bpf_spin_unlock(&tix_lock);
 }
 

@@ -50,6 +50,7 @@ struct tix_queue {
 	u64 tag;		/* start tag s_i, ns of virtual time */
 	u64 inverse;		/* 1 / value in Q32.32, as charged */
 	u64 period;		/* slice * inverse: q_i, ns of virtual time */
+	u64 behind, ahead;	/* how far from V the tag may be, likewise */
 	u32 node;
 	u32 vt;			/* which struct vtrr it is filed in */
 	u32 nr;			/* atomic: threads in the DSQ or promised to it */
@@ -57,9 +58,11 @@ struct tix_queue {
 	u32 next;		/* of the same node, or of the free list */
 	u32 slice;		/* ns */
 	u32 group;
-	/* what inverse and slice were computed from */
-	u64 seen_inverse, seen_round;
-	u32 seen_nr, seen_load, seen_total;
+	/* what these were computed from */
+	u64 seen_epoch;
+	u64 seen_rate, seen_rates;	/* good from this rate of the graph on, and for so many */
+	u32 seen_nr, seen_nrs;		/* likewise, of threads */
+	u32 seen_load, seen_total;
 };
 
 #define PAGE 4096ull

@@ -12,11 +12,10 @@ struct task_ctx {
 	u32 node;
 	u32 queue;	/* where it waits, or VTRR_NONE */
 	u32 ran_from;	/* the queue that its run is charged to */
-	u32 load;	/* its nice weight while it is runnable */
+	u32 load;	/* its nice weight while it is counted as runnable, or 0 */
 	u32 home;	/* its queue in home_vt, a cache */
 	u32 home_vt;
-	bool yielded;
-	u8 holds;	/* how often it may yet go first, for a lock that others wait for (lock.bpf.h) */
+	u32 holds;	/* how often it may yet go first, for a lock that others wait for (lock.bpf.h) */
 };
 
 struct {
@@ -41,7 +40,8 @@ struct cpu_ctx {
 	u32 graces;	/* given in a row to who runs */
 	u32 rescued;	/* the last pick was of somebody overdue */
 	u32 asked;	/* pid of who ran when the last decision replaced it */
-	u32 pad[9];	/* cache lines of its own */
+	u32 left;	/* the principal whose last runnable thread went to sleep here, or VTRR_NONE */
+	u32 pad[8];	/* cache lines of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];

@@ -58,11 +58,11 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "dump.bpf.h"
 
 /* Whether `p`, whose slice is over on this CPU, goes on for a moment, so that others need not wait for it. */
-static bool grace(struct cpu_ctx *c, struct task_struct *p, const struct task_ctx *t)
+static __always_inline bool grace(struct cpu_ctx *c, struct task_struct *p, bool yielded)
 {
 	if (c->graces >= GRACES)
 		return false;
-	if (!reads_rcu(p) && (c->graces >= CALL_GRACES || t->yielded || !in_call(p)))
+	if (!reads_rcu(p) && (c->graces >= CALL_GRACES || yielded || !in_call(p)))
 		return false;
 	c->graces++;
 	return true;
@@ -87,6 +87,19 @@ static u32 queue_of(const struct task_struct *p, struct task_ctx *t, s32 cpu)
 		return home_queue(t, VT_BOUND(cpu));
 	q = home_queue(t, VT_HOME(cpu));
 	return q == VTRR_NONE ? t->node : q;
+}
+
+/*
+ * `p`, which is runnable, counts in its principal from now on. Not before somebody asks: who
+ * finds a CPU idle and sleeps again soon is in nobody's way.
+ */
+static __always_inline void count(const struct task_struct *p, struct task_ctx *t)
+{
+	if (t->load)
+		return;
+	t->load = p->scx.weight;
+	__sync_fetch_and_add(&NODES[t->node].load, t->load);
+	__sync_fetch_and_add(&NODES[t->node].nr_runnable, 1);
 }
 
 s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -118,8 +131,9 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (p->se.sum_exec_runtime != t->sum)
 		charge(p, t);
+	count(p, t);
 	c = cpu_ctx(cpu);
-	if (p == bpf_get_current_task_btf() && c->asked != p->pid && grace(c, p, t)) {
+	if (p == bpf_get_current_task_btf() && c->asked != p->pid && grace(c, p, false)) {
 		/* Its slice was over, but a higher class took the CPU before we were asked. */
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, MIN_SLICE_NS, enq_flags | SCX_ENQ_HEAD);
 		return;
@@ -228,19 +242,23 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		.cpu = cpu,
 		.prev_queue = VTRR_NONE,
 		.refile = VTRR_NONE,
+		.left = c->left,
 		.first = 1,
 		.now = scx_bpf_now(),
 	};
 	bool runnable = false;
-	u32 i;
+	u32 tries;
 
 	USES_ARENA();
 	c->now = pick.now;
 	c->asked = prev ? prev->pid : 0;
 	if (prev && t) {
 		runnable = prev->scx.flags & SCX_TASK_QUEUED;
+		/* Its slice is at an end, but its time is not: it yielded. */
+		pick.yielded = runnable && !prev->scx.slice &&
+			       (s64)(c->slice_end - pick.now) > (s64)TIMER_MIN_NS;
 		/* All of the machine waits for a reader of RCU that waits: it may finish. */
-		if (runnable && grace(c, prev, t)) {
+		if (runnable && grace(c, prev, pick.yielded)) {
 			c->asked = 0;
 			scx_bpf_task_set_slice(prev, MIN_SLICE_NS);
 			run_until(cpu, c, pick.now, MIN_SLICE_NS);
@@ -249,15 +267,18 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		c->graces = 0;
 		pick.sum = prev->se.sum_exec_runtime;
 		pick.weight = prev->scx.weight;
-		if (runnable && !is_kernel_pinned(prev))
+		if (runnable && !is_kernel_pinned(prev)) {
+			count(prev, t);
 			pick.prev_queue = queue_of(prev, t, cpu);
+		}
 	}
 
 	if (wanted && fetch_wanted(cpu)) {
 		run_until(cpu, c, pick.now, slice_ns);
 		return;
 	}
-	bpf_for(i, 0, 4) {
+	c->left = VTRR_NONE;
+	for (tries = 0; tries < 4 && can_loop; tries++) {
 		tix_decide(&pick, t);
 		pick.first = 0;
 		if (pick.queue == VTRR_NONE)
@@ -268,7 +289,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			t->grant = pick.grant;
 			t->grant_v = pick.grant_v;
 			t->inverse = pick.inverse;
-			t->yielded = false;
 			scx_bpf_task_set_slice(prev, pick.slice);
 			c->asked = 0;
 			run_until(cpu, c, pick.now, pick.slice);
@@ -280,8 +300,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		c->inverse = pick.inverse;
 		c->granting = pick.queue;
 		if (scx_bpf_dsq_move_to_local(DSQ(pick.queue), 0)) {
-			if (t)
-				t->yielded = false;
 			c->graces = 0;
 			run_until(cpu, c, pick.now, pick.slice);
 			return;
@@ -291,8 +309,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		pick.refile = pick.queue;
 		stats.missed++;
 	}
-	if (t)
-		t->yielded = false;
 	if (pick.refile != VTRR_NONE) {
 		if (pick.queue != VTRR_NONE)
 			tix_undo(pick.refile, pick.grant, pick.grant_v);
@@ -302,40 +318,23 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	c->idle = !runnable;
 }
 
-void BPF_STRUCT_OPS(tix_runnable, struct task_struct *p, u64 enq_flags)
-{
-	struct task_ctx *t = task_ctx(p);
-
-	USES_ARENA();
-	if (!t)
-		return;
-	t->load = p->scx.weight;
-	__sync_fetch_and_add(&NODES[t->node].load, t->load);
-	if (!__sync_fetch_and_add(&NODES[t->node].nr_runnable, 1))
-		activity(t->node);
-}
-
 void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *t = task_ctx(p);
+	struct cpu_ctx *c;
 
 	USES_ARENA();
-	if (!t)
+	if (!t || !t->load)
 		return;
 	__sync_fetch_and_add(&NODES[t->node].load, -t->load);
-	if (__sync_fetch_and_add(&NODES[t->node].nr_runnable, -1) == 1)
-		activity(t->node);
-}
-
-bool BPF_STRUCT_OPS(tix_yield, struct task_struct *from, struct task_struct *to)
-{
-	struct task_ctx *t = task_ctx(from);
-
-	if (t && !to) {
-		t->yielded = true;
-		scx_bpf_task_set_slice(from, 0);
-	}
-	return false;
+	t->load = 0;
+	if (__sync_fetch_and_add(&NODES[t->node].nr_runnable, -1) != 1)
+		return;
+	c = cpu_ctx(bpf_get_smp_processor_id());
+	if (p == bpf_get_current_task_btf() && c->left == VTRR_NONE)
+		c->left = t->node;	/* the next decision, which is at once, sees to it */
+	else
+		leave(t->node);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
@@ -414,9 +413,19 @@ void BPF_STRUCT_OPS(tix_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 	node_weight(node_of(cgrp), weight);
 }
 
+/* What queues' slices are computed from. */
+static void count_online(u32 more)
+{
+	bpf_spin_lock(&tix_lock);
+	nr_online += more;
+	GRAPH->epoch++;
+	bpf_spin_unlock(&tix_lock);
+}
+
 void BPF_STRUCT_OPS(tix_cpu_online, s32 cpu)
 {
-	__sync_fetch_and_add(&nr_online, 1);
+	USES_ARENA();
+	count_online(1);
 }
 
 /*
@@ -443,7 +452,7 @@ static void evacuate(u32 at)
 void BPF_STRUCT_OPS(tix_cpu_offline, s32 cpu)
 {
 	USES_ARENA();
-	__sync_fetch_and_add(&nr_online, -1);
+	count_online(-1);
 	evacuate(VT_HOME(cpu & (TIX_CPUS_MAX - 1)));
 	evacuate(VT_BOUND(cpu & (TIX_CPUS_MAX - 1)));
 }
@@ -471,9 +480,7 @@ SCX_OPS_DEFINE(tix_ops,
 	       .enqueue = (void *)tix_enqueue,
 	       .dequeue = (void *)tix_dequeue,
 	       .dispatch = (void *)tix_dispatch,
-	       .runnable = (void *)tix_runnable,
 	       .quiescent = (void *)tix_quiescent,
-	       .yield = (void *)tix_yield,
 	       .init_task = (void *)tix_init_task,
 	       .enable = (void *)tix_enable,
 	       .exit_task = (void *)tix_exit_task,

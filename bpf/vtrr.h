@@ -28,7 +28,8 @@
  *
  * Limits: a tag that lies further than the ring from the earliest one is put at the
  * ring's end (order within the group is lost there, the tag itself is kept by the
- * caller). Periods are clamped to 2^VTRR_MIN_OCTAVE ... 2^(VTRR_MIN_OCTAVE + 28).
+ * caller). Tags wrap around: those filed at one time and V are within 2^62 of each other.
+ * Periods are clamped to 2^VTRR_MIN_OCTAVE ... 2^(VTRR_MIN_OCTAVE + 28).
  *
  * The caller serialises all calls on one struct vtrr.
  */
@@ -62,6 +63,11 @@ struct vtrr_group {
 	u32 head[VTRR_SLOTS], tail[VTRR_SLOTS];
 };
 
+/* When a group's earliest non-empty slot begins, and the virtual finishing time of its clients. */
+struct vtrr_due {
+	u64 head, finish;
+};
+
 /* What vtrr_peek() found. `finish` orders choices between several struct vtrr. */
 struct vtrr_choice {
 	u64 head;
@@ -75,10 +81,8 @@ struct vtrr {
 	u32 nr;				/* clients linked */
 	u32 oldest, newest;		/* of them, if there are any */
 	u32 pad;
-	u64 left[VTRR_WORDS];		/* scratch of vtrr_peek(), here for the verifier's sake */
-	struct vtrr_choice choice;	/* its result */
-	/* The number of each group's earliest non-empty slot, not reduced: a pick reads these only. */
-	u64 lo[VTRR_GROUPS];
+	struct vtrr_choice choice;	/* of vtrr_peek() */
+	struct vtrr_due due[VTRR_GROUPS];	/* of groups that are not empty: a pick reads these only */
 	struct vtrr_group g[VTRR_GROUPS];
 };
 
@@ -115,6 +119,18 @@ TIX_INLINE u64 vtrr_rotate(u64 map, u64 by)
 	return by ? (map >> by) | (map << (VTRR_SLOTS - by)) : map;
 }
 
+/* The number of the group's earliest non-empty slot, not reduced. */
+TIX_INLINE u64 vtrr_lo(const struct vtrr *v, u32 group)
+{
+	return v->due[group].head >> vtrr_shift(group);
+}
+
+TIX_INLINE void vtrr_set_head(struct vtrr *v, u32 group, u64 head)
+{
+	v->due[group].head = head;
+	v->due[group].finish = head + vtrr_period(group);
+}
+
 /*
  * File client `c` under `tag` in group `group`, at the time `since`, which is not before
  * that of any other; `front` puts it before those of the same slot. The client must not be
@@ -125,24 +141,28 @@ TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients,
 {
 	struct vtrr_group *g;
 	struct vtrr_client *me = &clients[c];
-	u64 no, span, lo;
-	u32 s;
+	u64 no, span;
+	s64 ahead;
+	u32 s, shift;
 
 	if (group >= VTRR_GROUPS)
 		group = VTRR_GROUPS - 1;
 	g = &v->g[group];
-	no = tag >> vtrr_shift(group);
-	lo = v->lo[group];
+	shift = vtrr_shift(group);
+	no = tag >> shift;
+	ahead = (s64)((no << shift) - v->due[group].head) >> shift;
 	if (!g->map) {
-		v->lo[group] = no;
-	} else if (no < lo) {
-		span = lo - no + tix_fls64(vtrr_rotate(g->map, lo));
-		if (span >= VTRR_SLOTS)
+		vtrr_set_head(v, group, no << shift);
+	} else if (ahead < 0) {
+		span = tix_fls64(vtrr_rotate(g->map, vtrr_lo(v, group))) - ahead;
+		if (span >= VTRR_SLOTS) {
 			no += span - (VTRR_SLOTS - 1);
-		if (no < lo)
-			v->lo[group] = no;
-	} else if (no - lo >= VTRR_SLOTS) {
-		no = lo + VTRR_SLOTS - 1;
+			ahead += span - (VTRR_SLOTS - 1);
+		}
+		if (ahead < 0)
+			vtrr_set_head(v, group, no << shift);
+	} else if (ahead >= VTRR_SLOTS) {
+		no = vtrr_lo(v, group) + VTRR_SLOTS - 1;
 	}
 
 	s = no & (VTRR_SLOTS - 1);
@@ -185,6 +205,7 @@ TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
 	struct vtrr_client *me = &clients[c];
 	u32 group = me->group, s = me->slot & (VTRR_SLOTS - 1);
 	struct vtrr_group *g;
+	u64 lo;
 
 	if (group >= VTRR_GROUPS)
 		return;
@@ -209,10 +230,38 @@ TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
 	v->nr--;
 	if (g->head[s] == VTRR_NONE) {
 		g->map &= ~(1ull << s);
-		if (g->map)
-			v->lo[group] += tix_ctz64(vtrr_rotate(g->map, v->lo[group]));
-		else
+		lo = vtrr_lo(v, group);
+		if (!g->map)
 			v->map[group / 64] &= ~(1ull << (group % 64));
+		else if (s == (lo & (VTRR_SLOTS - 1)))
+			vtrr_set_head(v, group, v->due[group].head +
+				      ((u64)tix_ctz64(vtrr_rotate(g->map, lo)) << vtrr_shift(group)));
+	}
+}
+
+#define VTRR_LATER (1ull << 63)
+
+/*
+ * The best group of one word of the map, if it is better than what v->choice.finish says: the
+ * eligible ones' finishing times, from 2^62 before `now`, then the others' heads from `now`.
+ */
+TIX_INLINE void vtrr_look(struct vtrr *v, u32 word, u64 now)
+{
+	u64 left = v->map[word], when;
+	u32 group;
+
+	while (left && can_loop) {
+		group = word * 64 + tix_ctz64(left);
+		left = tix_forget(left & (left - 1));
+		when = v->due[group].head - now;
+		if ((s64)when > 0)
+			when |= VTRR_LATER;
+		else
+			when = v->due[group].finish - now + VTRR_LATER / 2;
+		if (when < v->choice.finish) {
+			v->choice.finish = when;
+			v->choice.group = group;
+		}
 	}
 }
 
@@ -223,38 +272,20 @@ TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
  */
 TIX_FN void vtrr_peek(struct vtrr *v, u64 now)
 {
-	struct vtrr_choice *best = &v->choice;
+	u32 group;
 
-	best->group = VTRR_NONE;
-	best->eligible = 0;
-	best->head = best->finish = ~0ull;
-	v->left[0] = v->map[0];
-	v->left[1] = v->map[1];
-	while (can_loop) {
-		u32 word = !v->left[0], group, eligible;
-		u64 left = v->left[word], head, finish;
-
-		if (!left)
-			break;
-		v->left[word] = left & (left - 1);
-		group = word * 64 + tix_ctz64(left);
-		head = v->lo[group] << vtrr_shift(group);
-		finish = head + vtrr_period(group);
-		eligible = head <= now;
-		if (eligible < best->eligible)
-			continue;
-		if (eligible == best->eligible) {
-			/* eligible ones by finish; while there is none, by head */
-			if (eligible ? finish >= best->finish : head > best->head)
-				continue;
-			if (!eligible && head == best->head && finish >= best->finish)
-				continue;
-		}
-		best->eligible = eligible;
-		best->head = head;
-		best->finish = finish;
-		best->group = group;
-	}
+	v->choice.group = VTRR_NONE;
+	v->choice.finish = ~0ull;
+	v->choice.head = ~0ull;
+	v->choice.eligible = 0;
+	vtrr_look(v, 0, now);
+	vtrr_look(v, 1, now);
+	group = v->choice.group;
+	if (group >= VTRR_GROUPS)
+		return;
+	v->choice.head = v->due[group].head;
+	v->choice.eligible = !(v->choice.finish & VTRR_LATER);
+	v->choice.finish = v->due[group].finish;
 }
 
 /* Whether choice `a` goes before choice `b`. */
@@ -262,7 +293,7 @@ TIX_INLINE bool vtrr_before(const struct vtrr_choice *a, const struct vtrr_choic
 {
 	if (a->eligible != b->eligible)
 		return a->eligible;
-	return a->eligible ? a->finish < b->finish : a->head < b->head;
+	return a->eligible ? (s64)(a->finish - b->finish) < 0 : (s64)(a->head - b->head) < 0;
 }
 
 /* The client that has been filed longest, if that is longer than `limit`; or VTRR_NONE. */
@@ -281,7 +312,7 @@ TIX_INLINE u32 vtrr_first(const struct vtrr *v)
 
 	if (group >= VTRR_GROUPS)
 		return VTRR_NONE;
-	return v->g[group].head[v->lo[group] & (VTRR_SLOTS - 1)];
+	return v->g[group].head[vtrr_lo(v, group) & (VTRR_SLOTS - 1)];
 }
 
 #endif

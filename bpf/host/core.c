@@ -60,7 +60,7 @@ bool core_before(const struct vtrr_choice *a, const struct vtrr_choice *b)
 u32 core_queue_nr(const struct core_queue *q) { return q->v.nr; }
 u64 core_queue_map(const struct core_queue *q, u32 word) { return q->v.map[word]; }
 u64 core_group_map(const struct core_queue *q, u32 group) { return q->v.g[group].map; }
-u64 core_group_lo(const struct core_queue *q, u32 group) { return q->v.lo[group]; }
+u64 core_group_lo(const struct core_queue *q, u32 group) { return vtrr_lo(&q->v, group); }
 u32 core_slot_head(const struct core_queue *q, u32 group, u32 s) { return q->v.g[group].head[s]; }
 u32 core_slot_tail(const struct core_queue *q, u32 group, u32 s) { return q->v.g[group].tail[s]; }
 struct vtrr_client core_client(const struct core_queue *q, u32 c) { return q->clients[c]; }
