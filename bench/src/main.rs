@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Comparisons of tix with the kernel's own scheduler and with scx_simple and scx_flatcg from the
 //! kernel's own tools, in guests on the instruction-counting clock; of its rule with others; and its
-//! speed and the ledger's on this machine: a table on stdout, JSON below `bench/results/`.
+//! speed and the ledger's on this machine: a table on stdout, JSON below `bench/results/`, and the
+//! README's tables from that.
 
 mod costs;
 mod guests;
@@ -11,6 +12,7 @@ mod machine;
 mod native;
 mod peers;
 mod progress;
+mod readme;
 mod shares;
 
 use std::time::Instant;
@@ -22,7 +24,7 @@ use clap::{Parser, ValueEnum};
 #[derive(Parser)]
 #[command(name = "bench/run", version)]
 struct Cli {
-    /// What to compare; everything by default.
+    /// What to compare; everything by default, and then the README's tables.
     #[arg(value_enum)]
     what: Vec<What>,
     /// Only these schedulers: kernel, simple, flatcg, tix.
@@ -37,6 +39,8 @@ struct Cli {
     native: native::Options,
     #[command(flatten)]
     ledger: ledger::Options,
+    #[command(flatten)]
+    readme: readme::Options,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -53,17 +57,20 @@ enum What {
     Switches,
     /// Instructions per context switch of pairs over pipes.
     Pipes,
+    /// Measure nothing: the README's tables from the results that there are.
+    Readme,
 }
 
 /// What `make bench` runs. What is timed by the wall clock comes first and has the machine to itself.
 /// What runs in guests comes last, all of it together, whatever its place here.
-const ALL: [What; 6] = [
+const ALL: [What; 7] = [
     What::Native,
     What::Ledger,
     What::Error,
     What::Shares,
     What::Switches,
     What::Pipes,
+    What::Readme,
 ];
 
 fn main() -> Result<()> {
@@ -88,6 +95,7 @@ fn main() -> Result<()> {
             What::Shares => comparisons.push(shares::compare(&schedulers)?),
             What::Switches => comparisons.push(costs::compare("yield", &schedulers, &cli.n)?),
             What::Pipes => comparisons.push(costs::compare("pipe", &schedulers, &cli.n)?),
+            What::Readme => (),
         }
         took(&format!("{what:?}"), began);
     }
@@ -96,7 +104,10 @@ fn main() -> Result<()> {
         guests::run(comparisons)?;
         took("guests", began);
     }
-    Ok(())
+    match what.contains(&What::Readme) {
+        true => readme::run(&cli.readme),
+        false => Ok(()),
+    }
 }
 
 /// What took a second or more, on stderr.
