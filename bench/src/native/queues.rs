@@ -195,8 +195,9 @@ mod tests {
                 ran
             };
             let tix = ran(Kind::Tix);
+            // By finishing time alone, who has much of it all may be ahead by half as many quanta as there are clients.
             for (a, b) in tix.iter().zip(ran(Kind::Heap)) {
-                assert!((a - b).abs() <= 4, "{weights:?}: {a} and {b} quanta");
+                assert!((a - b).abs() <= 12, "{weights:?}: {a} and {b} quanta");
             }
         }
     }
