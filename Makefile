@@ -25,8 +25,8 @@ demo: build
 check: deps
 	.ci/check
 
-## bench      measure tix beside the kernel's own scheduler and its examples, and the ledger's speed
-bench: build
+## bench      measure tix beside the kernel's own scheduler, its examples and other rules; the README's tables
+bench: deps
 	bench/run
 
 ## soak       the ledger's long tests: a million random operations, or TIX_OPS

@@ -2,19 +2,21 @@
 //! Results with what they were measured on, written where the README's tables come from.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use tix_tests::guest::tree;
 
 /// The host. On the instruction-counting clock it should not matter; it is noted all the same.
-#[derive(Serialize)]
-struct Machine {
-    cpu: String,
-    cores: usize,
-    kernel: String,
+#[derive(Serialize, Deserialize)]
+pub struct Machine {
+    pub cpu: String,
+    pub cores: usize,
+    pub kernel: String,
     qemu: String,
 }
 
@@ -42,13 +44,25 @@ impl Machine {
     }
 }
 
-#[derive(Serialize)]
-struct Results<'a, T> {
-    comparison: &'a str,
+#[derive(Serialize, Deserialize)]
+pub struct Results<T> {
+    comparison: String,
     tix: String,
-    machine: Machine,
+    pub machine: Machine,
     /// Each as the workload reported it, the guest's kernel included.
-    runs: &'a [T],
+    pub runs: Vec<T>,
+}
+
+fn path(name: &str) -> PathBuf {
+    tree().join(format!("bench/results/{name}.json"))
+}
+
+/// What [`write`] wrote.
+pub fn read<T: DeserializeOwned>(name: &str) -> Result<Results<T>> {
+    let path = path(name);
+    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is not as it should be", path.display()))
 }
 
 /// Write `bench/results/NAME.json`.
@@ -58,16 +72,17 @@ pub fn write<T: Serialize>(name: &str, runs: &[T]) -> Result<()> {
         .current_dir(tree())
         .output();
     let results = Results {
-        comparison: name,
+        comparison: name.into(),
         tix: commit.map_or(String::new(), |o| {
             String::from_utf8_lossy(&o.stdout).trim().into()
         }),
         machine: Machine::this(),
-        runs,
+        runs: runs.iter().collect(),
     };
-    let dir = tree().join("bench/results");
-    fs::create_dir_all(&dir)?;
-    let path = dir.join(format!("{name}.json"));
+    let path = path(name);
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir)?;
+    }
     let mut text = serde_json::to_string_pretty(&results)?;
     text.push('\n');
     fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Comparisons of tix with the kernel's own scheduler and with scx_simple and scx_flatcg from the
-//! kernel's own tools, in guests on the instruction-counting clock, and the ledger's speed on this
-//! machine: a table on stdout, JSON below `bench/results/`.
+//! kernel's own tools, in guests on the instruction-counting clock; of its rule with others; and its
+//! speed and the ledger's on this machine: a table on stdout, JSON below `bench/results/`, and the
+//! README's tables from that.
 
 mod costs;
+mod guests;
 mod lab;
 mod ledger;
 mod machine;
+mod native;
 mod peers;
+mod progress;
+mod readme;
 mod shares;
+
+use std::time::Instant;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
@@ -17,7 +24,7 @@ use clap::{Parser, ValueEnum};
 #[derive(Parser)]
 #[command(name = "bench/run", version)]
 struct Cli {
-    /// What to compare; everything but the ledger by default (bench/run adds that).
+    /// What to compare; everything by default, and then the README's tables.
     #[arg(value_enum)]
     what: Vec<What>,
     /// Only these schedulers: kernel, simple, flatcg, tix.
@@ -31,49 +38,88 @@ struct Cli {
     #[command(flatten)]
     reality: lab::events::Options,
     #[command(flatten)]
+    native: native::Options,
+    #[command(flatten)]
     ledger: ledger::Options,
+    #[command(flatten)]
+    readme: readme::Options,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum What {
+    /// vtrr.h on this machine beside a heap and a tree, and many CPUs at one queue.
+    Native,
+    /// The ledger: start-up, memory, latency and throughput.
+    Ledger,
+    /// The laboratory: service time error of tix's rule and others, simulated on this machine.
+    Error,
+    /// Shares 1:2:3:4:5 and the largest service error.
+    Shares,
     /// Instructions per context switch of yielding threads.
     Switches,
     /// Instructions per context switch of pairs over pipes.
     Pipes,
-    /// Shares 1:2:3:4:5 and the largest service error.
-    Shares,
-    /// The laboratory: service time error of tix's rule and others, simulated on this machine.
-    Error,
     /// Likewise, with clients that sleep, change share, use parts of quanta, on several CPUs.
     Reality,
-    /// The ledger: start-up, memory, latency and throughput. Must be built for release.
-    Ledger,
+    /// Measure nothing: the README's tables from the results that there are.
+    Readme,
 }
+
+/// What `make bench` runs. What is timed by the wall clock comes first and has the machine to itself.
+/// What runs in guests comes last, all of it together, whatever its place here.
+const ALL: [What; 8] = [
+    What::Native,
+    What::Ledger,
+    What::Error,
+    What::Reality,
+    What::Shares,
+    What::Switches,
+    What::Pipes,
+    What::Readme,
+];
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
-    let all = [What::Shares, What::Switches, What::Pipes];
-    let what = if cli.what.is_empty() {
-        &all[..]
-    } else {
-        &cli.what
+    let what = match cli.what.is_empty() {
+        true => &ALL[..],
+        false => &cli.what,
     };
-    let of_schedulers = what
-        .iter()
-        .any(|w| !matches!(w, What::Ledger | What::Error | What::Reality));
-    let schedulers = match of_schedulers {
+    let of_schedulers = [What::Shares, What::Switches, What::Pipes];
+    // Before anything else: what keeps them from being built is better known now than in a quarter of an hour.
+    let schedulers = match what.iter().any(|w| of_schedulers.contains(w)) {
         true => peers::schedulers(&cli.schedulers)?,
         false => vec![],
     };
+    let mut comparisons = Vec::new();
     for what in what {
+        let began = Instant::now();
         match what {
-            What::Switches => costs::compare("yield", &schedulers, &cli.n)?,
-            What::Pipes => costs::compare("pipe", &schedulers, &cli.n)?,
-            What::Shares => shares::compare(&schedulers)?,
+            What::Native => native::measure(&cli.native)?,
+            What::Ledger => ledger::measure(&cli.ledger)?,
             What::Error => lab::measure(&cli.lab)?,
             What::Reality => lab::events::measure(&cli.reality)?,
-            What::Ledger => ledger::measure(&cli.ledger)?,
+            What::Shares => comparisons.push(shares::compare(&schedulers)?),
+            What::Switches => comparisons.push(costs::compare("yield", &schedulers, &cli.n)?),
+            What::Pipes => comparisons.push(costs::compare("pipe", &schedulers, &cli.n)?),
+            What::Readme => (),
         }
+        took(&format!("{what:?}"), began);
     }
-    Ok(())
+    let began = Instant::now();
+    if !comparisons.is_empty() {
+        guests::run(comparisons)?;
+        took("guests", began);
+    }
+    match what.contains(&What::Readme) {
+        true => readme::run(&cli.readme),
+        false => Ok(()),
+    }
+}
+
+/// What took a second or more, on stderr.
+fn took(what: &str, began: Instant) {
+    let seconds = began.elapsed().as_secs();
+    if seconds > 0 {
+        eprintln!("{}: {seconds} s", what.to_lowercase());
+    }
 }

@@ -1,25 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Shares 1:2:3:4:5 on one CPU, by scheduler.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use tix_tests::guest::Guest;
+use tix_tests::guest::{Guest, Reports};
 use tix_tests::load::report::{Report, columns};
 use tix_tests::load::shares::Shares;
 
+use crate::guests::{Comparison, Job};
 use crate::machine;
 use crate::peers::Scheduler;
 
-pub fn compare(schedulers: &[Scheduler]) -> Result<()> {
+pub fn compare(schedulers: &[Scheduler]) -> Result<Comparison> {
     let run = ["--seconds 30 shares --shares 1,2,3,4,5".to_owned()];
-    let guest = Guest::new().icount(3).timeout(600);
+    let job = |scheduler: &Scheduler| {
+        Ok(Job {
+            what: format!("shares with {}", scheduler.name),
+            guest: Guest::new().icount(3).timeout(600),
+            script: scheduler.script(&run)?,
+            long: 0,
+        })
+    };
+    let names: Vec<String> = schedulers.iter().map(|s| s.name.clone()).collect();
+    Ok(Comparison {
+        jobs: schedulers.iter().map(job).collect::<Result<_>>()?,
+        report: Box::new(move |said| report(&names, &said)),
+    })
+}
+
+fn report(names: &[String], said: &[Reports]) -> Result<()> {
     let mut reports: Vec<Report<Shares>> = Vec::new();
-    for scheduler in schedulers {
-        eprintln!("shares: {}", scheduler.name);
-        let said = guest
-            .run(&scheduler.script(&run)?)
-            .with_context(|| format!("shares with {}", scheduler.name))?;
-        reports.push(said.get("shares", &scheduler.name)?);
+    for (said, name) in said.iter().zip(names) {
+        reports.push(said.get("shares", name)?);
     }
     let row = |r: &Report<Shares>| {
         let mut cells = vec![r.scheduler.clone()];

@@ -4,6 +4,7 @@
  * Nothing is decided here: each function hands its arguments on.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "../funding.h"
 #include "../vtrr.h"
@@ -19,15 +20,27 @@ u32 core_vtrr_shift(u32 group) { return vtrr_shift(group); }
 u32 core_vtrr_group_of(u64 period) { return vtrr_group_of(period); }
 u64 core_vtrr_period(u32 group) { return vtrr_period(group); }
 
+#define CORE_LINE ((size_t)64)
+
 struct core_queue {
 	struct vtrr v;
-	struct vtrr_client clients[];
+	struct vtrr_client clients[] __attribute__((aligned(CORE_LINE)));
 };
 
-/* Like the arena's pages: zero, whatever was in the memory before. */
+size_t core_queue_size(u32 clients)
+{
+	size_t size = sizeof(struct core_queue) + clients * sizeof(struct vtrr_client);
+
+	return (size + CORE_LINE - 1) & ~(CORE_LINE - 1);
+}
+
+/* Like the arena's pages: both begin a cache line, and are zero, whatever was there before. */
 struct core_queue *core_queue_new(u32 clients)
 {
-	return calloc(1, sizeof(struct core_queue) + clients * sizeof(struct vtrr_client));
+	size_t size = core_queue_size(clients);
+	struct core_queue *q = aligned_alloc(CORE_LINE, size);
+
+	return q ? memset(q, 0, size) : NULL;
 }
 
 void core_queue_free(struct core_queue *q) { free(q); }
@@ -50,6 +63,41 @@ u32 core_queue_peek(struct core_queue *q, u64 now, struct vtrr_choice *choice)
 u32 core_queue_overdue(const struct core_queue *q, u64 now, u64 limit)
 {
 	return vtrr_overdue(&q->v, q->clients, now, limit);
+}
+
+/* What of a client vtrr.h leaves to its caller. */
+struct core_period {
+	u64 period;
+	u32 group;
+};
+
+/* Virtual time, and the decisions so far as the time by which clients are filed. */
+struct core_clock {
+	u64 now, decisions;
+};
+
+/*
+ * Again and again: take the next client, let it and nobody else run for `quantum`, file it
+ * again. Returns the last one, or VTRR_NONE if there is none.
+ */
+u32 core_queue_run(struct core_queue *q, const struct core_period *of, struct core_clock *clock,
+		   u64 quantum, u64 decisions)
+{
+	u32 c = VTRR_NONE;
+
+	while (decisions--) {
+		vtrr_peek(&q->v, clock->now);
+		c = vtrr_first(&q->v);
+		if (c == VTRR_NONE)
+			break;
+		if (!q->v.choice.eligible)
+			clock->now = q->v.choice.head;
+		vtrr_unlink(&q->v, q->clients, c);
+		clock->now += quantum;
+		vtrr_link(&q->v, q->clients, c, q->clients[c].tag + of[c].period, of[c].group,
+			  false, ++clock->decisions);
+	}
+	return c;
 }
 
 bool core_before(const struct vtrr_choice *a, const struct vtrr_choice *b)

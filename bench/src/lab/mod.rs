@@ -5,25 +5,24 @@
 mod error;
 pub mod events;
 mod figure;
-mod rules;
-mod shares;
+pub mod rules;
+pub mod shares;
 
 use crate::machine;
+use crate::progress::Progress;
 use anyhow::Result;
 use error::Range;
 use rayon::prelude::*;
 use rules::Kind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shares::Spread;
-use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tix_tests::load::report::columns;
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "The laboratory")]
 #[group(id = "laboratory")]
 pub struct Options {
-    /// Random combinations of shares for each number of clients and sum of shares.
+    /// Random combinations of shares for each number of clients and sum of shares; fewer where one takes long.
     #[arg(long, default_value_t = 1_000)]
     combinations: usize,
     /// Only these rules.
@@ -32,13 +31,10 @@ pub struct Options {
     /// Only these spreads of shares.
     #[arg(long, value_enum, value_delimiter = ',')]
     spreads: Vec<Spread>,
-    /// Also for 10,000 clients and a million shares, of which fewer combinations are taken.
-    #[arg(long)]
-    large: bool,
 }
 
 /// Clients, and the sum of their shares: the paper's plane, and beyond it.
-const PLANE: [(usize, u64); 12] = [
+const PLANE: [(usize, u64); 14] = [
     (2, 100),
     (3, 2_000),
     (10, 100),
@@ -51,13 +47,14 @@ const PLANE: [(usize, u64); 12] = [
     (200, 20_000),
     (1_000, 20_000),
     (2_000, 100_000),
+    (5_000, 1_000_000),
+    (10_000, 1_000_000),
 ];
-const LARGE: [(usize, u64); 2] = [(5_000, 1_000_000), (10_000, 1_000_000)];
 /// Quanta that are simulated for one point of the plane with one rule, at most: where one combination takes many, there are fewer.
 const QUANTA: u64 = 20_000_000;
 
 /// What came of one rule with so many clients and shares.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Point {
     pub rule: Kind,
     pub spread: Spread,
@@ -69,35 +66,6 @@ pub struct Point {
     pub mean_high: f64,
     pub low: f64,
     pub high: f64,
-}
-
-struct Progress {
-    done: AtomicUsize,
-    all: usize,
-    shown: bool,
-}
-
-impl Progress {
-    fn new(all: usize) -> Progress {
-        Progress {
-            done: AtomicUsize::new(0),
-            all,
-            shown: std::io::stderr().is_terminal(),
-        }
-    }
-
-    fn step(&self) {
-        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        if self.shown {
-            let bar = "#".repeat(done * 40 / self.all);
-            eprint!("\r[{bar:40}] {done} of {}", self.all);
-            // What cannot be shown is not missed.
-            let _ = std::io::stderr().flush();
-            if done == self.all {
-                eprintln!();
-            }
-        }
-    }
 }
 
 fn one(rule: Kind, spread: Spread, clients: usize, shares: u64, seed: u64) -> Range {
@@ -142,15 +110,15 @@ pub fn measure(options: &Options) -> Result<()> {
     };
     let mut todo = Vec::new();
     for spread in spreads {
-        for at in PLANE.iter().chain(LARGE.iter().filter(|_| options.large)) {
+        for at in PLANE {
             todo.extend(
                 chosen(&Kind::ALL)
                     .into_iter()
-                    .map(|rule| (rule, spread, *at)),
+                    .map(|rule| (rule, spread, at)),
             );
         }
     }
-    let progress = Progress::new(todo.len());
+    let progress = Progress::of(todo.len());
     let points: Vec<Point> = todo
         .into_iter()
         .map(|(rule, spread, at)| {

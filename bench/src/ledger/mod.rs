@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tix_tests::guest::tree;
 use tix_tests::load::report::columns;
 
@@ -44,11 +44,11 @@ pub struct Options {
 }
 
 /// Microseconds.
-#[derive(Serialize)]
-struct Spread {
-    median: f64,
-    p99: f64,
-    longest: f64,
+#[derive(Serialize, Deserialize)]
+pub struct Spread {
+    pub median: f64,
+    pub p99: f64,
+    pub longest: f64,
 }
 
 impl Spread {
@@ -67,38 +67,38 @@ impl Spread {
     }
 }
 
-#[derive(Serialize)]
-struct Crowd {
-    clients: usize,
-    depth: usize,
-    operations: usize,
-    per_second: f64,
+#[derive(Serialize, Deserialize)]
+pub struct Crowd {
+    pub clients: usize,
+    pub depth: usize,
+    pub operations: usize,
+    pub per_second: f64,
     /// From asking to the answer.
-    us: Spread,
+    pub us: Spread,
     /// CPU time of tixd for one operation.
-    cpu_us: f64,
+    pub cpu_us: f64,
 }
 
-#[derive(Serialize)]
-struct Run {
+#[derive(Serialize, Deserialize)]
+pub struct Run {
     /// Of the last minute, before it began: who else used the machine.
-    load: String,
-    currencies: u64,
-    tickets: u64,
+    pub load: String,
+    pub currencies: u64,
+    pub tickets: u64,
     /// The ledger's file.
-    megabytes: f64,
+    pub megabytes: f64,
     /// A write of 4 KiB at the end of a file, and `fdatasync`.
-    fsync_us: Spread,
-    start_s: f64,
-    start_cpu_s: f64,
-    start_empty_s: f64,
-    bytes_per_ticket: f64,
+    pub fsync_us: Spread,
+    pub start_s: f64,
+    pub start_cpu_s: f64,
+    pub start_empty_s: f64,
+    pub bytes_per_ticket: f64,
     /// After all these operations.
-    bytes_per_ticket_later: f64,
-    fund_us: Spread,
-    crowds: Vec<Crowd>,
+    pub bytes_per_ticket_later: f64,
+    pub fund_us: Spread,
+    pub crowds: Vec<Crowd>,
     /// Operations that were acknowledged and that the ledger had after tixd was killed.
-    kept: u64,
+    pub kept: u64,
 }
 
 pub fn measure(options: &Options) -> Result<()> {

@@ -2,7 +2,7 @@
 //! The C core compiled for the host, behind safe calls: for tests and simulations of the very code that the kernel runs.
 //!
 //! It is sound because every index is checked here before it reaches C, each object is
-//! owned by one Rust value that is not shared between threads, and the layouts are the
+//! owned by one Rust value that threads do not share (they may pass it on), and the layouts are the
 //! headers' own (`repr(C)`).
 use std::ptr::NonNull;
 
@@ -34,6 +34,33 @@ pub struct Choice {
     pub finish: u64,
     pub eligible: u32,
     pub group: u32,
+}
+
+/// How far a client's tag moves in a quantum, virtual ns, and the group that it is in for that.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period {
+    period: u64,
+    group: u32,
+}
+
+impl Period {
+    pub fn new(period: u64) -> Period {
+        let group = group_of(period);
+        Period { period, group }
+    }
+
+    pub fn ns(self) -> u64 {
+        self.period
+    }
+}
+
+/// Virtual time, ns, and how many decisions were made.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    pub now: u64,
+    pub decisions: u64,
 }
 
 #[repr(C)]
@@ -87,6 +114,14 @@ unsafe extern "C" {
     fn core_queue_overdue(q: *const RawQueue, now: u64, limit: u64) -> u32;
     fn core_queue_unlink(q: *mut RawQueue, c: u32);
     fn core_queue_peek(q: *mut RawQueue, now: u64, choice: *mut Choice) -> u32;
+    fn core_queue_size(clients: u32) -> usize;
+    fn core_queue_run(
+        q: *mut RawQueue,
+        of: *const Period,
+        clock: &mut Clock,
+        quantum: u64,
+        decisions: u64,
+    ) -> u32;
     fn core_queue_nr(q: *const RawQueue) -> u32;
     fn core_queue_map(q: *const RawQueue, word: u32) -> u64;
     fn core_group_map(q: *const RawQueue, group: u32) -> u64;
@@ -166,6 +201,9 @@ pub struct Queue {
     clients: u32,
 }
 
+// Nothing in it belongs to a thread.
+unsafe impl Send for Queue {}
+
 impl Queue {
     pub fn new(clients: u32) -> Queue {
         let raw = NonNull::new(unsafe { core_queue_new(clients) }).expect("memory");
@@ -197,6 +235,22 @@ impl Queue {
         let mut choice = Choice::default();
         let c = unsafe { core_queue_peek(self.raw.as_ptr(), now, &mut choice) };
         (choice, c)
+    }
+
+    /// So many times, without a return to the caller: the next client is taken, runs for `quantum`
+    /// ns, and is filed again. The last of them, or [`NONE`].
+    pub fn run(&mut self, of: &[Period], clock: &mut Clock, quantum: u64, decisions: u64) -> u32 {
+        assert_eq!(of.len(), self.clients as usize);
+        unsafe { core_queue_run(self.raw.as_ptr(), of.as_ptr(), clock, quantum, decisions) }
+    }
+
+    /// All of it, as cache lines.
+    pub fn lines(&self) -> &[[u8; 64]] {
+        // Zeroed when it was made, aligned to lines, whole lines long, and nobody writes meanwhile.
+        unsafe {
+            let lines = core_queue_size(self.clients) / 64;
+            std::slice::from_raw_parts(self.raw.as_ptr().cast(), lines)
+        }
     }
 
     pub fn nr(&self) -> u32 {

@@ -12,8 +12,8 @@ mod promises;
 mod scenarios;
 mod trace;
 
-use super::Progress;
 use crate::machine as results;
+use crate::progress::Progress;
 use anyhow::{Context, Result};
 use history::History;
 use judge::Error;
@@ -241,7 +241,7 @@ fn latency(cpus: u32, each: u32, with: Constants, options: &Options) -> Latency 
 }
 
 fn all(scenarios: &[Scenario], with: Constants, options: &Options) -> Result<()> {
-    let progress = Progress::new(options.cpus.len() * (scenarios.len() + HOGS.len()));
+    let progress = Progress::of(options.cpus.len() * (scenarios.len() + HOGS.len()));
     let (mut points, mut latencies) = (vec![], vec![]);
     for cpus in &options.cpus {
         for scenario in scenarios {

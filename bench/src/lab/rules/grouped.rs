@@ -4,56 +4,60 @@
 use super::Rule;
 use tix_core_host as host;
 
-const QUANTUM: u64 = 1_000_000;
+/// Virtual ns.
+pub const QUANTUM: u64 = 1_000_000;
+/// Where virtual time begins: far from 0, so that tags may lie before it.
+pub const START: u64 = 1 << 40;
+
+/// How far the tag of one of `share` in `total` moves in a quantum, virtual ns: as refresh_locked() has it.
+pub fn period(share: u64, total: u64) -> u64 {
+    let inverse = ((1u128 << 94) / u128::from(host::ratio(share, total))) as u64;
+    host::mul_q32(QUANTUM, inverse)
+}
 
 pub struct Grouped {
     queue: host::Queue,
-    periods: Vec<u64>,
-    tags: Vec<u64>,
-    now: u64,
-    given: u64,
+    periods: Vec<host::Period>,
+    clock: host::Clock,
 }
 
 impl Grouped {
     pub fn new(shares: &[u64]) -> Grouped {
         let total = shares.iter().sum();
-        // As refresh_locked() has it.
-        let period = |s: &u64| {
-            let inverse = ((1u128 << 94) / u128::from(host::ratio(*s, total))) as u64;
-            host::mul_q32(QUANTUM, inverse)
-        };
-        let mut all = Grouped {
-            queue: host::Queue::new(u32::try_from(shares.len()).unwrap_or(u32::MAX)),
-            periods: shares.iter().map(period).collect(),
-            tags: vec![1 << 40; shares.len()],
-            now: 1 << 40,
-            given: 0,
-        };
-        for i in 0..shares.len() {
-            all.file(i);
-        }
-        all
+        let all = shares.iter().map(|s| (period(*s, total), START));
+        Grouped::filed(&all.collect::<Vec<_>>())
     }
 
-    fn file(&mut self, i: usize) {
-        let group = host::group_of(self.periods[i]);
-        let client = u32::try_from(i).unwrap_or(u32::MAX);
-        (self.queue).link(client, self.tags[i], group, false, self.given);
+    /// Clients by period and first tag, virtual ns.
+    pub fn filed(clients: &[(u64, u64)]) -> Grouped {
+        let mut queue = host::Queue::new(u32::try_from(clients.len()).unwrap_or(u32::MAX));
+        for (client, (period, tag)) in (0..).zip(clients) {
+            queue.link(client, *tag, host::group_of(*period), false, 0);
+        }
+        Grouped {
+            queue,
+            periods: clients.iter().map(|c| host::Period::new(c.0)).collect(),
+            clock: host::Clock {
+                now: START,
+                decisions: 0,
+            },
+        }
+    }
+
+    /// So many decisions; who the last was for.
+    pub fn run(&mut self, decisions: u64) -> u32 {
+        let (queue, clock) = (&mut self.queue, &mut self.clock);
+        queue.run(&self.periods, clock, QUANTUM, decisions)
+    }
+
+    /// What vtrr.h keeps, as cache lines.
+    pub fn lines(&self) -> &[[u8; 64]] {
+        self.queue.lines()
     }
 }
 
 impl Rule for Grouped {
     fn next(&mut self) -> usize {
-        let (choice, client) = self.queue.peek(self.now);
-        if choice.eligible == 0 {
-            self.now = choice.head;
-        }
-        self.queue.unlink(client);
-        self.now += QUANTUM;
-        self.given += 1;
-        let i = client as usize;
-        self.tags[i] += self.periods[i];
-        self.file(i);
-        i
+        self.run(1) as usize
     }
 }

@@ -2,7 +2,7 @@
 //! Rules for who runs next among clients that always want to, a quantum at a time: tix's own, and those it is compared with.
 
 mod eevdf;
-mod grouped;
+pub mod grouped;
 mod lottery;
 mod vtrr;
 mod wf2q;
@@ -10,7 +10,7 @@ mod wfq;
 mod wrr;
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Clients of given shares, whose number stays.
 pub trait Rule {
@@ -18,7 +18,7 @@ pub trait Rule {
     fn next(&mut self) -> usize;
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// vtrr.h as the kernel runs it: grouped virtual time.

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Each table in Markdown, with a line that says what it was measured on.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, bail};
+use tix_tests::load::report::Report;
+use tix_tests::load::shares::Shares;
+use tix_tests::load::switches::Cost;
+
+use crate::lab::Point;
+use crate::lab::rules::Kind as Rule;
+use crate::lab::shares::Spread;
+use crate::machine::{self, Machine, Results};
+use crate::native::queues::{Kind, Weights};
+use crate::{ledger, native};
+
+/// The table of this name.
+pub fn table(name: &str) -> Result<String> {
+    match name {
+        "shares" => shares(),
+        "error" => error(),
+        "switches" => switches(),
+        "native" => decisions(),
+        "ledger" => ledger(),
+        _ => bail!("there is none of that name; there are shares, error, switches, native, ledger"),
+    }
+}
+
+fn results<T: serde::de::DeserializeOwned>(name: &str, command: &str) -> Result<Results<T>> {
+    machine::read(name).with_context(|| format!("run bench/run {command}"))
+}
+
+/// Cells by row, the first row the head, the first column to the left.
+fn markdown(rows: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    for (i, row) in rows.iter().enumerate() {
+        text.push_str(&format!("| {} |\n", row.join(" | ")));
+        if i == 0 {
+            text.push_str(&format!("|---|{}\n", "--:|".repeat(row.len() - 1)));
+        }
+    }
+    text.replace("|  |", "| |")
+}
+
+fn cells<const N: usize>(of: [&str; N]) -> Vec<String> {
+    of.map(str::to_owned).to_vec()
+}
+
+/// 12345 as 12,345.
+fn grouped(n: f64) -> String {
+    let digits = format!("{n:.0}");
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A kernel's version without what its builder calls it.
+fn short(kernel: &str) -> &str {
+    kernel.split(['-', '+']).next().unwrap_or(kernel)
+}
+
+fn host(machine: &Machine) -> String {
+    let Machine { cpu, cores, .. } = machine;
+    format!("{cpu}, {cores} cores, Linux {}", short(&machine.kernel))
+}
+
+fn guest(kernels: BTreeSet<&str>) -> String {
+    let kernels: Vec<&str> = kernels.into_iter().map(short).collect();
+    format!(
+        "a guest on a clock that counts instructions, Linux {}",
+        kernels.join(" and ")
+    )
+}
+
+fn scheduler(name: &str) -> &str {
+    match name {
+        "kernel" => "the kernel's own, `cpu.weight`",
+        "flatcg" => "scx_flatcg",
+        "simple" => "scx_simple",
+        other => other,
+    }
+}
+
+/// tix first, the more alike before the less.
+fn ordered<T>(mut reports: Vec<Report<T>>) -> Vec<Report<T>> {
+    let order = ["tix", "kernel", "flatcg", "simple"];
+    reports.sort_by_key(|r| order.iter().position(|o| r.label == *o));
+    reports
+}
+
+fn shares() -> Result<String> {
+    let runs = ordered(results::<Report<Shares>>("shares", "shares")?.runs);
+    let mut rows = vec![cells(["", "share", "service", "switches/s"])];
+    for run in &runs {
+        let r = &run.result;
+        let (share, service) = match r.largest_relative_error {
+            // It does not even try.
+            e if e > 0.5 => ("ignores weights".into(), String::new()),
+            e => (
+                format!("{} %", significant(e * 100.0)),
+                format!("{} ms", significant(r.largest_service_error_ms)),
+            ),
+        };
+        rows.push(vec![
+            scheduler(&run.label).into(),
+            share,
+            service,
+            grouped(r.switches_per_s),
+        ]);
+    }
+    let on = guest(runs.iter().map(|r| r.kernel.as_str()).collect());
+    Ok(format!("{}\nIn {on}.\n", markdown(&rows)))
+}
+
+/// Two digits, or one below a tenth.
+fn significant(x: f64) -> String {
+    match x.abs() {
+        x if x >= 10.0 => format!("{x:.0}"),
+        x if x >= 0.1 => format!("{x:.1}"),
+        _ => format!("{x:.2}"),
+    }
+}
+
+/// What the README shows of the plane: clients, the sum of their shares.
+const POINTS: [(Spread, usize, u64); 3] = [
+    (Spread::Uniform, 20, 2_000),
+    (Spread::Uniform, 1_000, 20_000),
+    (Spread::Log, 10_000, 1_000_000),
+];
+
+fn error() -> Result<String> {
+    let results = results::<Point>("error", "error")?;
+    let point = |rule: Rule, (spread, clients, shares): (Spread, usize, u64)| {
+        let at =
+            |p: &&Point| (p.rule, p.spread, p.clients, p.shares) == (rule, spread, clients, shares);
+        results.runs.iter().find(at)
+    };
+    let of = |(spread, clients, shares): (Spread, usize, u64)| {
+        let (clients, shares) = (grouped(clients as f64), grouped(shares as f64));
+        format!("N={clients}, S={shares}, {spread:?}").to_lowercase()
+    };
+    let mut head = vec![String::new()];
+    head.extend(
+        POINTS
+            .map(of)
+            .map(|p| p.replace("n=", "N=").replace("s=", "S=")),
+    );
+    head.push("worst of all".into());
+    let mut rows = vec![head];
+    for rule in Rule::ALL {
+        let mut row = vec![rule.name().to_owned()];
+        for at in POINTS {
+            row.push(point(rule, at).map_or("–".into(), |p| range(p.mean_low, p.mean_high)));
+        }
+        let all = || results.runs.iter().filter(|p| p.rule == rule);
+        if all().next().is_none() {
+            continue;
+        }
+        let low = all().map(|p| p.low).fold(0.0, f64::min);
+        let high = all().map(|p| p.high).fold(0.0, f64::max);
+        row.push(range(low, high));
+        rows.push(row);
+    }
+    let count: usize = results.runs.iter().map(|p| p.combinations).sum();
+    let (count, most) = (
+        grouped(count as f64),
+        results.runs.iter().map(|p| p.clients).max().unwrap_or(0),
+    );
+    Ok(format!(
+        "{}\n{count} cases of up to {} clients; on {}.\n",
+        markdown(&rows),
+        grouped(most as f64),
+        host(&results.machine)
+    ))
+}
+
+/// Quanta behind … ahead.
+fn range(low: f64, high: f64) -> String {
+    let one = |x: f64| match x.abs() {
+        a if a >= 100.0 => format!("{}{}", if x < 0.0 { '−' } else { '+' }, grouped(a)),
+        a if a >= 10.0 => format!("{x:+.0}"),
+        _ => format!("{x:+.2}"),
+    };
+    format!("{} … {}", one(low), one(high)).replace('-', "−")
+}
+
+fn switches() -> Result<String> {
+    let of = |experiment: &str, command| {
+        let name = format!("switches-{experiment}");
+        Ok::<_, anyhow::Error>(ordered(results::<Report<Cost>>(&name, command)?.runs))
+    };
+    let all = [
+        ("yield", of("yield", "switches")?),
+        ("pipe", of("pipe", "pipes")?),
+    ];
+    let numbers: BTreeSet<usize> = all
+        .iter()
+        .flat_map(|(_, runs)| runs.iter().map(|r| r.result.n))
+        .collect();
+    let head = ["", "cgroups"].map(str::to_owned).into_iter();
+    let counts = numbers.iter().map(|n| grouped(*n as f64));
+    let mut rows = vec![head.chain(counts).collect::<Vec<_>>()];
+    for (experiment, runs) in &all {
+        let mut names: Vec<&str> = runs.iter().map(|r| r.label.as_str()).collect();
+        names.dedup();
+        for name in names {
+            let cell = |n: &usize| {
+                let of = |r: &&Report<Cost>| r.label == name && r.result.n == *n;
+                let found = runs.iter().find(of);
+                let cost = found.and_then(|r| r.result.instructions_per_switch);
+                cost.map_or("–".into(), grouped)
+            };
+            let row = [scheduler(name).to_owned(), (*experiment).to_owned()];
+            rows.push(row.into_iter().chain(numbers.iter().map(cell)).collect());
+        }
+    }
+    let kernels = all.iter().flat_map(|(_, runs)| runs);
+    let on = guest(kernels.map(|r| r.kernel.as_str()).collect());
+    Ok(format!("{}\nIn {on}.\n", markdown(&rows)))
+}
+
+fn decisions() -> Result<String> {
+    let results = results::<native::Run>("native", "native")?;
+    let mut numbers = BTreeSet::new();
+    for run in &results.runs {
+        if let native::Run::Decision { timing, .. } = run {
+            numbers.insert(timing.clients);
+        }
+    }
+    let find = |kind: Kind, n: usize| {
+        results.runs.iter().find_map(|run| match run {
+            native::Run::Decision {
+                timing,
+                instructions,
+                ..
+            } if (timing.queue, timing.weights, timing.clients) == (kind, Weights::Log, n) => {
+                let count = instructions.map_or("–".into(), |i| format!("{i:.0}"));
+                Some(format!("{:.0} ns, {count}", timing.ns.median))
+            }
+            _ => None,
+        })
+    };
+    let counts = numbers.iter().map(|n| grouped(*n as f64));
+    let mut rows = vec![std::iter::once("clients".into()).chain(counts).collect()];
+    for kind in Kind::ALL {
+        let cells = numbers.iter().map(|n| find(kind, *n).unwrap_or("–".into()));
+        rows.push(std::iter::once(kind.name().into()).chain(cells).collect());
+    }
+    Ok(format!(
+        "{}\nOn {}.\n",
+        markdown(&rows),
+        host(&results.machine)
+    ))
+}
+
+fn ledger() -> Result<String> {
+    let results = results::<ledger::Run>("ledger", "ledger")?;
+    let run = results.runs.first().context("no run in it")?;
+    let crowd = run.crowds.first().context("no crowd in it")?;
+    let rows = [
+        cells([
+            "tickets",
+            "start",
+            "memory a ticket",
+            "one change, on disk",
+            "changes/s",
+        ]),
+        vec![
+            grouped(run.tickets as f64),
+            format!("{:.1} s", run.start_s),
+            format!("{:.0} bytes", run.bytes_per_ticket),
+            format!("{:.1} ms", run.fund_us.median / 1e3),
+            format!(
+                "{} from {} clients",
+                grouped(crowd.per_second),
+                crowd.clients
+            ),
+        ],
+    ];
+    Ok(format!(
+        "{}\nOn {}.\n",
+        markdown(&rows),
+        host(&results.machine)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_people_write_them() {
+        let of = |n: f64| grouped(n);
+        assert_eq!([of(0.4), of(999.0), of(1_177.5)], ["0", "999", "1,178"]);
+        assert_eq!(of(1_234_567.0), "1,234,567");
+        assert_eq!(range(-0.961, 1.5), "−0.96 … +1.50");
+        assert_eq!(range(-1_234.5, 12.3), "−1,234 … +12");
+    }
+
+    #[test]
+    fn a_table_in_markdown() {
+        let rows = [cells(["", "a"]), cells(["b", "1"])];
+        assert_eq!(markdown(&rows), "| | a |\n|---|--:|\n| b | 1 |\n");
+    }
+}
