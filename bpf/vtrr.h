@@ -19,8 +19,9 @@
  * next (finish 2), its tag becomes 2, V = 1; then B (3); V = 2: A again (4); and so on:
  * A B A C B A, each within one quantum of its due at every moment.
  *
- * Cost: insert and remove are O(1). A pick looks at each non-empty group once, at most
- * VTRR_GROUPS of them, whatever the number of clients.
+ * Cost: insert and remove are O(1). A pick looks at each octave of the period that is not
+ * empty, VTRR_OCTAVES at most, and into those that finish sooner than the best so far,
+ * whatever the number of clients.
  *
  * Virtual time is only as good as the shares that the caller knows: one who cannot be given
  * its share (its CPU is full, the machine half idle) may see its tag recede. Clients are
@@ -45,6 +46,7 @@
 #define VTRR_OCTAVES 28u
 #define VTRR_GROUPS (VTRR_OCTAVES << VTRR_SUB_BITS)
 #define VTRR_WORDS ((VTRR_GROUPS + 63) / 64)
+#define VTRR_LATER (1ull << 63)
 #define VTRR_SLOT_BITS 3u	/* slots per octave's lower bound: 2^VTRR_SLOT_BITS */
 
 /* A place in a queue. `tag` is what the client was filed under. */
@@ -78,11 +80,14 @@ struct vtrr_choice {
 
 struct vtrr {
 	u64 map[VTRR_WORDS];		/* groups that are not empty */
+	u64 octaves;			/* octaves in which there are any */
 	u32 nr;				/* clients linked */
 	u32 oldest, newest;		/* of them, if there are any */
 	u32 pad;
 	struct vtrr_choice choice;	/* of vtrr_peek() */
-	struct vtrr_due due[VTRR_GROUPS];	/* of groups that are not empty: a pick reads these only */
+	/* Of what is not empty. A pick reads these only, and of most octaves only when the first is due. */
+	u64 soonest[VTRR_OCTAVES];	/* the least finishing time */
+	struct vtrr_due due[VTRR_GROUPS];
 	struct vtrr_group g[VTRR_GROUPS];
 };
 
@@ -125,10 +130,49 @@ TIX_INLINE u64 vtrr_lo(const struct vtrr *v, u32 group)
 	return v->due[group].head >> vtrr_shift(group);
 }
 
-TIX_INLINE void vtrr_set_head(struct vtrr *v, u32 group, u64 head)
+/* The groups of octave `o` that are not empty, a bit each. */
+TIX_INLINE u32 vtrr_octave(const struct vtrr *v, u32 o)
 {
+	u32 first = o << VTRR_SUB_BITS;
+
+	return v->map[first / 64] >> (first % 64) & ((1u << (1u << VTRR_SUB_BITS)) - 1);
+}
+
+/* The group has a first client, or an earlier one, in the slot that begins at `head`. */
+TIX_INLINE void vtrr_begin(struct vtrr *v, u32 group, u64 head)
+{
+	u64 finish = head + vtrr_period(group);
+	u32 o = group >> VTRR_SUB_BITS;
+
 	v->due[group].head = head;
-	v->due[group].finish = head + vtrr_period(group);
+	v->due[group].finish = finish;
+	if (!vtrr_octave(v, o) || (s64)(finish - v->soonest[o]) < 0)
+		v->soonest[o] = finish;
+	v->octaves |= 1ull << o;
+}
+
+/* The group's earliest slot has become empty: the next one is `by` further, or 0 for none. */
+TIX_INLINE void vtrr_proceed(struct vtrr *v, u32 group, u64 by)
+{
+	u64 was = v->due[group].finish, least = was + VTRR_LATER / 2;
+	u32 o = group >> VTRR_SUB_BITS, left, sub;
+
+	v->due[group].head += by;
+	v->due[group].finish += by;
+	if (!by)
+		v->map[group / 64] &= ~(1ull << (group % 64));
+	if (was != v->soonest[o])
+		return;
+	left = vtrr_octave(v, o);
+	if (!left)
+		v->octaves &= ~(1ull << o);
+	for (sub = 0; sub < 1u << VTRR_SUB_BITS; sub++) {
+		u64 finish = v->due[o << VTRR_SUB_BITS | sub].finish;
+
+		if (left >> sub & 1 && (s64)(finish - least) < 0)
+			least = finish;
+	}
+	v->soonest[o] = least;
 }
 
 /*
@@ -152,7 +196,7 @@ TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients,
 	no = tag >> shift;
 	ahead = (s64)((no << shift) - v->due[group].head) >> shift;
 	if (!g->map) {
-		vtrr_set_head(v, group, no << shift);
+		vtrr_begin(v, group, no << shift);
 	} else if (ahead < 0) {
 		span = tix_fls64(vtrr_rotate(g->map, vtrr_lo(v, group))) - ahead;
 		if (span >= VTRR_SLOTS) {
@@ -160,7 +204,7 @@ TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients,
 			ahead += span - (VTRR_SLOTS - 1);
 		}
 		if (ahead < 0)
-			vtrr_set_head(v, group, no << shift);
+			vtrr_begin(v, group, no << shift);
 	} else if (ahead >= VTRR_SLOTS) {
 		no = vtrr_lo(v, group) + VTRR_SLOTS - 1;
 	}
@@ -232,36 +276,27 @@ TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
 		g->map &= ~(1ull << s);
 		lo = vtrr_lo(v, group);
 		if (!g->map)
-			v->map[group / 64] &= ~(1ull << (group % 64));
+			vtrr_proceed(v, group, 0);
 		else if (s == (lo & (VTRR_SLOTS - 1)))
-			vtrr_set_head(v, group, v->due[group].head +
-				      ((u64)tix_ctz64(vtrr_rotate(g->map, lo)) << vtrr_shift(group)));
+			vtrr_proceed(v, group, (u64)tix_ctz64(vtrr_rotate(g->map, lo)) << vtrr_shift(group));
 	}
 }
 
-#define VTRR_LATER (1ull << 63)
-
 /*
- * The best group of one word of the map, if it is better than what v->choice.finish says: the
- * eligible ones' finishing times, from 2^62 before `now`, then the others' heads from `now`.
+ * Group `group` is the choice if it is better than what v->choice.finish says: the eligible
+ * ones' finishing times, from 2^62 before `now`, then the others' heads from `now`.
  */
-TIX_INLINE void vtrr_look(struct vtrr *v, u32 word, u64 now)
+TIX_INLINE void vtrr_compare(struct vtrr *v, u32 group, u64 now)
 {
-	u64 left = v->map[word], when;
-	u32 group;
+	u64 when = v->due[group].head - now;
 
-	while (left && can_loop) {
-		group = word * 64 + tix_ctz64(left);
-		left = tix_forget(left & (left - 1));
-		when = v->due[group].head - now;
-		if ((s64)when > 0)
-			when |= VTRR_LATER;
-		else
-			when = v->due[group].finish - now + VTRR_LATER / 2;
-		if (when < v->choice.finish) {
-			v->choice.finish = when;
-			v->choice.group = group;
-		}
+	if ((s64)when > 0)
+		when |= VTRR_LATER;
+	else
+		when = v->due[group].finish - now + VTRR_LATER / 2;
+	if (when < v->choice.finish) {
+		v->choice.finish = when;
+		v->choice.group = group;
 	}
 }
 
@@ -269,17 +304,29 @@ TIX_INLINE void vtrr_look(struct vtrr *v, u32 word, u64 now)
  * Find whom to run next at virtual time `now`; the result is v->choice, and vtrr_first()
  * is the client. If the choice is not eligible, no client of this struct is, and `head`
  * is the earliest time at which one will be.
+ *
+ * An octave that finishes no sooner than the best so far has nothing better, eligible or not:
+ * once one is found among the short periods, most of the others are passed over.
  */
 TIX_FN void vtrr_peek(struct vtrr *v, u64 now)
 {
-	u32 group;
+	u64 left = v->octaves;
+	u32 o, groups, group;
 
 	v->choice.group = VTRR_NONE;
 	v->choice.finish = ~0ull;
 	v->choice.head = ~0ull;
 	v->choice.eligible = 0;
-	vtrr_look(v, 0, now);
-	vtrr_look(v, 1, now);
+	while (left && can_loop) {
+		o = tix_ctz64(left) % VTRR_OCTAVES;
+		left = tix_forget(left & (left - 1));
+		if (v->soonest[o] - now + VTRR_LATER / 2 >= v->choice.finish)
+			continue;
+		groups = tix_forget(vtrr_octave(v, o));
+		for (group = 0; group < 1u << VTRR_SUB_BITS; group++)
+			if (groups >> group & 1)
+				vtrr_compare(v, o << VTRR_SUB_BITS | group, now);
+	}
 	group = v->choice.group;
 	if (group >= VTRR_GROUPS)
 		return;
