@@ -41,7 +41,8 @@ struct cpu_ctx {
 	u32 rescued;	/* the last pick was of somebody overdue */
 	u32 asked;	/* pid of who ran when the last decision replaced it */
 	u32 left;	/* the principal whose last runnable thread went to sleep here, or VTRR_NONE */
-	u32 pad[8];	/* cache lines of its own */
+	u32 offline;	/* no more decisions here */
+	u32 pad[7];	/* cache lines of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];

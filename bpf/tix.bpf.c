@@ -331,7 +331,7 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 	if (__sync_fetch_and_add(&NODES[t->node].nr_runnable, -1) != 1)
 		return;
 	c = cpu_ctx(bpf_get_smp_processor_id());
-	if (p == bpf_get_current_task_btf() && c->left == VTRR_NONE)
+	if (p == bpf_get_current_task_btf() && c->left == VTRR_NONE && !c->offline)
 		c->left = t->node;	/* the next decision, which is at once, sees to it */
 	else
 		leave(t->node);
@@ -425,6 +425,7 @@ static void count_online(u32 more)
 void BPF_STRUCT_OPS(tix_cpu_online, s32 cpu)
 {
 	USES_ARENA();
+	cpu_ctx(cpu)->offline = 0;
 	count_online(1);
 }
 
@@ -451,8 +452,14 @@ static void evacuate(u32 at)
 
 void BPF_STRUCT_OPS(tix_cpu_offline, s32 cpu)
 {
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
 	USES_ARENA();
 	count_online(-1);
+	c->offline = 1;
+	if (c->left < TIX_NODES_MAX)
+		leave(c->left);
+	c->left = VTRR_NONE;
 	evacuate(VT_HOME(cpu & (TIX_CPUS_MAX - 1)));
 	evacuate(VT_BOUND(cpu & (TIX_CPUS_MAX - 1)));
 }

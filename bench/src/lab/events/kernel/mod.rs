@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What bpf/share.bpf.h decides under tix_lock, with vtrr.h and funding.h themselves below it. Each function here mirrors the one of the
 //! same name there (`_locked` left out); what only keeps the kernel from computing a thing twice is left out too, and so is what only
-//! happens when two CPUs are between their decision and the move of the thread: here both are one moment.
+//! happens when two CPUs are between their decision and the move of the thread: here both are one moment. Where the kernel goes on with
+//! what it computed for nearly as many threads or nearly the same rate (compute_locked), this computes it exactly.
 
 mod pick;
 
