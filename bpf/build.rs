@@ -12,6 +12,7 @@ fn main() {
         "intf.h",
         "nodes.bpf.h",
         "lock.bpf.h",
+        "pick.bpf.h",
         "share.bpf.h",
         "state.bpf.h",
         "task.bpf.h",

@@ -3,22 +3,29 @@
  * Locks of the kernel's: who holds one that others wait for is not kept waiting.
  *
  * A thread that takes a mutex or a read-write semaphore of the kernel's (cgroup_mutex, say)
- * and is then one of a crowd whose share is small keeps everybody who wants it waiting, whatever their shares: a user
- * who makes cgroups all day would keep root from logging in. Proportional-share schedulers
- * have the waiter's tickets passed on to the holder (Waldspurger and Weihl 1994 §3.1, ticket
- * transfers). Here the holder goes first, and its own principal pays: for as long as that is
- * not further ahead of its share than it is made to pay for (file_locked), so nobody gets
- * more by quarrelling about locks.
+ * and is then one of a crowd whose share is small keeps everybody who wants it waiting,
+ * whatever their shares: a user who makes cgroups all day would keep root from logging in.
+ * So the holder goes before all others, and its own principal pays, as long as that is not far
+ * ahead of its share. Then who waits does: it passes its tickets on to the holder (ticket
+ * transfers, Waldspurger and Weihl 1994 §3.1), and what the holder uses is charged to the
+ * queue of who waits, of several to the one with the largest share, as long as that one is
+ * not far ahead either: it is asleep and has no use for its share. Nobody else has less by
+ * it, and nobody gets more by quarrelling about locks. Where nobody can pay, the holder goes
+ * before its own principal's others, and is looked at again every RETRY_NS: somebody may have
+ * come who can, or have paid back.
  *
  * Who has waited for a lock has it soon after waking up, and the rest of those who wait are
- * behind it: it goes first as well. Between two such threads the kernel hands the lock over,
- * so one slow thread among them would set the pace of all.
+ * behind it: all this is for it as well. Between two such threads the kernel hands the lock
+ * over, so one slow thread among them would set the pace of all.
  */
 #ifndef TIX_LOCK_BPF_H
 #define TIX_LOCK_BPF_H
 
-#define HOLDS 16	/* times that a thread goes first for one wait: it may sleep with the lock */
+#define HOLDS_NS 64000000ull	/* of CPU for which a thread goes first for one wait */
 #define FETCH_MOST 256	/* threads looked at for who is wanted */
+#define CHAIN_MOST 4	/* holders that wait for others in turn */
+#define RETRY_NS 1000000ull
+#define RETRY_MOST 64	/* threads looked at again, a power of two; the rest wait their turn */
 
 /* The kernel's, of its tracepoint contention_begin: BTF has no macros. */
 #define LCB_F_SPIN (1u << 0)
@@ -28,32 +35,73 @@
 #define LCB_F_PERCPU (1u << 4)
 #define LCB_F_MUTEX (1u << 5)
 
-/* Whether `p`, which becomes runnable or was preempted, is not to wait its turn. */
-static bool goes_first(struct task_struct *p, struct task_ctx *t)
+/* Who pays for the holder of a lock. */
+struct transfer {
+	u32 payer;	/* a queue */
+	s32 waiter;	/* pid of who waits, on its own behalf or with the payer behind it */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);	/* where there are more, holders pay themselves */
+	__type(key, u64);		/* the lock's address */
+	__type(value, struct transfer);
+} transfers SEC(".maps");
+
+extern const void cgroup_mutex __ksym __weak;
+extern const void cgroup_threadgroup_rwsem __ksym __weak;
+
+/* By what the holder of `lock` is known: a writer of this semaphore does not say who it is, but holds the mutex. */
+static u64 known_by(u64 lock)
+{
+	if (&cgroup_mutex && lock && lock == (u64)&cgroup_threadgroup_rwsem)
+		return (u64)&cgroup_mutex;
+	return lock;
+}
+
+/* Whether `p` may hold a lock that somebody waits for. */
+static bool is_waited_for(struct task_struct *p, struct task_ctx *t)
+{
+	if (!t->holds)
+		return false;
+	if ((s64)(p->se.sum_exec_runtime - t->holds) < 0 && ((p->flags & PF_KTHREAD) || in_call(p)))
+		return true;
+	t->holds = t->held = 0;	/* back in user space: it holds none */
+	return false;
+}
+
+static bool can_pay(u32 q)
+{
+	return q < TIX_QUEUES_MAX && QUEUES[q].inverse &&
+	       (s64)(QUEUES[q].tag - now_v) <= (s64)(2 * v_steal);
+}
+
+/* The queue that pays for whoever holds `lock`, or VTRR_NONE. */
+static u32 payer_for(u64 lock)
+{
+	struct transfer *of = lock ? bpf_map_lookup_elem(&transfers, &lock) : NULL;
+
+	return of && can_pay(of->payer) ? of->payer : VTRR_NONE;
+}
+
+/* Who pays for it that `t`, which is waited for, goes before all others; or VTRR_NONE. */
+static u32 payer_of(struct task_ctx *t)
 {
 	u32 q = t->ran_from;
 
-	if (!t->holds)
-		return false;
-	if (!(p->flags & PF_KTHREAD) && !in_call(p)) {
-		t->holds = 0;	/* back in user space: it holds none */
-		return false;
-	}
-	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != t->node)
-		return false;	/* it has just moved, and nobody would pay */
-	if ((s64)(QUEUES[q].tag - now_v) > (s64)(2 * v_steal))
-		return false;
-	t->holds--;
-	return true;
+	if (q < TIX_QUEUES_MAX && QUEUES[q].node == t->node && can_pay(q))
+		return q;
+	q = payer_for(t->held);
+	return q != VTRR_NONE ? q : payer_for(known_by(t->awaited));
 }
 
 /* Who holds `lock`, as the address of its task; 0: nobody is known. It may be gone already. */
-static u64 holder_of(const void *lock, u32 flags)
+static u64 holder_of(u64 lock, u32 flags)
 {
-	const struct rw_semaphore *sem = lock;
-	const struct mutex *mutex = lock;
+	const struct rw_semaphore *sem = (const void *)lock;
+	const struct mutex *mutex = (const void *)lock;
 
-	if (flags & LCB_F_MUTEX)
+	if ((flags & LCB_F_MUTEX) || lock == (u64)&cgroup_mutex)
 		return BPF_CORE_READ(mutex, owner.counter) & ~7ull;
 	if (flags & (LCB_F_RT | LCB_F_PERCPU))
 		return 0;	/* the kernel helps the one itself, the other does not say */
@@ -62,60 +110,164 @@ static u64 holder_of(const void *lock, u32 flags)
 	return BPF_CORE_READ(sem, owner.counter) & ~7ull;
 }
 
-/*
- * The current thread is about to sleep until it is given `lock`: have the holder go first,
- * and itself afterwards.
- */
-SEC("tp_btf/contention_begin")
-int BPF_PROG(tix_contention, void *lock, u32 flags)
+/* Whether `pid` waits for `lock` yet: that it no longer does may have been missed. */
+static bool waits_yet(s32 pid, u64 lock)
 {
-	struct task_struct *holder;
+	struct task_struct *p = bpf_task_from_pid(pid);
 	struct task_ctx *t;
-	u64 owner;
-	s32 pid;
-
-	if (flags & LCB_F_SPIN)
-		return 0;
-	t = task_ctx(bpf_get_current_task_btf());
-	if (!t)
-		return 0;
-	t->holds = HOLDS;
-	owner = holder_of(lock, flags);
-	if (!owner)
-		return 0;
-	pid = BPF_CORE_READ((struct task_struct *)owner, pid);
-	holder = bpf_task_from_pid(pid);
-	if (!holder)
-		return 0;
-	t = (u64)holder == owner ? task_ctx(holder) : NULL;
-	if (t) {
-		t->holds = HOLDS;
-		if (t->queue != VTRR_NONE)
-			wanted = pid;
-	}
-	bpf_task_release(holder);
-	return 0;
-}
-
-/* Take who is wanted to this CPU, if it waits and may run here; true: it did. */
-static bool fetch_wanted(s32 cpu)
-{
-	s32 pid = __sync_lock_test_and_set(&wanted, 0);
-	struct task_struct *p = bpf_task_from_pid(pid), *other;
-	struct task_ctx *t;
-	bool moved = false;
-	u32 q, looks = 0;
+	bool waits;
 
 	if (!p)
 		return false;
 	t = task_ctx(p);
-	q = t ? t->queue : VTRR_NONE;
+	waits = t && t->waits && known_by(t->awaited) == lock;
+	bpf_task_release(p);
+	return waits;
+}
+
+/* Queue `payer`, of `waiter` or behind it, pays for who holds `lock`, unless one with a larger share does. */
+static void transfer(u64 lock, u32 payer, s32 waiter)
+{
+	struct transfer new = { .payer = payer, .waiter = waiter };
+	struct transfer *of = bpf_map_lookup_elem(&transfers, &lock);
+
+	if (payer >= TIX_QUEUES_MAX)
+		return;
+	if (of && of->payer < TIX_QUEUES_MAX && of->waiter != waiter &&
+	    QUEUES[of->payer].inverse <= QUEUES[payer].inverse && waits_yet(of->waiter, lock))
+		return;
+	bpf_map_update_elem(&transfers, &lock, &new, BPF_ANY);
+}
+
+struct chain {
+	u64 lock;
+	u32 flags;
+	u32 payer;
+	s32 waiter;
+};
+
+/* Who holds the chain's lock goes first; if it waits for another in turn, the chain goes on there. */
+static bool help_holder(struct chain *c)
+{
+	u64 owner = holder_of(c->lock, c->flags);
+	struct task_struct *holder;
+	struct task_ctx *t;
+	bool on = false;
+
+	if (!owner)
+		return false;
+	c->waiter = BPF_CORE_READ((struct task_struct *)owner, pid);
+	holder = bpf_task_from_pid(c->waiter);
+	if (!holder)
+		return false;
+	t = (u64)holder == owner ? task_ctx(holder) : NULL;
+	if (t) {
+		t->held = c->lock;
+		t->holds = holder->se.sum_exec_runtime + HOLDS_NS;
+		if (t->queue != VTRR_NONE)
+			wanted = c->waiter;
+		c->lock = known_by(t->awaited);
+		c->flags = t->waits;
+		on = t->waits;
+	}
+	bpf_task_release(holder);
+	return on;
+}
+
+/* The current thread is about to sleep until it is given `lock`. */
+SEC("tp_btf/contention_begin")
+int BPF_PROG(tix_contention, void *lock, u32 flags)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *t;
+	struct chain chain = { .lock = known_by((u64)lock), .flags = flags };
+	u32 i;
+
+	USES_ARENA();
+	if (flags & LCB_F_SPIN)
+		return 0;
+	t = task_ctx(p);
+	if (!t)
+		return 0;
+	t->awaited = (u64)lock;
+	t->waits = flags;
+	t->holds = p->se.sum_exec_runtime + HOLDS_NS;
+	chain.payer = t->ran_from;
+	chain.waiter = p->pid;
+	for (i = 0; i < CHAIN_MOST; i++) {
+		transfer(chain.lock, chain.payer, chain.waiter);
+		if (!help_holder(&chain))
+			break;
+	}
+	return 0;
+}
+
+/* It has been given the lock, or has given up. */
+SEC("tp_btf/contention_end")
+int BPF_PROG(tix_contention_end, void *lock, int err)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *t = task_ctx(p);
+	u64 known = known_by((u64)lock);
+	struct transfer *of;
+
+	if (!t || !t->waits || t->awaited != (u64)lock)
+		return 0;	/* a spinlock's, of it or of an interrupt */
+	t->waits = 0;
+	of = bpf_map_lookup_elem(&transfers, &known);
+	if (of && of->waiter == p->pid)
+		bpf_map_delete_elem(&transfers, &known);
+	return 0;
+}
+
+/* `pid` waits for a CPU, is waited for, and nobody pays. */
+static void retry_later(s32 pid)
+{
+	u32 at = __sync_fetch_and_add(&retries.tail, 1);
+
+	retries.pids[at % RETRY_MOST] = pid;
+}
+
+/* Who is to be looked at again, or 0. Those are forgotten that others have taken the place of. */
+static s32 retry_next(u64 now)
+{
+	u32 head = retries.head, tail = retries.tail;
+
+	if (head == tail || (s64)(now - retries.at) < (s64)RETRY_NS)
+		return 0;
+	retries.at = now;
+	if (tail - head > RETRY_MOST)
+		head = tail - RETRY_MOST;
+	retries.head = head + 1;
+	return __sync_lock_test_and_set(&retries.pids[head % RETRY_MOST], 0);
+}
+
+/* Take `pid`, who is waited for, from its queue to this CPU, if somebody pays; true: it did. */
+static bool fetch(s32 cpu, s32 pid)
+{
+	struct task_struct *p = bpf_task_from_pid(pid), *other;
+	struct task_ctx *t;
+	bool moved = false, later = false;
+	u32 q = VTRR_NONE, payer = VTRR_NONE, looks = 0;
+
+	if (!p)
+		return false;
+	t = task_ctx(p);
+	if (t && is_waited_for(p, t)) {
+		q = t->queue;
+		payer = payer_of(t);
+	}
 	bpf_task_release(p);
 	if (q >= TIX_QUEUES_MAX)
 		return false;
+	if (payer >= TIX_QUEUES_MAX) {
+		retry_later(pid);
+		return false;
+	}
 	bpf_for_each(scx_dsq, other, DSQ(q), 0) {
 		if (other->pid == pid) {
-			if (bpf_cpumask_test_cpu(cpu, other->cpus_ptr) && !migration_disabled(other)) {
+			later = !bpf_cpumask_test_cpu(cpu, other->cpus_ptr) || migration_disabled(other);
+			if (!later) {
 				scx_bpf_dsq_move_set_slice(BPF_FOR_EACH_ITER, slice_ns);
 				moved = scx_bpf_dsq_move(BPF_FOR_EACH_ITER, other, SCX_DSQ_LOCAL, 0);
 			}
@@ -124,9 +276,21 @@ static bool fetch_wanted(s32 cpu)
 		if (++looks >= FETCH_MOST)
 			break;
 	}
-	if (moved)
+	if (moved) {
+		t->payer = payer;
 		unfile(q);
+	} else if (later) {
+		retry_later(pid);
+	}
 	return moved;
+}
+
+/* Take one of those who are waited for to this CPU; true: it did. */
+static bool fetch_waited_for(s32 cpu, u64 now)
+{
+	s32 pid = wanted ? __sync_lock_test_and_set(&wanted, 0) : retry_next(now);
+
+	return pid && fetch(cpu, pid);
 }
 
 #endif

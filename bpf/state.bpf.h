@@ -58,6 +58,7 @@ struct tix_queue {
 	u32 next;		/* of the same node, or of the free list */
 	u32 slice;		/* ns */
 	u32 group;
+	u32 brief;		/* filed for a run of MIN_SLICE_NS, at once */
 	/* what these were computed from */
 	u64 seen_epoch;
 	u64 seen_rate, seen_rates;	/* good from this rate of the graph on, and for so many */

@@ -9,13 +9,18 @@ struct task_ctx {
 	u64 grant;	/* by how much its queue's tag was moved for the run that it is on */
 	u64 grant_v;	/* by how much V was moved for that */
 	u64 inverse;	/* what it is charged by: its queue's when it was picked */
+	u64 awaited;	/* the lock of the kernel's that it waits for, or waited for last (lock.bpf.h) */
+	u64 held;	/* a lock that it holds, and another waits for */
+	u64 holds;	/* it goes first for these until it has used so much CPU; 0: no longer */
+	u64 w_from, w_owner; u32 w_flags, w_why;
 	u32 node;
 	u32 queue;	/* where it waits, or VTRR_NONE */
-	u32 ran_from;	/* the queue that its run is charged to */
+	u32 ran_from;	/* the queue that its run is charged to, */
+	u32 payer;	/* unless this one is: of who waits for it; or VTRR_NONE */
+	u32 waits;	/* for `awaited`, by its flags; 0: no longer */
 	u32 load;	/* its nice weight while it is counted as runnable, or 0 */
 	u32 home;	/* its queue in home_vt, a cache */
 	u32 home_vt;
-	u32 holds;	/* how often it may yet go first, for a lock that others wait for (lock.bpf.h) */
 };
 
 struct {
@@ -28,6 +33,7 @@ struct {
 struct cpu_ctx {
 	/* what the thread being moved to the local queue is charged in advance */
 	u64 grant, grant_v, inverse;
+	u64 began;	/* when the running thread was picked */
 	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
 	u64 timer_at;	/* when the timer fires next; 0: it is off */
 	u64 now;	/* at the last decision or timer here */
@@ -42,7 +48,9 @@ struct cpu_ctx {
 	u32 asked;	/* pid of who ran when the last decision replaced it */
 	u32 left;	/* the principal whose last runnable thread went to sleep here, or VTRR_NONE */
 	u32 offline;	/* no more decisions here */
-	u32 pad[7];	/* cache lines of its own */
+	u32 kicked;	/* the running thread's slice was ended by the timer */
+	u32 brief;	/* it was, and is to have MIN_SLICE_NS */
+	u32 pad[5];	/* cache lines of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
@@ -53,6 +61,8 @@ private(TIX) struct bpf_spin_lock tix_lock;
 static u64 now_v = 1ull << 40;
 /* What passes of it in ROUND_NS and in STEAL_NS on a busy machine, of v_online CPUs. */
 static u64 v_round, v_steal, v_rate;
+/* By how much V may be ahead of what has been used, for slices that have begun. */
+static u64 v_granted;
 static u32 v_online;
 static u64 now_ns;		/* at the last decision, under tix_lock */
 static u32 jump_looks;		/* in a row without anybody eligible */
@@ -62,6 +72,12 @@ struct tix_stats stats SEC(".data.stats");
 struct tix_exit last_exit SEC(".data.exit");
 u32 nr_online = 1;
 static s32 wanted;		/* pid of who waits for a CPU with a lock that another waits for, or 0 */
+
+static struct {
+	u64 at;			/* when the last one was taken */
+	u32 head, tail;		/* not reduced */
+	s32 pids[64];
+} retries;			/* who waits for a CPU, is waited for, and nobody pays (lock.bpf.h) */
 
 static struct task_ctx *task_ctx(struct task_struct *p)
 {

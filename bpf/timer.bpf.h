@@ -64,6 +64,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 	if (c->slice_end <= now + TIMER_MIN_NS / 2) {
 		if (anybody_waits(cpu) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0) {
 			stats.preempts++;
+			c->kicked = 1;
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		}
 	} else if (c->slice_end - now < next) {
@@ -75,16 +76,19 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 }
 
 /* A thread starts a slice on `cpu`, which is this one. */
-static void run_until(u32 cpu, struct cpu_ctx *c, u64 now, u32 slice)
+static void run_until(u32 cpu, struct cpu_ctx *c, u64 now, u32 slice, bool brief)
 {
 	u64 end = now + slice;
 	struct slice_timer *timer;
 
 	c->idle = 0;
+	c->began = now;
+	c->brief = brief;
 	c->slice_end = end;
 	if (c->timer_at && c->timer_at <= end + TIMER_MIN_NS)
 		return;
-	if (c->timer_at && slice >= slice_ns)
+	/* Within a quantum it comes anyway: what is asked for on waking up is seldom used up. */
+	if (c->timer_at && (slice >= slice_ns || brief))
 		return;
 	timer = bpf_map_lookup_elem(&timers, &cpu);
 	if (!timer)

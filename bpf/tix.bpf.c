@@ -9,6 +9,9 @@
  * Threads bound to a CPU wait in queues and a struct vtrr apart, charged alike and never
  * in the way of another CPU's pick.
  *
+ * Who sleeps most of the time and wakes up is served before who is not late (file_locked),
+ * and at once (hurry).
+ *
  * The kernel side stands alone: cgroups are mirrored into the funding graph here, funded
  * by their parent with cpu.weight tickets. The daemon adds what differs (control.bpf.h).
  *
@@ -45,12 +48,16 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define STEAL_NS 64000000ull		/* overdue by this, another CPU takes it over */
 #define CATCH_UP_NS 1000000000ull	/* and the next one after this */
 #define OVERDUE_NS 4000000000ull	/* who waits longer goes first */
+/* Who is owed service when it wakes up is filed as if it had been due long ago, apart from the others. */
+#define BRIEF_GROUP 0
+#define BRIEF_LEAD (1ull << 56)
 #define SPARE_QUEUES 64
 #define GRACES 40			/* MIN_SLICE_NS each, charged, in a row: for a reader of RCU */
 #define CALL_GRACES 10			/* and inside a system call */
 
 #include "task.bpf.h"
 #include "share.bpf.h"
+#include "pick.bpf.h"
 #include "nodes.bpf.h"
 #include "lock.bpf.h"
 #include "timer.bpf.h"
@@ -66,6 +73,14 @@ static __always_inline bool grace(struct cpu_ctx *c, struct task_struct *p, bool
 		return false;
 	c->graces++;
 	return true;
+}
+
+static __always_inline bool used_up(const struct task_struct *p, const struct task_ctx *t)
+{
+	u32 q = t->ran_from;
+	u64 slice = q < TIX_QUEUES_MAX ? QUEUES[q].slice : slice_ns;
+
+	return p->se.sum_exec_runtime - t->sum + TIMER_MIN_NS >= slice;
 }
 
 static bool is_pinned(const struct task_struct *p)
@@ -112,6 +127,18 @@ s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	return cpu;
 }
 
+/* Somebody is to be served at once on `cpu`: who runs there makes room, unless it was in a hurry, too, a moment ago. */
+static __always_inline void hurry(s32 cpu)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
+	if (c->idle || (c->brief && (s64)(scx_bpf_now() - c->began) < (s64)MIN_SLICE_NS))
+		return;
+	c->kicked = 1;
+	stats.preempts++;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
 void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx(p);
@@ -120,6 +147,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	struct tix_node *n;
 	struct cpu_ctx *c;
 	u64 vtime, high;
+	bool waited_for;
 	u32 q;
 
 	USES_ARENA();
@@ -139,9 +167,10 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 
-	if (goes_first(p, t)) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, QUEUES[t->ran_from].slice ?: slice_ns,
-				   enq_flags | SCX_ENQ_HEAD);
+	waited_for = is_waited_for(p, t);
+	t->payer = waited_for ? payer_of(t) : VTRR_NONE;
+	if (t->payer < TIX_QUEUES_MAX) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD);
 		return;
 	}
 
@@ -178,7 +207,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	n = &NODES[t->node];
 	queue = &QUEUES[q];
-	vtime = place(q, t, enq_flags & SCX_ENQ_WAKEUP);
+	vtime = place(q, t, enq_flags & SCX_ENQ_WAKEUP, waited_for);
 	high = n->high;
 	while ((s64)(vtime - high) > 0 && can_loop) {
 		u64 was = __sync_val_compare_and_swap(&n->high, high, vtime);
@@ -191,8 +220,13 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	__sync_fetch_and_add(&queue->load, t->load);
 	__sync_fetch_and_add(&queue->nr, 1);
 	scx_bpf_dsq_insert_vtime(p, DSQ(q), queue->slice ?: slice_ns, vtime, enq_flags);
-	if (!CLIENTS[q].linked)
-		file(q, enq_flags & SCX_ENQ_WAKEUP, t);
+	if (waited_for)
+		retry_later(p->pid);
+	if (CLIENTS[q].linked)
+		return;
+	file(q, enq_flags & SCX_ENQ_WAKEUP, t);
+	if (queue->brief)
+		hurry(cpu);
 }
 
 /* A thread leaves its queue: for a CPU (no flags), or because something about it changes. */
@@ -231,7 +265,7 @@ static bool prev_is_behind(struct task_ctx *t, u32 q)
 {
 	struct task_struct *first = __COMPAT_scx_bpf_dsq_peek(DSQ(q));
 
-	return !first || (s64)(place(q, t, false) - first->scx.dsq_vtime) <= 0;
+	return !first || (s64)(place(q, t, false, false) - first->scx.dsq_vtime) <= 0;
 }
 
 void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
@@ -254,14 +288,14 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	c->asked = prev ? prev->pid : 0;
 	if (prev && t) {
 		runnable = prev->scx.flags & SCX_TASK_QUEUED;
-		/* Its slice is at an end, but its time is not: it yielded. */
-		pick.yielded = runnable && !prev->scx.slice &&
-			       (s64)(c->slice_end - pick.now) > (s64)TIMER_MIN_NS;
+		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
+		pick.yielded = runnable && !prev->scx.slice && !c->kicked && !used_up(prev, t);
+		c->kicked = 0;
 		/* All of the machine waits for a reader of RCU that waits: it may finish. */
 		if (runnable && grace(c, prev, pick.yielded)) {
 			c->asked = 0;
 			scx_bpf_task_set_slice(prev, MIN_SLICE_NS);
-			run_until(cpu, c, pick.now, MIN_SLICE_NS);
+			run_until(cpu, c, pick.now, MIN_SLICE_NS, false);
 			return;
 		}
 		c->graces = 0;
@@ -273,8 +307,8 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 
-	if (wanted && fetch_wanted(cpu)) {
-		run_until(cpu, c, pick.now, slice_ns);
+	if ((wanted || retries.head != retries.tail) && fetch_waited_for(cpu, pick.now)) {
+		run_until(cpu, c, pick.now, slice_ns, false);
 		return;
 	}
 	c->left = VTRR_NONE;
@@ -291,7 +325,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			t->inverse = pick.inverse;
 			scx_bpf_task_set_slice(prev, pick.slice);
 			c->asked = 0;
-			run_until(cpu, c, pick.now, pick.slice);
+			run_until(cpu, c, pick.now, pick.slice, false);
 			stats.keeps++;
 			return;
 		}
@@ -301,7 +335,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		c->granting = pick.queue;
 		if (scx_bpf_dsq_move_to_local(DSQ(pick.queue), 0)) {
 			c->graces = 0;
-			run_until(cpu, c, pick.now, pick.slice);
+			run_until(cpu, c, pick.now, pick.slice, pick.brief);
 			return;
 		}
 		/* Promised, but not there yet: let it be found again, and look elsewhere. */
@@ -346,7 +380,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 	t = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t)
 		return -ENOMEM;
-	t->queue = t->home = t->ran_from = VTRR_NONE;
+	t->queue = t->home = t->ran_from = t->payer = VTRR_NONE;
 	t->sum = p->se.sum_exec_runtime;
 	t->node = node_of(args->cgroup);
 	task_join(t);

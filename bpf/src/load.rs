@@ -93,6 +93,9 @@ impl Scheduler {
         let mut link = skel.maps.tix_ops.attach_struct_ops().map_err(load_error)?;
 
         let mut locks = (skel.progs.tix_contention).attach().map_err(load_error)?;
+        let mut locks_end = (skel.progs.tix_contention_end)
+            .attach()
+            .map_err(load_error)?;
 
         let pin = |name: &str| pins::path(dir, name);
         let err = |name: &str, err: libbpf_rs::Error| pins::error(&dir.join(name), err);
@@ -100,6 +103,9 @@ impl Scheduler {
         locks
             .pin(pin(pins::LOCKS))
             .map_err(|e| err(pins::LOCKS, e))?;
+        locks_end
+            .pin(pin(pins::LOCKS_END))
+            .map_err(|e| err(pins::LOCKS_END, e))?;
         skel.maps
             .cgroups
             .pin(pin(pins::CGROUPS))

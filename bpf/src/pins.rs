@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 pub const LINK: &str = "link";
 pub const LOCKS: &str = "locks";
+pub const LOCKS_END: &str = "locks-end";
 pub const LAYOUT: &str = "layout";
 pub const CGROUPS: &str = "cgroups";
 pub const STATS: &str = "stats";

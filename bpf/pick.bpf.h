@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* One decision, under tix_lock: charge who ran, file its queue, choose who is next. */
+#ifndef TIX_PICK_BPF_H
+#define TIX_PICK_BPF_H
+
+struct pick {
+	/* out: by how much the queue's tag and V were moved in advance; in: those of `refile` */
+	u64 grant, grant_v;
+	u64 inverse;	/* out: what the run is charged by */
+	u64 now;	/* in */
+	u64 sum;	/* in: CPU time of the previous thread, if it is to be charged */
+	u32 weight;	/* in: its nice weight */
+	u32 cpu;
+	u32 prev_queue;	/* in: its queue if it is still runnable, or VTRR_NONE */
+	u32 first;	/* in: not a second try */
+	u32 yielded;	/* in: the previous thread lets others go first */
+	u32 left;	/* in: a principal of which no thread is runnable any longer, or VTRR_NONE */
+	u32 refile;	/* in: a queue that was picked in vain, or VTRR_NONE */
+	u32 queue;	/* out: VTRR_NONE if nobody waits */
+	u32 waiting;	/* out: threads that wait in it */
+	u32 slice;	/* likewise, ns of CPU */
+	u32 brief;	/* likewise: shorter than it might be, for who woke up */
+	u32 vt;		/* the struct vtrr chosen from, or VTRR_NONE */
+	u32 late;	/* who is overdue in it, or VTRR_NONE */
+};
+
+static __noinline void refund_locked(u32 q, u64 grant, u64 grant_v)
+{
+	if (q >= TIX_QUEUES_MAX)
+		return;
+	QUEUES[q].tag -= grant;
+	now_v -= grant_v;
+	if (QUEUES[q].nr)
+		file_locked(q, 0, false);
+}
+
+/* Charge a slice in advance for a run from queue `q`, of whose threads `nr` of `load` count. */
+static __always_inline void grant_locked(struct pick *pick, u32 q, u32 nr, u32 load)
+{
+	struct tix_queue *queue = &QUEUES[q];
+
+	refresh_locked(q, nr, load);
+	if (pick->late == q)
+		queue->tag = now_v - nr * queue->period;
+	pick->queue = q;
+	pick->slice = queue->slice;
+	pick->grant = queue->period;
+	pick->brief = queue->brief && pick->slice > MIN_SLICE_NS;
+	if (pick->brief) {
+		pick->slice = MIN_SLICE_NS;
+		pick->grant = tix_mul_q32(MIN_SLICE_NS, queue->inverse);
+	}
+	queue->brief = 0;
+	pick->inverse = queue->inverse;
+	pick->grant_v = tix_mul_q32(pick->slice, GRAPH->rate);
+	queue->tag += pick->grant;
+	now_v += pick->grant_v;
+}
+
+/* Nobody waits: the previous thread goes on. */
+static __noinline void keep_locked(struct pick *pick)
+{
+	pick->waiting = 0;
+	pick->late = VTRR_NONE;
+	grant_locked(pick, pick->prev_queue, 1, pick->weight);
+}
+
+/* Whether somebody is overdue in struct vtrr `at`. */
+static __always_inline bool late_locked(struct pick *pick, u32 at)
+{
+	pick->late = vtrr_overdue(VT(at), CLIENTS, now_ns, OVERDUE_NS);
+	if (pick->late != VTRR_NONE)
+		pick->vt = at;
+	return pick->late != VTRR_NONE;
+}
+
+/* Look into struct vtrr `at` and keep the better choice. */
+static __always_inline void consider_locked(struct pick *pick, u32 at)
+{
+	if (!VT(at)->nr)
+		return;
+	vtrr_peek(VT(at), now_v);
+	if (pick->vt == VTRR_NONE || vtrr_before(&VT(at)->choice, &VT(pick->vt)->choice))
+		pick->vt = at;
+}
+
+static __noinline void jump_locked(const struct vtrr_choice *choice, u32 looks)
+{
+	if (choice->eligible) {
+		jump_looks = 0;
+		jump_head = ~0ull;
+		return;
+	}
+	if (choice->head < jump_head)
+		jump_head = choice->head;
+	if (++jump_looks < looks)
+		return;
+	if ((s64)(jump_head - now_v) > 0)
+		now_v = jump_head;
+	jump_looks = 0;
+	jump_head = ~0ull;
+}
+
+/*
+ * Whether what waits on CPU `cpu`, due earlier than others' by `lag`, is to be taken over.
+ * There all is about as late; and with one thread less it catches up, if slowly. So the
+ * next one goes only if it falls behind further, or has not caught up after a while.
+ */
+static __noinline bool behind_locked(u32 cpu, u64 lag)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
+	if ((s64)lag <= (s64)v_steal)
+		return false;
+	if ((s64)(now_ns - c->robbed_at) < (s64)CATCH_UP_NS && lag < c->robbed_lag + v_steal / 8)
+		return false;
+	c->robbed_at = now_ns;
+	c->robbed_lag = lag;
+	return true;
+}
+
+/*
+ * Choose the struct vtrr to take from: this CPU's, those of threads without a home, or,
+ * in turn, one other CPU's if the next thread there is due earlier by STEAL_NS of the
+ * whole machine. A CPU that has nothing looks at all others before it goes idle.
+ *
+ * Who has waited for OVERDUE_NS goes first, whatever the tags say, but for every other pick:
+ * should thousands be overdue at once, who has a large share has it still.
+ *
+ * V jumps to the earliest tag when nobody is eligible. What one CPU sees is not everybody:
+ * V waits until nobody was eligible in so many looks that all CPUs had their turn.
+ */
+static __always_inline void choose_locked(struct pick *pick)
+{
+	u32 cpu = pick->cpu & (TIX_CPUS_MAX - 1), other;
+	struct vtrr_choice *mine, *theirs;
+
+	pick->vt = pick->late = VTRR_NONE;
+	if (!cpu_ctxs[cpu].rescued &&
+	    (late_locked(pick, VT_ANY) ||
+	     (nr_cpu_ids > 1 &&
+	      (late_locked(pick, VT_HOME(cpu)) || late_locked(pick, VT_BOUND(cpu))))))
+		return;
+	consider_locked(pick, VT_ANY);
+	if (nr_cpu_ids == 1) {
+		mine = &VT(VT_ANY)->choice;
+		if (pick->vt != VTRR_NONE && !mine->eligible)
+			now_v = mine->head;
+		return;
+	}
+	consider_locked(pick, VT_HOME(cpu));
+	consider_locked(pick, VT_BOUND(cpu));
+	if (pick->vt != VTRR_NONE) {
+		jump_locked(&VT(pick->vt)->choice, 2 * nr_online);
+		other = cpu_ctxs[cpu].probe + 1;
+		if (other >= nr_cpu_ids)
+			other = 0;
+		cpu_ctxs[cpu].probe = other;
+		other &= TIX_CPUS_MAX - 1;
+		if (other == cpu || !VT(VT_HOME(other))->nr)
+			return;
+		if (!cpu_ctxs[cpu].rescued && late_locked(pick, VT_HOME(other)))
+			return;
+		vtrr_peek(VT(VT_HOME(other)), now_v);
+		mine = &VT(pick->vt)->choice;
+		theirs = &VT(VT_HOME(other))->choice;
+		jump_locked(theirs, 2 * nr_online);
+		units_locked();
+		if (theirs->group != BRIEF_GROUP && behind_locked(other, mine->finish - theirs->finish)) {
+			pick->vt = VT_HOME(other);
+			stats.stolen++;
+		}
+		return;
+	}
+	steal_left = nr_cpu_ids;
+	while (pick->vt == VTRR_NONE && steal_left && can_loop) {
+		other = --steal_left;
+		consider_locked(pick, VT_HOME(other & (TIX_CPUS_MAX - 1)));
+	}
+}
+
+/* Find whom to run next, file its queue again if more threads wait there. */
+static __noinline void pick_locked(struct pick *pick)
+{
+	u32 q, waiting = 0, prev = 0;
+
+	pick->queue = q = VTRR_NONE;
+	while (can_loop) {	/* each round but the last drops somebody */
+		choose_locked(pick);
+		if (pick->vt == VTRR_NONE)
+			return;
+		q = pick->late != VTRR_NONE ? pick->late : vtrr_first(VT(pick->vt));
+		if (q >= TIX_QUEUES_MAX)
+			return;
+		vtrr_unlink(VT(pick->vt), CLIENTS, q);
+		prev = q == pick->prev_queue;
+		waiting = QUEUES[q].nr;
+		if (waiting || prev)
+			break;	/* else filed for a thread that another CPU has taken */
+		q = VTRR_NONE;
+	}
+	if (q >= TIX_QUEUES_MAX)
+		return;
+	grant_locked(pick, q, waiting + prev, QUEUES[q].load + (prev ? pick->weight : 0));
+	pick->waiting = waiting;
+	cpu_ctx(pick->cpu)->rescued = pick->late != VTRR_NONE;
+	stats.overdue += pick->late != VTRR_NONE;
+	stats.picks++;
+	if (waiting > !prev)
+		file_locked(q, prev ? pick->weight : 0, false);
+}
+
+/* The last thread of queue `q` has gone to sleep: what it is owed, or owes, is settled. */
+static __noinline void leave_locked(u32 q)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	s64 lead = queue->tag - now_v;
+
+	if (NODES[queue->node].self_active)
+		return;
+	if (lead > (s64)queue->ahead)
+		lead = queue->ahead;
+	if (lead < -(s64)queue->behind)
+		lead = -queue->behind;
+	now_v -= moves_v(queue, lead);
+}
+
+/*
+ * One decision: charge the previous thread, file its principal, choose. A global function,
+ * so that the verifier looks at it once.
+ */
+__noinline int tix_decide(struct pick *pick, struct task_ctx *t)
+{
+	u64 grant, grant_v;
+
+	USES_ARENA();
+	if (!pick)
+		return 0;
+	grant = pick->grant;
+	grant_v = pick->grant_v;
+	bpf_spin_lock(&tix_lock);
+	advance_locked(pick->now);
+	if (t && pick->first)
+		charge_locked(t, pick->sum, pick->weight, pick->now);
+	if (pick->left < TIX_NODES_MAX) {
+		turned_locked(pick->left);
+		if (t && t->node == pick->left && t->ran_from < TIX_QUEUES_MAX)
+			leave_locked(t->ran_from);
+	}
+	pick->left = VTRR_NONE;
+	if (t && pick->prev_queue < TIX_QUEUES_MAX && t->ran_from != pick->prev_queue)
+		move_locked(t, pick->prev_queue, QUEUES[pick->prev_queue].nr, false);
+	if (pick->prev_queue != VTRR_NONE && !pick->yielded)
+		file_locked(pick->prev_queue, pick->weight, false);
+	pick_locked(pick);
+	if (pick->refile != VTRR_NONE)
+		refund_locked(pick->refile, grant, grant_v);
+	if (pick->prev_queue != VTRR_NONE) {
+		if (pick->queue == VTRR_NONE)
+			keep_locked(pick);
+		else if (pick->yielded)
+			file_locked(pick->prev_queue, pick->weight, false);
+	}
+	bpf_spin_unlock(&tix_lock);
+	return 0;
+}
+
+/* A queue was picked in vain and nothing else is to be run: undo that. */
+__noinline int tix_undo(u32 q, u64 grant, u64 grant_v)
+{
+	USES_ARENA();
+	bpf_spin_lock(&tix_lock);
+	refund_locked(q, grant, grant_v);
+	bpf_spin_unlock(&tix_lock);
+	return 0;
+}
+
+/* The last runnable thread of principal `idx` is gone. */
+static __noinline void leave(u32 idx)
+{
+	bpf_spin_lock(&tix_lock);
+	turned_locked(idx);
+	bpf_spin_unlock(&tix_lock);
+}
+
+#endif
