@@ -3,7 +3,7 @@
 //! is over (timer.bpf.h).
 
 use super::history::{FOREVER, History, What};
-use super::kernel::{Constants, Counts, Kernel};
+use super::kernel::{Constants, Counts, Kernel, Next};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -54,7 +54,9 @@ enum Event {
 struct Cpu {
     running: Option<u32>,
     from: u64,
+    began: u64,
     slice_end: u64,
+    brief: bool,
     turn: u64,
 }
 
@@ -179,17 +181,35 @@ impl Machine {
             Some(cpu) => {
                 self.kernel.tasks[thread as usize].cpu = cpu as u32;
                 let slice = self.kernel.slice();
-                self.starts(now, cpu, thread, slice);
+                let next = Next {
+                    thread,
+                    slice,
+                    brief: false,
+                };
+                self.starts(now, cpu, next);
             }
-            None => self.kernel.enqueue(thread, last as u32, true, now),
+            None => {
+                if self.kernel.enqueue(thread, last as u32, true, now) {
+                    self.hurry(now, last);
+                }
+            }
         }
     }
 
-    fn starts(&mut self, now: u64, cpu: usize, thread: u32, slice: u64) {
+    /// hurry(): who runs makes room, unless it was in a hurry, too, a moment ago.
+    fn hurry(&mut self, now: u64, cpu: usize) {
+        let c = &self.cpus[cpu];
+        if c.running.is_some() && (!c.brief || now - c.began >= self.kernel.min_slice()) {
+            self.asks(now, cpu);
+        }
+    }
+
+    fn starts(&mut self, now: u64, cpu: usize, next: Next) {
         let c = &mut self.cpus[cpu];
-        c.running = Some(thread);
-        c.from = now;
-        c.slice_end = now + slice;
+        c.running = Some(next.thread);
+        (c.from, c.began) = (now, now);
+        c.slice_end = now + next.slice;
+        c.brief = next.brief;
         self.sets_out(now, cpu);
     }
 
@@ -251,8 +271,8 @@ impl Machine {
                 self.sleeps(now, thread);
             }
         }
-        if let Some((thread, slice)) = self.kernel.dispatch(cpu as u32, prev, runnable, now) {
-            self.starts(now, cpu, thread, slice);
+        if let Some(next) = self.kernel.dispatch(cpu as u32, prev, runnable, now) {
+            self.starts(now, cpu, next);
         }
         self.calls_for_help(now, cpu);
     }
@@ -271,11 +291,10 @@ impl Machine {
             return;
         }
         let idle = (0..self.cpus.len()).find(|c| self.cpus[*c].running.is_none());
-        if let Some(other) = idle {
-            let got = self.kernel.dispatch(other as u32, None, false, now);
-            if let Some((thread, slice)) = got {
-                self.starts(now, other, thread, slice);
-            }
+        if let Some(other) = idle
+            && let Some(next) = self.kernel.dispatch(other as u32, None, false, now)
+        {
+            self.starts(now, other, next);
         }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What bpf/share.bpf.h decides under tix_lock, with vtrr.h and funding.h themselves below it. Each function here mirrors the one of the
+//! What bpf/share.bpf.h and pick.bpf.h decide under tix_lock, with vtrr.h and funding.h themselves below it. Each function here mirrors the one of the
 //! same name there (`_locked` left out); what only keeps the kernel from computing a thing twice is left out too, and so is what only
 //! happens when two CPUs are between their decision and the move of the thread: here both are one moment. Where the kernel goes on with
 //! what it computed for nearly as many threads or nearly the same rate (compute_locked), this computes it exactly.
@@ -41,6 +41,9 @@ pub const KERNEL: Constants = Constants {
 const INVERSE_MAX: u64 = 1 << 56;
 const WEIGHT: u32 = 100;
 const ANY: u32 = 0;
+/// Of who is owed service when it wakes up.
+const BRIEF_GROUP: u32 = 0;
+const BRIEF_LEAD: u64 = 1 << 56;
 
 /// struct tix_node.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +70,7 @@ struct Place {
     group: u32,
     made: bool,
     linked: bool,
+    brief: bool,
     dsq: BTreeMap<(i64, u64), u32>,
 }
 
@@ -96,6 +100,15 @@ pub struct Task {
     grant_v: u64,
     inverse: u64,
     ran_from: u32,
+}
+
+/// Who runs next, and for how many ns at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Next {
+    pub thread: u32,
+    pub slice: u64,
+    /// It has woken up and is owed service: it is to have the shortest slice.
+    pub brief: bool,
 }
 
 /// struct cpu_ctx.
@@ -133,6 +146,7 @@ pub struct Kernel {
     v: u64,
     v_round: u64,
     v_steal: u64,
+    v_granted: u64,
     now: u64,
     jump_looks: u32,
     jump_head: u64,
@@ -190,6 +204,7 @@ impl Kernel {
             v,
             v_round: 0,
             v_steal: 0,
+            v_granted: 0,
             now: 0,
             jump_looks: 0,
             jump_head: u64::MAX,
@@ -198,6 +213,10 @@ impl Kernel {
     }
 
     /// slice_ns: what who comes to an idle CPU is given.
+    pub fn min_slice(&self) -> u64 {
+        self.with.min_slice
+    }
+
     pub fn slice(&self) -> u64 {
         self.with.slice
     }
@@ -244,6 +263,7 @@ impl Kernel {
         let online = u64::from(self.cpus);
         self.v_round = host::mul_q32(self.with.round * online, self.funds.rate());
         self.v_steal = host::mul_q32(self.with.steal * online, self.funds.rate());
+        self.v_granted = host::mul_q32(self.with.slice * online, self.funds.rate());
     }
 
     fn refresh(&mut self, q: u32, nr: u32, load: u32) {
@@ -286,7 +306,7 @@ impl Kernel {
         queue.slice = slice;
         queue.inverse = inverse;
         queue.period = host::mul_q32(slice, inverse);
-        queue.group = host::group_of(queue.period);
+        queue.group = host::group_of(queue.period).max(BRIEF_GROUP + 1);
     }
 
     fn turn(&mut self, node: u32, now: u64) {
@@ -317,8 +337,10 @@ impl Kernel {
         let queue = &mut self.queues[q as usize];
         let by = if inverse == 0 { queue.inverse } else { inverse };
         queue.tag = (queue.tag.wrapping_add(host::mul_q32(used, by))).wrapping_sub(grant);
-        let given = host::mul_q32(used, self.funds.rate());
-        self.v = self.v.wrapping_add(given).wrapping_sub(grant_v);
+        self.v = self.v.wrapping_sub(grant_v);
+        if n.active {
+            self.v = self.v.wrapping_add(host::mul_q32(used, self.funds.rate()));
+        }
         let load = if n.load == 0 { 100 } else { n.load };
         n.vtime = n.vtime.wrapping_add(used * 100 / u64::from(load));
         self.turn(node, now);
@@ -349,33 +371,79 @@ impl Kernel {
         task.vtime
     }
 
+    /// How far a tag may be behind V and ahead of it, of compute_locked().
+    fn bounds(&self, q: u32, nr: u32) -> (i64, i64) {
+        let period = self.queues[q as usize].period;
+        let up = u64::from(nr);
+        let behind = ((self.with.lag_periods + up) * period).min(self.v_round);
+        let ahead = ((self.with.lead_periods + up) * period).min(self.v_round + period);
+        let slack = 2 * self.v_steal;
+        (
+            (behind + slack).cast_signed(),
+            (ahead + slack).cast_signed(),
+        )
+    }
+
+    /// moves_v(): what V moves when a queue comes that is ahead of it by `lead`.
+    fn moves_v(&self, q: u32, lead: i64) -> u64 {
+        let inverse = (self.queues[q as usize].inverse >> 16).max(1);
+        let ns = (lead.unsigned_abs() << 16) / inverse;
+        let by = host::mul_q32(ns, self.funds.rate());
+        if lead < 0 { by.wrapping_neg() } else { by }
+    }
+
     fn file(&mut self, q: u32, coming: u32, wake: bool) {
         if self.queues[q as usize].linked {
             return;
         }
-        let filed = self.queues[q as usize].nr();
-        let nr = filed + coming;
-        self.refresh(q, nr, (filed + coming) * WEIGHT);
-        let slack = 2 * self.v_steal;
-        let (round, v) = (self.v_round, self.v);
-        let queue = &mut self.queues[q as usize];
-        let most = (self.with.lag_periods + u64::from(nr)) * queue.period;
-        let bound = match wake && nr <= 1 {
-            true => v,
-            false => v.wrapping_sub(most.min(round)).wrapping_sub(slack),
+        let nr = self.queues[q as usize].nr() + coming;
+        let node = self.node_of(q);
+        let joins = !self.nodes[node as usize].active;
+        self.activity(node);
+        self.refresh(q, nr, nr * WEIGHT);
+        let (behind, ahead) = self.bounds(q, nr);
+        let lead = since(self.queues[q as usize].tag, self.v);
+        let late = self.v_granted.cast_signed();
+        let brief = lead < -late && wake && nr <= 1;
+        let lead = match brief {
+            true => -late,
+            false => lead.clamp(-behind, ahead),
         };
-        if since(queue.tag, bound) < 0 {
-            queue.tag = bound;
+        if joins {
+            self.v = self.v.wrapping_add(self.moves_v(q, lead));
         }
-        let most = (self.with.lead_periods + u64::from(nr)) * queue.period;
-        let bound = (v.wrapping_add(most.min(round + queue.period))).wrapping_add(slack);
-        if since(queue.tag, bound) > 0 {
-            queue.tag = bound;
-        }
+        let v = self.v;
+        let queue = &mut self.queues[q as usize];
+        queue.tag = v.wrapping_add_signed(lead);
         queue.linked = true;
+        queue.brief = brief;
         let (tag, group) = (queue.tag, queue.group);
         let vt = self.vt_of(q) as usize;
-        self.vts[vt].link(q, tag, group, wake, self.now);
+        match brief {
+            true => {
+                let first = v.wrapping_sub(BRIEF_LEAD);
+                self.vts[vt].link(q, first, BRIEF_GROUP, false, self.now);
+            }
+            false => self.vts[vt].link(q, tag, group, wake, self.now),
+        }
+    }
+
+    /// leave_locked(): the last thread of `t`'s node has gone to sleep.
+    fn leave(&mut self, t: u32) {
+        let task = &self.tasks[t as usize];
+        let (node, q) = (task.node, task.ran_from);
+        let n = &self.nodes[node as usize];
+        if n.runnable > 0 || !n.active {
+            return;
+        }
+        self.activity(node);
+        if q != NONE {
+            let (behind, ahead) = self.bounds(q, 1);
+            let lead = since(self.queues[q as usize].tag, self.v);
+            self.v = self
+                .v
+                .wrapping_sub(self.moves_v(q, lead.clamp(-behind, ahead)));
+        }
     }
 
     fn move_to(&mut self, t: u32, q: u32, others: u32, wake: bool) {
@@ -412,7 +480,7 @@ impl Kernel {
         prev: Option<u32>,
         runnable: bool,
         now: u64,
-    ) -> Option<(u32, u64)> {
+    ) -> Option<Next> {
         let mut pick = Pick::on(cpu);
         self.decide(&mut pick, prev, runnable, now);
         if pick.queue == NONE {
@@ -435,11 +503,15 @@ impl Kernel {
         {
             self.enqueue(t, cpu, false, now);
         }
-        Some((next, pick.slice))
+        Some(Next {
+            thread: next,
+            slice: pick.slice,
+            brief: goes_on.is_none() && pick.brief,
+        })
     }
 
-    /// tix_enqueue(), where no CPU was idle: `t` waits on `cpu`.
-    pub fn enqueue(&mut self, t: u32, cpu: u32, wake: bool, now: u64) {
+    /// tix_enqueue(), where no CPU was idle: `t` waits on `cpu`. True: it is to be served at once.
+    pub fn enqueue(&mut self, t: u32, cpu: u32, wake: bool, now: u64) -> bool {
         let q = self.queue_of(t, cpu);
         let vtime = self.place(q, t, wake);
         let node = &mut self.nodes[self.tasks[t as usize].node as usize];
@@ -449,13 +521,15 @@ impl Kernel {
         self.order += 1;
         let queue = &mut self.queues[q as usize];
         queue.dsq.insert((vtime.cast_signed(), self.order), t);
-        if !queue.linked {
-            // file() of share.bpf.h
-            self.now = now;
-            let others = self.queues[q as usize].nr() - 1;
-            self.move_to(t, q, others, wake);
-            self.file(q, 0, wake);
+        if queue.linked {
+            return false;
         }
+        // file() of share.bpf.h
+        self.now = now;
+        let others = self.queues[q as usize].nr() - 1;
+        self.move_to(t, q, others, wake);
+        self.file(q, 0, wake);
+        self.queues[q as usize].brief
     }
 
     /// tix_runnable(), and task_join() of the thread's first time.
@@ -467,18 +541,17 @@ impl Kernel {
         }
         n.load += WEIGHT;
         n.runnable += 1;
-        self.activity(node);
     }
 
-    /// tix_quiescent().
+    /// tix_quiescent(); what becomes of its node is for the next decision.
     pub fn quiescent(&mut self, t: u32) {
         let node = self.tasks[t as usize].node;
         let n = &mut self.nodes[node as usize];
         n.load -= WEIGHT;
         n.runnable -= 1;
-        self.activity(node);
     }
 
+    /// turned_locked().
     fn activity(&mut self, node: u32) {
         let n = &mut self.nodes[node as usize];
         let active = n.runnable > 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One decision, from tix_decide() down: who is next on a CPU.
 
-use super::{ANY, Kernel, WEIGHT, since};
+use super::{ANY, BRIEF_GROUP, Kernel, WEIGHT, since};
 use tix_core_host as host;
 use tix_core_host::{Choice, NONE};
 
@@ -12,6 +12,7 @@ pub(super) struct Pick {
     pub(super) queue: u32,
     pub(super) waiting: u32,
     pub(super) slice: u64,
+    pub(super) brief: bool,
     pub(super) grant: u64,
     pub(super) grant_v: u64,
     pub(super) inverse: u64,
@@ -27,6 +28,7 @@ impl Pick {
             queue: NONE,
             waiting: 0,
             slice: 0,
+            brief: false,
             grant: 0,
             grant_v: 0,
             inverse: 0,
@@ -38,7 +40,9 @@ impl Pick {
 
 impl Kernel {
     fn grant(&mut self, pick: &mut Pick, q: u32, nr: u32) {
+        self.activity(self.node_of(q));
         self.refresh(q, nr, nr * WEIGHT);
+        let least = self.with.min_slice;
         let queue = &mut self.queues[q as usize];
         if pick.late == q {
             queue.tag = self.v.wrapping_sub(u64::from(nr) * queue.period);
@@ -46,9 +50,14 @@ impl Kernel {
         pick.queue = q;
         pick.slice = queue.slice;
         pick.grant = queue.period;
+        pick.brief = std::mem::take(&mut queue.brief) && pick.slice > least;
+        if pick.brief {
+            pick.slice = least;
+            pick.grant = host::mul_q32(least, queue.inverse);
+        }
         pick.inverse = queue.inverse;
-        pick.grant_v = host::mul_q32(queue.slice, self.funds.rate());
-        queue.tag = queue.tag.wrapping_add(queue.period);
+        pick.grant_v = host::mul_q32(pick.slice, self.funds.rate());
+        queue.tag = queue.tag.wrapping_add(pick.grant);
         self.v = self.v.wrapping_add(pick.grant_v);
     }
 
@@ -150,7 +159,9 @@ impl Kernel {
         }
         let theirs = self.peek(vt);
         self.jump(theirs, 2 * self.cpus);
-        if self.behind(other, mine.finish.wrapping_sub(theirs.finish)) {
+        if theirs.group != BRIEF_GROUP
+            && self.behind(other, mine.finish.wrapping_sub(theirs.finish))
+        {
             pick.vt = vt;
             self.counts.stolen += 1;
         }
@@ -188,6 +199,9 @@ impl Kernel {
         if let Some(t) = prev {
             yielded = std::mem::take(&mut self.tasks[t as usize].yielded);
             self.charge(t, now);
+            if !runnable {
+                self.leave(t);
+            }
         }
         let prev_queue = match prev {
             Some(t) if runnable => self.queue_of(t, pick.cpu),
