@@ -72,8 +72,11 @@ fn changes(n: usize, from: &str, place: &Place) -> Vec<(&'static str, Value)> {
         place.path,
         if n.is_multiple_of(2) { "a" } else { "b" }
     );
+    let main = format!("{}/main", place.path);
     let fund = |holder: &str, issuer: &str, amount: u64| json!({"holder": holder, "issuer": issuer, "resource": "cpu", "amount": amount});
     vec![
+        // Beside a busy process with sixteen times as much those who attack still come to it.
+        ("Fund", fund(&main, from, 1 << 27)),
         ("Create", json!({"name": name})),
         ("Fund", fund(&name, from, 1 << 31)),
         ("Bind", json!({"name": name, "target": at})),
@@ -125,12 +128,12 @@ fn calls(socket: &Path, calls: &[(&str, Value)], done: &AtomicU64) -> Result<()>
 }
 
 fn noise(socket: &Path, done: &AtomicU64) -> Result<()> {
-    let noise: Vec<u8> = (0..1u32 << 18)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
-        .collect();
     let mut stream = UnixStream::connect(socket)?;
-    for part in noise.chunks(1000) {
-        stream.write_all(part)?;
+    for part in 0..1u32 << 8 {
+        let noise: Vec<u8> = (0..1u32 << 10)
+            .map(|i| ((part << 10 | i).wrapping_mul(2_654_435_761) >> 24) as u8)
+            .collect();
+        stream.write_all(&noise)?;
         done.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())

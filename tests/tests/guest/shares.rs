@@ -6,6 +6,7 @@ use std::path::Path;
 
 use tix_tests::guest::{Guest, under_tix};
 use tix_tests::load::figures::Figures;
+use tix_tests::load::latency::Latency;
 use tix_tests::load::nice::Nice;
 use tix_tests::load::shares::{Service, Shares};
 
@@ -24,10 +25,16 @@ fn one_cpu() {
         "$LOAD figures56 --seconds 60
          $LOAD shares --seconds 30
          $LOAD shares --label deep --tree A:1{A1:1,A2:9},B:3{B1:2,B2:1{x:1,y:1}} --seconds 10
-         $LOAD nice --seconds 10",
+         $LOAD nice --seconds 10
+         $LOAD latency --label few --n 2 --seconds 3
+         $LOAD latency --label many --n 32 --seconds 3",
     )
     .unwrap();
-    let script = format!("{LOAD} --require kernel shares --label kernel --seconds 30\n{tix}");
+    let script = format!(
+        "{LOAD} --require kernel shares --label kernel --seconds 30
+         {LOAD} --require kernel latency --label kernel --n 32 --seconds 3
+         {tix}"
+    );
     let guest = Guest::new().icount(3).timeout(600);
     let reports = guest.run(&script).unwrap();
 
@@ -68,6 +75,20 @@ fn one_cpu() {
     // The kernel's weights in hundredths: nice 10 is 11 of 100 instead of 10.74.
     let nice = reports.get::<Nice>("nice", "").unwrap().result;
     assert!(nice.largest_relative_error < 0.05, "{:?}", nice.levels);
+
+    // A sleeper that is owed service is served before hogs, and at once: within a fifth of a quantum, on this clock.
+    let kernel = reports.get::<Latency>("latency", "kernel").unwrap().result;
+    for label in ["few", "many"] {
+        let tix = reports.get::<Latency>("latency", label).unwrap().result;
+        assert!(
+            tix.p99_us < 200.0 && tix.p99_us < kernel.p99_us / 2.0,
+            "among {} hogs {} µs at the 99th percentile, the kernel's own {} µs among {}",
+            tix.hogs,
+            tix.p99_us,
+            kernel.p99_us,
+            kernel.hogs
+        );
+    }
 }
 
 /// A thread that waits 30 s ends any sched_ext scheduler: whoever can arrange that could switch
