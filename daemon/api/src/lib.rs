@@ -29,7 +29,8 @@ pub use status::*;
 pub use watch::*;
 
 use futures_util::Stream;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// The interface's name on the wire.
 pub const INTERFACE: &str = "org.tix.Tix";
@@ -41,12 +42,26 @@ pub const SOCKET_ENV: &str = "TIX_SOCKET";
 /// Bytes of a document in one `ImportChunk`: however JSON escapes them, the message stays below tixd's limit of 64 KiB.
 pub const IMPORT_CHUNK: usize = 8 * 1024;
 
-/// The socket a client should use: `$TIX_SOCKET` if set and not empty, else [`DEFAULT_SOCKET`].
+/// Where root finds the tixd that listens at `socket`: a door of its own, at which nobody else queues. `/run/tix/tixd-root.sock` beside
+/// `/run/tix/tixd.sock`.
+pub fn root_socket(socket: &Path) -> PathBuf {
+    let mut name = socket.file_stem().unwrap_or_default().to_owned();
+    name.push("-root.sock");
+    socket.with_file_name(name)
+}
+
+/// The socket a client should use: `$TIX_SOCKET` if set and not empty, else [`DEFAULT_SOCKET`], or for root, if there is one, its
+/// [`root_socket`].
 pub fn socket_path() -> PathBuf {
     match std::env::var_os(SOCKET_ENV) {
-        Some(path) if !path.is_empty() => path.into(),
-        _ => DEFAULT_SOCKET.into(),
+        Some(path) if !path.is_empty() => return path.into(),
+        _ => {}
     }
+    let socket = PathBuf::from(DEFAULT_SOCKET);
+    let own = root_socket(&socket);
+    // /proc/self belongs to who this process runs as.
+    let root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    if root && own.exists() { own } else { socket }
 }
 
 /// The client side. The outer result is the connection's (tixd gone, not Varlink, wrong parameters), the inner one is tixd's answer.

@@ -15,14 +15,17 @@ mod transfer;
 mod view;
 mod whole;
 
-use crate::core::Handle;
+use crate::core::{Handle, Stopwatch};
 use guard::Guarded;
-use peer::Pace;
+use peer::{EVERYBODY, Pace};
 use service::Session;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::future::{Future, poll_fn};
 use std::path::Path;
+use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use tokio::net::{UnixListener, UnixStream};
 
 /// Open connections of one user; root has more.
@@ -33,8 +36,22 @@ pub const TOTAL: usize = 512;
 
 type Counts = Rc<RefCell<HashMap<u32, usize>>>;
 
-/// Makes the socket, open for everybody: what each may do is decided by who the kernel says they are.
-pub fn listen(path: &Path) -> std::io::Result<UnixListener> {
+/// Where tixd is asked. What each may do is decided by who the kernel says they are.
+pub struct Doors {
+    everybody: UnixListener,
+    /// For root alone, who does not queue behind those who connect as fast as they can.
+    root: UnixListener,
+}
+
+/// Makes the sockets: `path`, open for everybody, and root's beside it.
+pub fn listen(path: &Path) -> std::io::Result<Doors> {
+    Ok(Doors {
+        everybody: listen_at(path, 0o666)?,
+        root: listen_at(&tix_api::root_socket(path), 0o600)?,
+    })
+}
+
+fn listen_at(path: &Path, mode: u32) -> std::io::Result<UnixListener> {
     use std::os::unix::fs::PermissionsExt;
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir)?;
@@ -53,18 +70,42 @@ pub fn listen(path: &Path) -> std::io::Result<UnixListener> {
         Err(_) => {}
     }
     let listener = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     Ok(listener)
 }
 
 /// Accepts connections for ever. Must run in a `LocalSet`.
-pub async fn serve(listener: UnixListener, handle: Handle) {
-    let counts: Counts = Rc::default();
-    let pace: Rc<Pace> = Rc::default();
+pub async fn serve(doors: Doors, handle: Handle) {
+    let hall = Hall {
+        handle,
+        counts: Rc::default(),
+        pace: Rc::default(),
+    };
+    tokio::join!(
+        accept(doors.root, &hall, None),
+        accept(doors.everybody, &hall, Some(EVERYBODY)),
+    );
+}
+
+/// What all connections share.
+struct Hall {
+    handle: Handle,
+    counts: Counts,
+    pace: Rc<Pace>,
+}
+
+/// At the pace of `uid`, if there is one.
+async fn accept(listener: UnixListener, hall: &Hall, uid: Option<u32>) {
+    let spent = uid.map(|uid| hall.pace.spent(uid));
     loop {
+        if let Some(uid) = uid {
+            hall.pace.wait(uid, 1.0).await;
+        }
         match listener.accept().await {
             Ok((stream, _)) => {
-                admit(stream, &handle, &counts, &pace);
+                let watch = Stopwatch::start(&spent);
+                admit(stream, hall);
+                drop(watch);
                 // Whoever only connects does not keep others from being answered.
                 tokio::task::yield_now().await;
             }
@@ -77,7 +118,12 @@ pub async fn serve(listener: UnixListener, handle: Handle) {
     }
 }
 
-fn admit(stream: UnixStream, handle: &Handle, counts: &Counts, pace: &Rc<Pace>) {
+fn admit(stream: UnixStream, hall: &Hall) {
+    let Hall {
+        handle,
+        counts,
+        pace,
+    } = hall;
     let (caller, pid) = match peer::of(&stream) {
         Ok(peer) => peer,
         Err(e) => return tracing::warn!("who connects? {e}"),
@@ -93,10 +139,11 @@ fn admit(stream: UnixStream, handle: &Handle, counts: &Counts, pace: &Rc<Pace>) 
         }
         *mine += 1;
     }
+    let spent = (uid != 0).then(|| pace.spent(uid));
     let session = Session {
-        handle: match uid {
-            0 => handle.first(),
-            uid => handle.counted(pace.spent(uid)),
+        handle: match &spent {
+            None => handle.first(),
+            Some(spent) => handle.counted(Arc::clone(spent)),
         },
         caller,
         pid,
@@ -106,7 +153,13 @@ fn admit(stream: UnixStream, handle: &Handle, counts: &Counts, pace: &Rc<Pace>) 
     let (counts, pace) = (Rc::clone(counts), Rc::clone(pace));
     tokio::task::spawn_local(async move {
         let listener = zlink::ReadyListener::new(Guarded::new(stream, uid, pace));
-        if let Err(e) = zlink::Server::new(listener, session).run().await {
+        let mut server = pin!(zlink::Server::new(listener, session).run());
+        // Reading and writing takes time as well.
+        let timed = poll_fn(|cx| {
+            let _watch = Stopwatch::start(&spent);
+            server.as_mut().poll(cx)
+        });
+        if let Err(e) = timed.await {
             tracing::debug!("connection of uid {uid}: {e}");
         }
         let mut open = counts.borrow_mut();

@@ -17,6 +17,9 @@ pub const BURST: f64 = 1000.0;
 /// longer for each, so there are fewer.
 const PART: f64 = 0.1;
 
+/// Who connects, root apart, counts together: who it is shows only when the connection is there. No user has this uid.
+pub const EVERYBODY: u32 = u32::MAX;
+
 /// Uid, groups, and process.
 pub fn of(stream: &UnixStream) -> std::io::Result<(Caller, i32)> {
     let peer = stream.peer_cred()?;

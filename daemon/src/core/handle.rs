@@ -51,10 +51,10 @@ impl Asks {
 }
 
 /// Counts the time until it is dropped.
-struct Stopwatch(Option<Arc<AtomicU64>>, Instant);
+pub struct Stopwatch(Option<Arc<AtomicU64>>, Instant);
 
 impl Stopwatch {
-    fn start(spent: &Option<Arc<AtomicU64>>) -> Stopwatch {
+    pub fn start(spent: &Option<Arc<AtomicU64>>) -> Stopwatch {
         Stopwatch(spent.clone(), Instant::now())
     }
 }

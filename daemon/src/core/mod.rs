@@ -17,7 +17,7 @@ use crate::ledger::{Cgroup, Cid, Event, Ledger, Refusal, Unheld};
 use crate::store::{self, Loaded, Record, Store};
 use commit::Group;
 use handle::Asks;
-pub use handle::{Ask, Handle};
+pub use handle::{Ask, Handle, Stopwatch};
 use notices::Notices;
 use overhaul::Overhaul;
 use std::collections::{BTreeMap, HashMap};

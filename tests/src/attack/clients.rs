@@ -75,8 +75,8 @@ fn changes(n: usize, from: &str, place: &Place) -> Vec<(&'static str, Value)> {
     let main = format!("{}/main", place.path);
     let fund = |holder: &str, issuer: &str, amount: u64| json!({"holder": holder, "issuer": issuer, "resource": "cpu", "amount": amount});
     vec![
-        // Beside a busy process with sixteen times as much those who attack still come to it.
-        ("Fund", fund(&main, from, 1 << 27)),
+        // As much for those who attack as for those who only keep the CPU busy.
+        ("Fund", fund(&main, from, 1 << 31)),
         ("Create", json!({"name": name})),
         ("Fund", fund(&name, from, 1 << 31)),
         ("Bind", json!({"name": name, "target": at})),

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use tix_tests::daemon::{in_force, install, sh, tixctl, until};
 
 pub const SOCKET: &str = "/run/tix/tixd.sock";
+const DOOR: &str = "/run/tix/tixd-root.sock";
 /// Under emulation, loading takes a while; with all CPU time in demand, a long one.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -35,6 +36,17 @@ pub fn status_when_in_force() -> Result<()> {
         status["tixd"]["problems"] == serde_json::json!([]),
         "{status}"
     );
+    Ok(())
+}
+
+/// Root does not queue with those who connect as fast as they can.
+pub fn door() -> Result<()> {
+    sh(&format!("stat -c %a:%u:%F {DOOR}"))?
+        .ok()?
+        .has("600:0:socket")?;
+    let status = format!("env TIX_SOCKET={DOOR} tixctl status");
+    sh(&status)?.ok()?;
+    sh(&format!("runuser -u nobody -- {status}"))?.exits(3)?;
     Ok(())
 }
 
