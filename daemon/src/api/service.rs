@@ -457,7 +457,7 @@ impl Session {
             let subject = subject.clone();
             let slice = self.ask(move |core| {
                 let subject = subject.map(|s| names::known(&core.ledger, &s).unwrap_or(s));
-                core.store.log(&Query {
+                core.store().log(&Query {
                     after: if newest { 0 } else { from },
                     before: if newest { from } else { i64::MAX },
                     newest,

@@ -4,14 +4,20 @@
 //! While operations keep coming each is applied to the ledger at once and waits; then all of them are kept with one `fsync`, brought to the
 //! kernel and acknowledged. Nobody reads the ledger in between. If they cannot be kept (the disk is full) the ledger goes back to what it
 //! was, everybody is told, and what is in force stays in force.
+//!
+//! A group of some size is kept by another thread, and connections are read and written meanwhile: that is half of the work.
 
 use super::{Core, Failure, now_usec};
 use crate::ledger::{Caller, Change, Event, Op};
-use crate::store::Record;
+use crate::store::{Error, Record, Store};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tix_api as api;
 
 /// Operations that wait to be kept, at most.
 pub(super) const GROUP: usize = 256;
+
+/// From so many on, another thread keeps them: below, telling it costs more than it saves.
+const BESIDE: usize = 4;
 
 type Ack = Box<dyn FnOnce(&mut Core, Result<(), Failure>) + Send>;
 
@@ -35,6 +41,11 @@ impl Group {
     pub(super) fn len(&self) -> usize {
         self.pending.len()
     }
+}
+
+fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+    // Who panicked holding it has brought tixd down.
+    store.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Core {
@@ -69,17 +80,44 @@ impl Core {
         }
     }
 
+    /// The ledger's file. Nobody else holds it but who keeps a group beside the writer, and that is waited for.
+    pub fn store(&self) -> MutexGuard<'_, Store> {
+        lock(&self.store)
+    }
+
     /// Keeps the group, and acknowledges it.
     pub(super) fn commit(&mut self) {
-        let Group {
-            pending,
-            records,
-            mark,
-        } = std::mem::take(&mut self.group);
-        if pending.is_empty() {
-            return;
+        let group = std::mem::take(&mut self.group);
+        if group.len() > 0 {
+            let kept = self.keep(&group.records);
+            self.acknowledge(group, kept);
         }
-        match self.keep(&records) {
+    }
+
+    /// The same; connections are read and written meanwhile.
+    pub(super) async fn commit_beside(&mut self) {
+        if self.group.len() < BESIDE {
+            return self.commit();
+        }
+        let mut group = std::mem::take(&mut self.group);
+        let (records, changes) = (std::mem::take(&mut group.records), self.ledger.changes());
+        let store = Arc::clone(&self.store);
+        let beside = tokio::task::spawn_blocking(move || {
+            let done = lock(&store).commit(&records, &changes);
+            (records, done)
+        });
+        let kept = match beside.await {
+            Ok((records, done)) => self.kept(&records, done),
+            Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+            Err(_) => Err(Failure::Ending.to_string()),
+        };
+        self.acknowledge(group, kept);
+    }
+
+    /// Carries out what was kept, or takes back what was not, and tells who asked for it.
+    fn acknowledge(&mut self, group: Group, kept: Result<(), String>) {
+        let Group { pending, mark, .. } = group;
+        match kept {
             Ok(()) => {
                 let done: Vec<(&[Event], u32)> = (pending.iter())
                     .map(|p| (p.events.as_slice(), p.uid))
@@ -105,7 +143,13 @@ impl Core {
             self.ledger.settle();
             return Ok(());
         }
-        match self.store.commit(records, &changes) {
+        let done = self.store().commit(records, &changes);
+        self.kept(records, done)
+    }
+
+    /// Sees to what it means that these were kept, or could not be.
+    fn kept(&mut self, records: &[Record], done: Result<(), Error>) -> Result<(), String> {
+        match done {
             Ok(()) => {
                 self.ledger.settle();
                 records.iter().for_each(|r| self.notices.add(r));

@@ -21,6 +21,7 @@ pub use handle::{Ask, Handle, Stopwatch};
 use notices::Notices;
 use overhaul::Overhaul;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tell::blank;
 pub(crate) use tell::to_api;
@@ -50,7 +51,7 @@ pub struct Core {
     pub ledger: Ledger,
     pub root: Root,
     pub cpu: cpu::Cpu,
-    pub store: Store,
+    store: Arc<Mutex<Store>>,
     pub notices: Notices,
     group: Group,
     /// Records that could not be kept yet.
@@ -127,7 +128,7 @@ impl Core {
             settled: false,
             saved: Instant::now(),
             overhaul: Overhaul::default(),
-            store,
+            store: Arc::new(Mutex::new(store)),
             notices,
         };
         while !core.complete {
@@ -207,7 +208,7 @@ impl Core {
                 next = asks.try_recv();
             }
         }
-        self.commit();
+        self.commit_beside().await;
     }
 
     pub fn handle(&self) -> (Handle, Asks) {
@@ -387,8 +388,12 @@ impl Core {
     fn tick(&mut self) {
         self.look();
         self.keep_again();
-        let tidied = self.store.prune(now_usec()).map(drop);
-        if let Err(e) = tidied.and_then(|()| self.store.tidy().map(drop)) {
+        let tidied = {
+            let mut store = self.store();
+            let pruned = store.prune(now_usec()).map(drop);
+            pruned.and_then(|()| store.tidy().map(drop))
+        };
+        if let Err(e) = tidied {
             tracing::warn!("{e}");
         }
         self.count_usage();

@@ -44,7 +44,7 @@ impl Core {
             }
         }
         if !changed.is_empty()
-            && let Err(e) = self.store.set_usage(&changed)
+            && let Err(e) = self.store().set_usage(&changed)
         {
             tracing::error!("{e}");
         }

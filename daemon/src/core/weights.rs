@@ -53,7 +53,7 @@ impl Core {
     }
 
     fn save_weights(&mut self, changed: &[(String, Option<Written>)]) {
-        if let Err(e) = self.store.set_weights(changed) {
+        if let Err(e) = self.store().set_weights(changed) {
             tracing::error!("{e}");
         }
     }
