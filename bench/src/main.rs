@@ -14,6 +14,7 @@ mod peers;
 mod progress;
 mod readme;
 mod shares;
+mod wakeups;
 
 use std::time::Instant;
 
@@ -59,7 +60,9 @@ enum What {
     Switches,
     /// Instructions per context switch of pairs over pipes.
     Pipes,
-    /// Likewise, with clients that sleep, change share, use parts of quanta, on several CPUs.
+    /// hackbench, a server's workers, a sleeper among hogs.
+    Wakeups,
+    /// The laboratory with clients that sleep, change share, use parts of quanta, on several CPUs.
     Reality,
     /// Measure nothing: the README's tables from the results that there are.
     Readme,
@@ -67,7 +70,7 @@ enum What {
 
 /// What `make bench` runs. What is timed by the wall clock comes first and has the machine to itself.
 /// What runs in guests comes last, all of it together, whatever its place here.
-const ALL: [What; 8] = [
+const ALL: [What; 9] = [
     What::Native,
     What::Ledger,
     What::Error,
@@ -75,6 +78,7 @@ const ALL: [What; 8] = [
     What::Shares,
     What::Switches,
     What::Pipes,
+    What::Wakeups,
     What::Readme,
 ];
 
@@ -84,7 +88,7 @@ fn main() -> Result<()> {
         true => &ALL[..],
         false => &cli.what,
     };
-    let of_schedulers = [What::Shares, What::Switches, What::Pipes];
+    let of_schedulers = [What::Shares, What::Switches, What::Pipes, What::Wakeups];
     // Before anything else: what keeps them from being built is better known now than in a quarter of an hour.
     let schedulers = match what.iter().any(|w| of_schedulers.contains(w)) {
         true => peers::schedulers(&cli.schedulers)?,
@@ -101,6 +105,7 @@ fn main() -> Result<()> {
             What::Shares => comparisons.push(shares::compare(&schedulers)?),
             What::Switches => comparisons.push(costs::compare("yield", &schedulers, &cli.n)?),
             What::Pipes => comparisons.push(costs::compare("pipe", &schedulers, &cli.n)?),
+            What::Wakeups => comparisons.push(wakeups::compare(&schedulers)?),
             What::Readme => (),
         }
         took(&format!("{what:?}"), began);

@@ -3,6 +3,7 @@
 //! nanoseconds on this machine, and instructions, which a guest counts (few machines let one count their own: virtual ones do not).
 
 mod contention;
+mod jit;
 pub mod queues;
 
 use std::collections::BTreeMap;
@@ -115,14 +116,14 @@ fn timings(sizes: &[usize], decisions: u64, times: usize) -> Vec<Timing> {
         .flat_map(|w| sizes.iter().map(move |n| (*w, n)))
     {
         let of = weights.clients(clients, 1);
-        let mut queues = Kind::ALL.map(|kind| kind.of(&of));
-        let mut ns = [const { Vec::new() }; Kind::ALL.len()];
-        for (queue, ns) in queues.iter_mut().zip(&mut ns) {
+        let mut queues: Vec<_> = (Kind::ALL.into_iter())
+            .filter_map(|kind| Some((kind, kind.of(&of)?, Vec::with_capacity(times))))
+            .collect();
+        for (_, queue, _) in &mut queues {
             black_box(queue.run(decisions));
-            ns.reserve(times);
         }
         for _ in 0..times {
-            for (queue, ns) in queues.iter_mut().zip(&mut ns) {
+            for (_, queue, ns) in &mut queues {
                 // Another one's clients were in the caches just now.
                 black_box(queue.run(decisions / 4));
                 let began = Instant::now();
@@ -130,9 +131,9 @@ fn timings(sizes: &[usize], decisions: u64, times: usize) -> Vec<Timing> {
                 ns.push(began.elapsed().as_secs_f64() * 1e9 / decisions as f64);
             }
         }
-        for (queue, ns) in Kind::ALL.into_iter().zip(ns) {
+        for (kind, _, ns) in queues {
             all.push(Timing {
-                queue,
+                queue: kind,
                 weights,
                 clients,
                 ns: Cost::of(ns),
@@ -153,6 +154,9 @@ pub fn measure(options: &Options) -> Result<()> {
     );
     if options.inside {
         return inside(&options.sizes);
+    }
+    if let Err(err) = jit::Jit::of(&[(1 << 20, 0)]) {
+        eprintln!("native: not in BPF, which this machine does not load: {err:#}");
     }
     eprintln!("native: decisions");
     let mut timings = timings(&options.sizes, DECISIONS, TIMES);
@@ -264,6 +268,8 @@ fn print(runs: &[Run], sizes: &[usize]) {
                 continue;
             }
             let cells = rows.entry(timing.clients).or_default();
+            let kind = Kind::ALL.iter().position(|k| *k == timing.queue);
+            cells.resize(1 + 2 * kind.unwrap_or(0), "–".into());
             cells.push(format!("{:.1}", timing.ns.median));
             cells.push(instructions.map_or("–".into(), |i| format!("{i:.0}")));
             if let (Some(mean), Some(most)) = (lines, lines_most) {

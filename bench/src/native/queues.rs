@@ -8,6 +8,7 @@ use std::hint::black_box;
 use intrusive_collections::{KeyAdapter, RBTree, RBTreeLink, intrusive_adapter};
 use serde::{Deserialize, Serialize};
 
+use super::jit::Jit;
 use crate::lab::rules::grouped::{Grouped, START, period};
 
 /// Clients that always want to run.
@@ -21,6 +22,8 @@ pub trait Queue {
 pub enum Kind {
     /// vtrr.h, compiled by the C compiler at -O2, grouped virtual time.
     Tix,
+    /// The same as the kernel compiles it, where it lets this process load BPF programs.
+    Bpf,
     /// The standard library's, by virtual finishing time (WFQ).
     Heap,
     /// An intrusive red-black tree by virtual finishing time, each client a piece of memory of its own, like the kernel's.
@@ -28,22 +31,25 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 3] = [Kind::Tix, Kind::Heap, Kind::Tree];
+    pub const ALL: [Kind; 4] = [Kind::Tix, Kind::Bpf, Kind::Heap, Kind::Tree];
 
     pub fn name(self) -> &'static str {
         match self {
             Kind::Tix => "vtrr.h",
+            Kind::Bpf => "vtrr.h in BPF",
             Kind::Heap => "binary heap",
             Kind::Tree => "red-black tree",
         }
     }
 
-    pub fn of(self, clients: &[(u64, u64)]) -> Box<dyn Queue> {
-        match self {
+    /// None where this machine has none.
+    pub fn of(self, clients: &[(u64, u64)]) -> Option<Box<dyn Queue>> {
+        Some(match self {
             Kind::Tix => Box::new(Grouped::filed(clients)),
+            Kind::Bpf => Box::new(Jit::of(clients).ok()?),
             Kind::Heap => Box::new(Heap::of(clients)),
             Kind::Tree => Box::new(Tree::of(clients)),
-        }
+        })
     }
 }
 
@@ -188,15 +194,18 @@ mod tests {
         for weights in Weights::ALL {
             let clients = weights.clients(20, 2);
             let ran = |kind: Kind| {
-                let (mut queue, mut ran) = (kind.of(&clients), vec![0i64; clients.len()]);
+                let (mut queue, mut ran) = (kind.of(&clients)?, vec![0i64; clients.len()]);
                 for _ in 0..100_000 {
                     ran[queue.run(1) as usize] += 1;
                 }
-                ran
+                Some(ran)
             };
-            let tix = ran(Kind::Tix);
+            let tix = ran(Kind::Tix).expect("it is everywhere");
+            if let Some(bpf) = ran(Kind::Bpf) {
+                assert_eq!(tix, bpf, "{weights:?}: in C and in BPF");
+            }
             // By finishing time alone, who has much of it all may be ahead by half as many quanta as there are clients.
-            for (a, b) in tix.iter().zip(ran(Kind::Heap)) {
+            for (a, b) in tix.iter().zip(ran(Kind::Heap).expect("likewise")) {
                 assert!((a - b).abs() <= 12, "{weights:?}: {a} and {b} quanta");
             }
         }

@@ -13,7 +13,9 @@ use tix_tests::load::report::{Report, Table};
 use tix_tests::load::shares::Plan;
 use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
-use tix_tests::load::{churn, figures, latency, migrations, nice, starve, switches, sys};
+use tix_tests::load::{
+    churn, figures, hackbench, latency, migrations, nice, requests, starve, switches, sys,
+};
 
 /// Loads to measure a CPU scheduler by.
 #[derive(Parser)]
@@ -145,6 +147,21 @@ enum Experiment {
         #[arg(long)]
         cpus: Option<usize>,
     },
+    /// hackbench over pipes, in one cgroup.
+    Hackbench {
+        #[arg(long, default_value_t = 5)]
+        groups: usize,
+        #[arg(long, default_value_t = 60)]
+        loops: usize,
+        /// How often; the median counts.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
+    /// A server with more requests than it can serve, after schbench.
+    Requests {
+        #[arg(long, default_value_t = 4)]
+        workers: usize,
+    },
     /// Wake-up latency of a sleeper among hogs.
     Latency {
         #[arg(long, default_value_t = 8)]
@@ -247,6 +264,16 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
                 ensure!(have == *want, "this machine has {have} CPUs, not {want}");
             }
             migrations::run(root, c.warmup, c.seconds)
+        }),
+        Experiment::Hackbench {
+            groups,
+            loops,
+            runs,
+        } => report(c, "hackbench", || {
+            hackbench::run(root, *groups, *loops, *runs)
+        }),
+        Experiment::Requests { workers } => report(c, "requests", || {
+            requests::run(root, *workers, c.warmup, c.seconds)
         }),
         Experiment::Latency { n } => {
             report(c, "latency", || latency::run(root, *n, c.warmup, c.seconds))
