@@ -248,7 +248,6 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 		if (c->granting == q) {
 			t->grant = c->grant;
 			t->grant_v = c->grant_v;
-			t->inverse = c->inverse;
 			c->granting = VTRR_NONE;
 		}
 		__sync_fetch_and_add(&QUEUES[q].nr, -1);
@@ -322,7 +321,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			t->ran_from = pick.queue;
 			t->grant = pick.grant;
 			t->grant_v = pick.grant_v;
-			t->inverse = pick.inverse;
 			scx_bpf_task_set_slice(prev, pick.slice);
 			c->asked = 0;
 			run_until(cpu, c, pick.now, pick.slice, false);
@@ -331,7 +329,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		c->grant = pick.grant;
 		c->grant_v = pick.grant_v;
-		c->inverse = pick.inverse;
 		c->granting = pick.queue;
 		if (scx_bpf_dsq_move_to_local(DSQ(pick.queue), 0)) {
 			c->graces = 0;
