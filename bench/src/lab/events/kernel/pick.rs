@@ -15,7 +15,6 @@ pub(super) struct Pick {
     pub(super) brief: bool,
     pub(super) grant: u64,
     pub(super) grant_v: u64,
-    pub(super) inverse: u64,
     pub(super) vt: u32,
     pub(super) late: u32,
 }
@@ -31,7 +30,6 @@ impl Pick {
             brief: false,
             grant: 0,
             grant_v: 0,
-            inverse: 0,
             vt: NONE,
             late: NONE,
         }
@@ -49,15 +47,14 @@ impl Kernel {
         }
         pick.queue = q;
         pick.slice = queue.slice;
-        pick.grant = queue.period;
         pick.brief = std::mem::take(&mut queue.brief) && pick.slice > least;
         if pick.brief {
             pick.slice = least;
-            pick.grant = host::mul_q32(least, queue.inverse);
         }
-        pick.inverse = queue.inverse;
+        pick.grant = pick.slice;
         pick.grant_v = host::mul_q32(pick.slice, self.funds.rate());
-        queue.tag = queue.tag.wrapping_add(pick.grant);
+        let more = host::mul_q32(pick.slice, queue.inverse);
+        queue.tag = queue.tag.wrapping_add(more);
         self.v = self.v.wrapping_add(pick.grant_v);
     }
 
