@@ -36,7 +36,7 @@ pub const KERNEL: Constants = Constants {
     lead_periods: 2,
     slack: 64_000_000,
     steal: 16_000_000,
-    catch_up: 50_000_000,
+    catch_up: 1_000_000_000,
     overdue: 4_000_000_000,
 };
 
