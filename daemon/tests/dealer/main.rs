@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod market;
 mod oracle;
 mod props;
 mod rules;
