@@ -68,6 +68,12 @@ impl Ledger {
         self.exchanges.iter().map(|(id, x)| (*id, x))
     }
 
+    /// Those with a number above `id`.
+    pub fn exchanges_after(&self, id: u64) -> impl Iterator<Item = (u64, &Exchange)> {
+        let all = self.exchanges.range(id.saturating_add(1)..);
+        all.map(|(id, x)| (*id, x))
+    }
+
     pub fn exchange_of(&self, id: u64) -> Option<&Exchange> {
         self.exchanges.get(&id)
     }
@@ -167,7 +173,7 @@ impl Ledger {
 
     /// The parties to exchanges of `r`, and whoever is above them: where their tickets may come to rest.
     pub fn resting_places(&self, r: Resource) -> FxHashSet<Cid> {
-        let parties: Vec<Cid> = self.legs(r).map(|(p, _, _)| p).collect();
+        let parties: Vec<Cid> = self.parties[r.index()].keys().copied().collect();
         self.upwards(&parties, r).into_iter().collect()
     }
 

@@ -28,6 +28,10 @@ pub enum BadAmount {
         "{0:?} is no amount to trade: write base tickets (100, 12.5), per cent of the machine (25%), or of memory a size (256M)"
     )]
     Rights(String),
+    #[error(
+        "{0:?} is no resource with an amount: write cpu:100, disk:12.5, net:10% or memory:256M"
+    )]
+    Side(String),
     #[error("{0:?} is ambiguous: write K, M, G or T, without B; K is 1024")]
     Decimal(String),
 }

@@ -38,6 +38,15 @@ pub fn parse(text: &str, resource: Resource) -> Result<Amount, BadAmount> {
     }
 }
 
+/// `cpu:100`: a resource, and how much of it.
+pub fn resource_and_amount(text: &str) -> Result<(Resource, Amount), BadAmount> {
+    let no = || BadAmount::Side(text.to_owned());
+    let (name, amount) = text.split_once(':').ok_or_else(no)?;
+    let resource = Resource::ALL.into_iter().find(|r| r.name() == name);
+    let resource = resource.ok_or_else(no)?;
+    Ok((resource, parse(amount, resource)?))
+}
+
 impl Amount {
     /// In thousandths of base tickets, if `total` of those are the machine. Rounded down.
     pub fn milli(self, total: u64) -> u64 {
@@ -65,6 +74,12 @@ pub fn show(resource: Resource, milli: u64) -> String {
 /// The same without its unit, as JSON has it: base tickets.
 pub fn number(milli: u64) -> f64 {
     milli as f64 / 1000.0
+}
+
+/// From such a number.
+pub fn milli(number: f64) -> u64 {
+    // At most 2^53, so that every one of them is a number.
+    (number * 1000.0).round() as u64
 }
 
 /// A decimal number with at most so many places, in units of the last of them.
@@ -113,6 +128,15 @@ mod tests {
             assert!(parse(text, Resource::Cpu).is_err(), "{text}");
         }
         assert_eq!(Amount::Millionths(125_000).milli(1000), 125_000);
+    }
+
+    #[test]
+    fn with_their_resource() {
+        let got = resource_and_amount("disk:12.5");
+        assert_eq!(got, Ok((Resource::Disk, Amount::Milli(12_500))));
+        for text in ["disk", "12", "gold:1", "disk:", ":1", "cpu:1K"] {
+            assert!(resource_and_amount(text).is_err(), "{text}");
+        }
     }
 
     #[test]
