@@ -5,6 +5,7 @@
 //! README's tables from that.
 
 mod costs;
+mod dealer;
 mod guests;
 mod lab;
 mod ledger;
@@ -43,6 +44,8 @@ struct Cli {
     #[command(flatten)]
     ledger: ledger::Options,
     #[command(flatten)]
+    dealer: dealer::Options,
+    #[command(flatten)]
     readme: readme::Options,
 }
 
@@ -52,6 +55,8 @@ enum What {
     Native,
     /// The ledger: start-up, memory, latency and throughput.
     Ledger,
+    /// The dealer: new offers against a large book, alone and through tixd.
+    Dealer,
     /// The laboratory: service time error of tix's rule and others, simulated on this machine.
     Error,
     /// Shares 1:2:3:4:5 and the largest service error.
@@ -73,6 +78,7 @@ enum What {
 const ALL: [What; 9] = [
     What::Native,
     What::Ledger,
+    What::Dealer,
     What::Error,
     What::Reality,
     What::Shares,
@@ -100,6 +106,7 @@ fn main() -> Result<()> {
         match what {
             What::Native => native::measure(&cli.native)?,
             What::Ledger => ledger::measure(&cli.ledger)?,
+            What::Dealer => dealer::measure(&cli.dealer)?,
             What::Error => lab::measure(&cli.lab)?,
             What::Reality => lab::events::measure(&cli.reality)?,
             What::Shares => comparisons.push(shares::compare(&schedulers)?),

@@ -4,7 +4,10 @@
 //! One file per verb. A verb's `Args` and their doc comments are its grammar and its help; what it shows comes from tixd (or, for
 //! `status` and `doctor`, from the kernel) and is only rendered here.
 
+mod accept;
+mod amend;
 mod bind;
+mod cancel;
 mod chgrp;
 mod chmod;
 mod chown;
@@ -14,6 +17,8 @@ mod completions;
 mod create;
 mod destroy;
 mod doctor;
+mod exchange;
+mod exchanges;
 mod explain;
 mod export;
 mod failure;
@@ -25,12 +30,15 @@ mod kernel;
 mod log;
 mod man;
 mod nice;
+mod offer;
+mod offers;
 mod out;
 mod reserve;
 mod run;
 mod status;
 mod ticket;
 mod top;
+mod trade;
 mod tree;
 mod unbind;
 mod unfund;

@@ -61,7 +61,7 @@ fn parse(text: &str, now: &Zoned) -> Option<u64> {
 }
 
 /// `1h30min`: whole numbers, each with a unit.
-fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut seconds: u64 = 0;
     loop {

@@ -135,6 +135,12 @@ fn operations_are_asked_for_in_numbers() {
             json!({ "name": "alice", "group": 50 }),
         ),
         (
+            "cancel 5",
+            json!({ "exchange": true }),
+            "Cancel",
+            json!({ "id": 5 }),
+        ),
+        (
             "chgrp root alice",
             json!({}),
             "Chown",
@@ -145,8 +151,58 @@ fn operations_are_asked_for_in_numbers() {
         let arguments: Vec<&str> = line.split(' ').collect();
         let (asked, with, said) = granted(&arguments, reply.clone());
         assert_eq!((asked.as_str(), &with), (*method, parameters), "{line}");
-        assert_eq!(said, "", "{line}");
+        let says = if *method == "Cancel" {
+            "exchange 5 is revoked\n"
+        } else {
+            ""
+        };
+        assert_eq!(said, says, "{line}");
     }
+}
+
+#[test]
+fn offers_are_asked_for_as_they_are_written() {
+    let reply = json!({ "id": 5, "matched": false, "exchanges": [], "offer": null, "note": null, "conflicting": [] });
+    let line =
+        "offer /a.service --give cpu:12.5 --want memory:256M --minimum 64M --expires 1h --json";
+    let arguments: Vec<&str> = line.split(' ').collect();
+    let (method, asked, said) = granted(&arguments, reply.clone());
+    let wanted = json!({
+        "principal": "/a.service", "give": "cpu:12.5", "want": "memory:256M", "minimum": "64M", "expires_sec": 3600
+    });
+    assert_eq!((method.as_str(), asked), ("Offer", wanted));
+    assert_eq!(serde_json::from_str::<Value>(&said).unwrap(), reply);
+    let (method, asked, said) =
+        granted(&["amend", "5", "--want", "disk:1%", "--all-or-none"], reply);
+    let wanted = json!({ "id": 5, "want": "disk:1%", "all_or_none": true });
+    assert_eq!((method.as_str(), asked), ("Amend", wanted));
+    assert_eq!(said, "offer 5: not matched\n");
+    let rights = |resource: &str| json!({ "resource": resource, "amount": 1.5 });
+    let exchange = json!({
+        "id": 7, "state": "active", "why": null,
+        "parties": [{ "principal": "a", "gives": rights("cpu"), "gets": rights("disk") }]
+    });
+    let one = json!({ "exchange": exchange });
+    let (method, asked, said) = granted(&["accept", "5", "a"], one.clone());
+    assert_eq!(
+        (method.as_str(), asked),
+        ("Accept", json!({ "id": 5, "principal": "a" }))
+    );
+    assert_eq!(
+        said,
+        "exchange 7, active\n  a gives 1.5 cpu tickets, gets 1.5 disk tickets\n"
+    );
+    let (method, _, _) = granted(&["exchange", "show", "7"], one);
+    assert_eq!(method, "ShowExchange");
+    // Page by page.
+    let page = |next: Value| json!({ "parameters": { "exchanges": [exchange], "next": next } });
+    let (calls, output) = talk(
+        &["exchanges", "--json"],
+        &[page(json!(7)), page(Value::Null)],
+    );
+    assert_eq!(calls[1]["parameters"]["after"], 7);
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(all, json!([exchange, exchange]));
 }
 
 #[test]

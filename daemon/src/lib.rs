@@ -5,6 +5,7 @@
 pub mod api;
 pub mod cgroups;
 pub mod core;
+pub mod dealer;
 pub mod enforce;
 pub mod govern;
 pub mod ledger;

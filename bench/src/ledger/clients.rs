@@ -50,10 +50,23 @@ pub struct Crowd {
     pub times: Vec<Duration>,
 }
 
-/// `clients` connections, each with `depth` operations under way, for so long.
+/// What a client asks next.
+pub type Ask<'a> = &'a (dyn Fn(&mut Random) -> Vec<u8> + Sync);
+
+/// `clients` connections, each with `depth` operations under way, for so long: funding of some of these tickets.
 pub fn many(
     tixd: &Tixd,
     tickets: &[Ends],
+    crowd: (usize, usize),
+    length: Duration,
+) -> Result<Crowd> {
+    asking(tixd, &|random| fund(any(random, tickets)), crowd, length)
+}
+
+/// The same, whatever they ask.
+pub fn asking(
+    tixd: &Tixd,
+    ask: Ask<'_>,
     (clients, depth): (usize, usize),
     length: Duration,
 ) -> Result<Crowd> {
@@ -70,7 +83,7 @@ pub fn many(
     let end = start + length;
     let times = std::thread::scope(|scope| {
         let threads: Vec<_> = (groups.into_iter())
-            .map(|group| scope.spawn(move || drive(group, tickets, depth, end)))
+            .map(|group| scope.spawn(move || drive(group, ask, depth, end)))
             .collect();
         let mut times = Vec::new();
         for thread in threads {
@@ -96,10 +109,10 @@ struct Client {
 }
 
 impl Client {
-    fn send(&mut self, tickets: &[Ends], n: usize) -> Result<()> {
+    fn send(&mut self, ask: Ask<'_>, n: usize) -> Result<()> {
         let mut messages = Vec::new();
         for _ in 0..n {
-            messages.extend(fund(any(&mut self.random, tickets)));
+            messages.extend(ask(&mut self.random));
             self.sent.push_back(Instant::now());
         }
         Ok(self.stream.write_all(&messages)?)
@@ -127,13 +140,13 @@ impl Client {
 
 fn drive(
     mut clients: Vec<Client>,
-    tickets: &[Ends],
+    ask: Ask<'_>,
     depth: usize,
     end: Instant,
 ) -> Result<Vec<Duration>> {
     let mut times = Vec::new();
     for client in &mut clients {
-        client.send(tickets, depth)?;
+        client.send(ask, depth)?;
     }
     while !clients.is_empty() {
         let mut polled: Vec<PollFd<'_>> = (clients.iter())
@@ -145,7 +158,7 @@ fn drive(
         for (client, _) in clients.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
             let answers = client.take(&mut times)?;
             if !over {
-                client.send(tickets, answers)?;
+                client.send(ask, answers)?;
             }
         }
         // What has been asked is waited for.

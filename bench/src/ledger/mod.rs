@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The ledger's speed: a real tixd, built for release, that serves a large ledger and changes nothing in the kernel.
 
-mod clients;
-mod fill;
-mod server;
+pub mod clients;
+pub mod fill;
+pub mod server;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use crate::machine;
 use server::Tixd;
 
 /// Connections that root may have open.
-const CLIENTS: usize = 64;
+pub const CLIENTS: usize = 64;
 /// Operations that each has under way when it does not wait for one after the other.
-const DEPTH: usize = 16;
+pub const DEPTH: usize = 16;
 const STARTS: usize = 3;
 
 /// How large, and where.
@@ -52,7 +52,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    fn of(mut times: Vec<Duration>) -> Spread {
+    pub fn of(mut times: Vec<Duration>) -> Spread {
         times.sort_unstable();
         let last = times.len().saturating_sub(1);
         let at = |part: usize| {
@@ -67,6 +67,7 @@ impl Spread {
     }
 }
 
+/// What a crowd of clients got done.
 #[derive(Serialize, Deserialize)]
 pub struct Crowd {
     pub clients: usize,

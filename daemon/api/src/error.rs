@@ -63,6 +63,12 @@ errors! {
     },
     /// The giver has too little to give that much up.
     TooLittle,
+    /// There is no offer and no exchange of that number (any more).
+    NoSuchOffer,
+    /// That makes no offer: one resource for another, and a minimum within what is wanted.
+    BadOffer,
+    /// An offer would be matched with another one of the same currency.
+    SelfTrade,
     /// There is no such ticket to withdraw.
     NotFunded,
     /// The currency is not bound there; or the cgroup is bound to another one already.

@@ -15,6 +15,7 @@ mod currency;
 mod error;
 mod explain;
 mod log;
+mod market;
 mod replies;
 mod status;
 pub mod units;
@@ -24,6 +25,7 @@ pub use currency::*;
 pub use error::Error;
 pub use explain::*;
 pub use log::*;
+pub use market::*;
 pub use replies::*;
 pub use status::*;
 pub use watch::*;
@@ -162,6 +164,54 @@ pub trait Tix {
         milli: Option<i64>,
         cgroup: &str,
     ) -> zlink::Result<Result<NiceReply, Error>>;
+    /// Offer rights of `principal`: at most `give` for at least `want`. It is matched at once as far as the book goes, best price first,
+    /// then who came first; the rest waits on the book, for `expires_sec` seconds if that is given. `give` and `want` are a resource
+    /// and an amount, `cpu:100`: base tickets with up to three decimals, per cent of the machine (`cpu:25%`), or of memory a size
+    /// (`memory:256M`). `minimum`: the least amount that one exchange must bring of what is wanted; `all_or_none`: all of it.
+    async fn offer(
+        &mut self,
+        principal: &str,
+        give: &str,
+        want: &str,
+        minimum: Option<&str>,
+        all_or_none: Option<bool>,
+        expires_sec: Option<i64>,
+    ) -> zlink::Result<Result<OfferReply, Error>>;
+    /// Other terms for an offer, which comes as if it were new but keeps its number; what is not given stays as it is left. `expires_sec`
+    /// of 0: never.
+    async fn amend(
+        &mut self,
+        id: u64,
+        give: Option<&str>,
+        want: Option<&str>,
+        minimum: Option<&str>,
+        all_or_none: Option<bool>,
+        expires_sec: Option<i64>,
+    ) -> zlink::Result<Result<OfferReply, Error>>;
+    /// Do exactly what an offer asks, for `principal`.
+    async fn accept(
+        &mut self,
+        id: u64,
+        principal: &str,
+    ) -> zlink::Result<Result<ExchangeReply, Error>>;
+    /// Take an offer off the book, or revoke an exchange. Whoever may offer for a party may do that.
+    async fn cancel(&mut self, id: u64) -> zlink::Result<Result<CancelReply, Error>>;
+    /// The book: at most `limit` offers (1 … 1,000; default 100) with a number above `after`; with `principal` only its own.
+    async fn offers(
+        &mut self,
+        principal: Option<&str>,
+        after: Option<u64>,
+        limit: Option<i64>,
+    ) -> zlink::Result<Result<OffersReply, Error>>;
+    /// The exchanges, in the same way.
+    async fn exchanges(
+        &mut self,
+        principal: Option<&str>,
+        after: Option<u64>,
+        limit: Option<i64>,
+    ) -> zlink::Result<Result<ExchangesReply, Error>>;
+    /// One of them.
+    async fn show_exchange(&mut self, id: u64) -> zlink::Result<Result<ExchangeReply, Error>>;
     /// What was done, oldest first, at most `limit` records (1 … 1,000; default 100). With `after` (a `seq`; 0: from the beginning) or
     /// `since_usec` (microseconds since 1970) the first ones from there on, with neither the newest ones. `subject`: only what
     /// concerns that currency; `mine`: only what concerns the caller's.

@@ -22,6 +22,10 @@ pub enum EventKind {
     Exchanged,
     /// An exchange was revoked; `message` says why.
     Revoked,
+    /// An offer is on the book, new or amended.
+    Offered,
+    /// An offer went off the book without being matched, or what was left of it did; `message` says why.
+    Unoffered,
     /// A guarantee cannot be held at present; `message` says why.
     Unheld,
     /// It can be held again.

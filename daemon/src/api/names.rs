@@ -270,6 +270,15 @@ fn nearest(path: &str, good: impl Fn(&str) -> bool) -> Option<Ref> {
         .map(str::to_owned)
 }
 
+/// The currency that funds the cgroup `path`.
+pub fn bound_to(l: &Ledger, path: &str) -> String {
+    let cgroup = l.find(path).and_then(|c| l.get(c));
+    cgroup
+        .and_then(|c| c.bound_to)
+        .map(|c| l.name(c))
+        .unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,34 +3,19 @@
 
 use super::amount::Amount;
 use super::feed::feed;
-use super::peer::Pace;
+use super::session::{Session, bad};
 use super::transfer::Import;
 use super::whole::Whole;
-use super::{names, transfer, view};
-use crate::core::{Core, Failure, Handle};
-use crate::ledger::{Caller, Hard, Kind as TicketKind, Ledger, Op, Part, Refusal};
+use super::{market, names, transfer, view};
+use crate::core::now_usec;
+use crate::ledger::{Event as Happened, Hard, Kind as TicketKind, Ledger, Op, Part, Refusal};
 use crate::store::{Page, Query, SCAN};
 use crate::units;
 use futures_util::Stream;
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Duration;
 use tix_api::*;
 use tokio::sync::mpsc;
 use zlink::Reply;
-
-/// A connection, and who is at its other end.
-pub struct Session {
-    pub handle: Handle,
-    pub caller: Caller,
-    pub pid: i32,
-    pub pace: Rc<Pace>,
-    /// A document that is being handed in.
-    pub import: RefCell<Option<Import>>,
-}
-
-/// Names that one operation looks up, at most.
-const NAMES: usize = 2;
 
 // zlink names what it makes of a method after the last word of its reply's type.
 type WholeStatus = Whole<StatusReply>;
@@ -40,90 +25,14 @@ type WholeExplain = Whole<ExplainReply>;
 type WholeLog = Whole<LogReply>;
 type WholeExport = Whole<ExportReply>;
 type WholeWatch = Whole<WatchReply>;
+type WholeOffer = Whole<OfferReply>;
+type WholeOffers = Whole<OffersReply>;
+type WholeExchange = Whole<ExchangeReply>;
+type WholeExchanges = Whole<ExchangesReply>;
 
 /// Records of the log that are looked at, and told, before others' requests have their turn.
 const SLICE: i64 = 500;
 const SLICE_TOLD: usize = 100;
-/// Currencies that one request of ordinary cost can tell of.
-const CHEAP: f64 = 1000.0;
-
-impl Session {
-    /// Looks at the ledger and the machine.
-    async fn ask<T: Send + 'static>(
-        &self,
-        f: impl FnOnce(&mut Core) -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        self.handle.call(f).await.map_err(names::internal)
-    }
-
-    /// The same, for what tells of every currency.
-    async fn ask_all<T: Send + 'static>(
-        &self,
-        f: impl FnOnce(&mut Core) -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        let n = self.ask(|core| core.ledger.len()).await?;
-        self.pace.wait(self.caller.uid, n as f64 / CHEAP).await;
-        self.handle.call(f).await.map_err(names::internal)
-    }
-
-    async fn change<T: Send + 'static>(
-        &self,
-        op: Op,
-        reply: impl FnOnce(&Ledger) -> T + Clone + Send + 'static,
-    ) -> Result<T, Error> {
-        self.change_with(move |_| Ok((vec![op], reply))).await
-    }
-
-    /// Does what `plan` says of the ledger, which looks up names in the same turn; a cgroup that has just been made is waited for a little.
-    async fn change_with<T, R>(
-        &self,
-        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Clone + Send + 'static,
-    ) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        R: FnOnce(&Ledger) -> T + Send + 'static,
-    {
-        let mut waits = 0..NAMES;
-        loop {
-            let done = self.handle.change(self.caller.clone(), plan.clone());
-            match done.await {
-                // Nothing but a cgroup comes by itself.
-                Err(Failure::Refused(Refusal::NoSuchCgroup(path)))
-                    if path.starts_with('/') && waits.next().is_some() =>
-                {
-                    names::currency(&self.handle, &path).await?;
-                }
-                done => return done.map_err(names::internal),
-            }
-        }
-    }
-
-    fn root_only(&self, what: &str) -> Result<(), Error> {
-        match self.caller.is_root() {
-            true => Ok(()),
-            false => Err(Error::NotPermitted {
-                message: format!("uid {} may not {what}", self.caller.uid),
-                hint: "ask root".into(),
-            }),
-        }
-    }
-
-    /// The caller's user currency, or what is named.
-    async fn own_or(&self, named: Option<String>) -> Result<String, Error> {
-        if let Some(name) = named {
-            return names::currency(&self.handle, &name).await;
-        }
-        let (uid, pid) = (self.caller.uid, self.pid);
-        let own = self
-            .ask(move |core| names::user_currency(core, uid, pid))
-            .await?;
-        own.ok_or_else(|| Error::NoSuchCurrency {
-            message: format!("uid {uid} has no user currency"),
-            hint: "name one that you own with --from; `tixctl tree` lists what there is".into(),
-        })
-    }
-}
-
 /// What a ticket amounts to, and whether that is bytes.
 fn held(l: &Ledger, holder: &str, issuer: &str, r: Resource, kind: TicketKind) -> (u64, bool) {
     let ends = l.find(holder).zip(l.find(issuer));
@@ -131,16 +40,9 @@ fn held(l: &Ledger, holder: &str, issuer: &str, r: Resource, kind: TicketKind) -
         .map_or((0, false), |g| (g.amount, g.bytes))
 }
 
-fn bad(message: String, hint: &str) -> Error {
-    Error::BadParameter {
-        message,
-        hint: hint.into(),
-    }
-}
-
 #[zlink::service(
     interface = "org.tix.Tix",
-    types = [Resource, Kind, Funding, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, SchedulerStatus, Problem, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
+    types = [Resource, Kind, Funding, Rights, Offer, ExchangeState, Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, SchedulerStatus, Problem, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
     vendor = "tix",
     product = "tixd",
     version = env!("CARGO_PKG_VERSION"),
@@ -374,7 +276,7 @@ impl Session {
                 amount,
                 path: at,
             };
-            Ok((vec![op], move |l: &Ledger| bound_to(l, &path)))
+            Ok((vec![op], move |l: &Ledger| names::bound_to(l, &path)))
         };
         let name = self.change_with(ops).await?;
         Ok(RunReply {
@@ -414,7 +316,7 @@ impl Session {
                 path: at,
             };
             let reply = move |l: &Ledger| {
-                let name = bound_to(l, &path);
+                let name = names::bound_to(l, &path);
                 let job = l.find(&name).and_then(|c| l.get(c));
                 let milli = job.map_or(0, |c| c.delta(crate::ledger::Resource::Cpu));
                 (name, milli.unsigned_abs())
@@ -423,6 +325,134 @@ impl Session {
         };
         let (name, milli) = self.change_with(ops).await?;
         Ok(NiceReply { name, giver, milli })
+    }
+
+    async fn offer(
+        &self,
+        principal: String,
+        give: String,
+        want: String,
+        minimum: Option<String>,
+        all_or_none: Option<bool>,
+        expires_sec: Option<Amount>,
+    ) -> Result<WholeOffer, Error> {
+        let asked = market::Asked {
+            give: Some(give),
+            want: Some(want),
+            minimum,
+            all_or_none,
+            expires_sec: expires_sec.map(|n| n.0),
+        };
+        self.change_told(move |l| {
+            let (id, now) = (l.next_number(), now_usec());
+            let op = Op::Offer {
+                id,
+                party: names::named(l, &principal)?,
+                terms: asked.terms(l, None, now)?,
+                now,
+            };
+            let reply = move |l: &Ledger, told: &[Happened]| market::placed(l, id, told);
+            Ok((vec![op], reply))
+        })
+        .await
+        .map(Whole)
+    }
+
+    async fn amend(
+        &self,
+        id: u64,
+        give: Option<String>,
+        want: Option<String>,
+        minimum: Option<String>,
+        all_or_none: Option<bool>,
+        expires_sec: Option<Amount>,
+    ) -> Result<WholeOffer, Error> {
+        let asked = market::Asked {
+            give,
+            want,
+            minimum,
+            all_or_none,
+            expires_sec: expires_sec.map(|n| n.0),
+        };
+        self.change_told(move |l| {
+            let now = now_usec();
+            let known = l.book().get(id).ok_or(Refusal::NoSuchOffer(id))?;
+            let op = Op::Amend {
+                offer: id,
+                terms: asked.terms(l, Some(known), now)?,
+                now,
+            };
+            let reply = move |l: &Ledger, told: &[Happened]| market::placed(l, id, told);
+            Ok((vec![op], reply))
+        })
+        .await
+        .map(Whole)
+    }
+
+    async fn accept(&self, id: u64, principal: String) -> Result<WholeExchange, Error> {
+        let accepted = self.change_told(move |l| {
+            let op = Op::Accept {
+                offer: id,
+                party: names::named(l, &principal)?,
+                now: now_usec(),
+            };
+            let reply = move |l: &Ledger, told: &[Happened]| market::accepted(l, id, told);
+            Ok((vec![op], reply))
+        });
+        accepted.await?.map(Whole)
+    }
+
+    async fn cancel(&self, id: u64) -> Result<CancelReply, Error> {
+        self.change_told(move |_| {
+            let reply = |_: &Ledger, told: &[Happened]| CancelReply {
+                exchange: told.iter().any(|e| matches!(e, Happened::Exchanged { .. })),
+            };
+            Ok((vec![Op::Cancel { id }], reply))
+        })
+        .await
+    }
+
+    async fn offers(
+        &self,
+        principal: Option<String>,
+        after: Option<u64>,
+        limit: Option<i64>,
+    ) -> Result<WholeOffers, Error> {
+        let limit = market::limit(limit)?;
+        let found = self.ask(move |core| {
+            market::offers(
+                &core.ledger,
+                principal.as_deref(),
+                after.unwrap_or(0),
+                limit,
+            )
+        });
+        found.await?.map(Whole)
+    }
+
+    async fn exchanges(
+        &self,
+        principal: Option<String>,
+        after: Option<u64>,
+        limit: Option<i64>,
+    ) -> Result<WholeExchanges, Error> {
+        let limit = market::limit(limit)?;
+        let found = self.ask(move |core| {
+            market::exchanges(
+                &core.ledger,
+                principal.as_deref(),
+                after.unwrap_or(0),
+                limit,
+            )
+        });
+        found.await?.map(Whole)
+    }
+
+    async fn show_exchange(&self, id: u64) -> Result<WholeExchange, Error> {
+        let found = self.ask(move |core| market::exchange(&core.ledger, id));
+        let exchange = found.await?;
+        let exchange = exchange.ok_or_else(|| view::refusal(&Refusal::NoSuchOffer(id)))?;
+        Ok(Whole(ExchangeReply { exchange }))
     }
 
     async fn log(
@@ -563,13 +593,4 @@ impl Session {
             rx.recv().await.map(|item| (item, rx))
         }))
     }
-}
-
-/// The currency that funds the cgroup `path`.
-fn bound_to(l: &Ledger, path: &str) -> String {
-    let cgroup = l.find(path).and_then(|c| l.get(c));
-    cgroup
-        .and_then(|c| c.bound_to)
-        .map(|c| l.name(c))
-        .unwrap_or_default()
 }

@@ -33,6 +33,9 @@ pub fn refusal(r: &Refusal) -> api::Error {
             asked: *asked,
         },
         Refusal::TooLittle { .. } => E::TooLittle { message, hint },
+        Refusal::NoSuchOffer(_) => E::NoSuchOffer { message, hint },
+        Refusal::BadOffer(_) => E::BadOffer { message, hint },
+        Refusal::SelfTrade { .. } => E::SelfTrade { message, hint },
     }
 }
 
@@ -99,7 +102,7 @@ fn exchanges(core: &Core, cid: Cid) -> Vec<api::ExchangeTicket> {
         })
         .collect::<Vec<_>>()
     };
-    ledger.exchanges().flat_map(|(_, x)| of(x)).collect()
+    ledger.exchanges_of(cid).flat_map(|(_, x)| of(x)).collect()
 }
 
 fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {

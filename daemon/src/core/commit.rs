@@ -19,7 +19,8 @@ pub(super) const GROUP: usize = 256;
 /// From so many on, another thread keeps them: below, telling it costs more than it saves.
 const BESIDE: usize = 4;
 
-type Ack = Box<dyn FnOnce(&mut Core, Result<(), Failure>) + Send>;
+/// Told what was done, once that is kept.
+type Ack = Box<dyn FnOnce(&mut Core, Result<&[Event], Failure>) + Send>;
 
 /// Applied, and not kept yet.
 pub(super) struct Pending {
@@ -124,7 +125,7 @@ impl Core {
                     .collect();
                 self.carry_out(&done);
                 for p in pending {
-                    (p.ack)(self, Ok(()));
+                    (p.ack)(self, Ok(&p.events));
                 }
             }
             Err(why) => {
@@ -190,7 +191,7 @@ impl Core {
             caller,
             Box::new(move |_, done| {
                 // The receiver is in this function.
-                let _ = tx.send(done);
+                let _ = tx.send(done.map(|_| ()));
             }),
         );
         self.commit();

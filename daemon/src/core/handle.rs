@@ -2,7 +2,7 @@
 //! How others reach the writer: what they ask, in which order it comes, and whose time it takes.
 
 use super::{Core, Failure, commit};
-use crate::ledger::{Caller, Ledger, Op, Refusal};
+use crate::ledger::{Caller, Event, Ledger, Op, Refusal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -102,7 +102,8 @@ impl Handle {
         rx.await.map_err(|_| Failure::Ending)
     }
 
-    /// Does what `plan` says of the ledger as it is then, all or none, and returns what its second half says of it when that is kept.
+    /// Does what `plan` says of the ledger as it is then, all or none, and returns what its second half says of it, and of what was
+    /// done, when that is kept.
     pub async fn change<T, R>(
         &self,
         caller: Caller,
@@ -110,7 +111,7 @@ impl Handle {
     ) -> Result<T, Failure>
     where
         T: Send + 'static,
-        R: FnOnce(&Ledger) -> T + Send + 'static,
+        R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
     {
         let (tx, rx) = oneshot::channel();
         let spent = self.spent.clone();
@@ -122,7 +123,7 @@ impl Handle {
                     &caller,
                     Box::new(move |core, done| {
                         // The asker may have gone meanwhile.
-                        let _ = tx.send(done.map(|()| reply(&core.ledger)));
+                        let _ = tx.send(done.map(|events| reply(&core.ledger, events)));
                     }),
                 ),
                 Err(e) => {

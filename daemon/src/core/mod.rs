@@ -13,7 +13,7 @@ mod weights;
 use crate::cgroups::{Change, Root};
 use crate::enforce::cpu;
 use crate::enforce::presence::{Outlook, Poll};
-use crate::ledger::{Cgroup, Cid, Event, Ledger, Refusal, Unheld};
+use crate::ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use crate::store::{self, Loaded, Record, Store};
 use commit::Group;
 use handle::Asks;
@@ -385,9 +385,25 @@ impl Core {
         }
     }
 
+    /// Takes those off the book whose time is over, as many as one operation does.
+    fn expire_offers(&mut self) {
+        let now = now_usec();
+        if self.unwritable.is_some() || self.ledger.book().expired(now).next().is_none() {
+            return;
+        }
+        let tixd = Caller {
+            uid: crate::ledger::TIXD,
+            ..Caller::default()
+        };
+        if let Err(e) = self.submit(&[Op::Expire { now }], &tixd) {
+            tracing::warn!("{e}");
+        }
+    }
+
     fn tick(&mut self) {
         self.look();
         self.keep_again();
+        self.expire_offers();
         let tidied = {
             let mut store = self.store();
             let pruned = store.prune(now_usec()).map(drop);

@@ -2,6 +2,7 @@
 //! What the ledger did, in words: for those who watch, for the log, and for whom it concerns.
 
 use super::{Core, now_usec};
+use crate::dealer::Offer;
 use crate::ledger::{Cid, Event, Kind, Op, Resource, TIXD};
 use crate::store::Record;
 use crate::units;
@@ -102,14 +103,29 @@ impl Core {
                 let names: Vec<String> = parties.iter().map(|p| name(*p)).collect();
                 out.currency = names.first().cloned();
                 (out.kind, out.message) = match revoked {
-                    None => (
-                        K::Exchanged,
-                        format!("exchange {id} between {}", names.join(" and ")),
-                    ),
+                    None => (K::Exchanged, self.exchange_text(*id, &names)),
                     Some(why) => (K::Revoked, format!("exchange {id} revoked: {why}")),
                 };
                 concerns.extend(parties.iter().filter_map(|p| self.owner(*p)));
                 worth_keeping = true;
+            }
+            Event::Offered { id, party } => {
+                let n = name(*party);
+                let terms = self.ledger.book().get(*id).map(offer_text);
+                out.kind = K::Offered;
+                out.message = format!("{n} offers {} (offer {id})", terms.unwrap_or_default());
+                out.currency = Some(n);
+                concerns.extend(self.owner(*party));
+            }
+            Event::Unoffered {
+                id,
+                name,
+                owner,
+                why,
+            } => {
+                (out.kind, out.currency) = (K::Unoffered, Some(name.clone()));
+                out.message = format!("offer {id} of {name} is off the book: {why}");
+                (concerns, worth_keeping) = (vec![*owner], true);
             }
             Event::CgroupCreated { path, .. }
             | Event::CgroupRemoved { path, .. }
@@ -145,12 +161,18 @@ impl Core {
     pub(super) fn records(&self, op: &Op, events: &[Event], uid: u32) -> Vec<Record> {
         let told: Vec<Told> = events.iter().map(|e| self.tell(e, Some(uid))).collect();
         let words: Vec<&str> = told.iter().map(|t| t.event.message.as_str()).collect();
-        let owner = self.ledger.find(op.subject()).and_then(|c| self.owner(c));
+        // Some operations name what they are done to by a number alone.
+        let named = told.iter().find_map(|t| t.event.currency.clone());
+        let subject = match op.subject() {
+            "" => named.unwrap_or_default(),
+            subject => subject.to_owned(),
+        };
+        let owner = self.ledger.find(&subject).and_then(|c| self.owner(c));
         let mut out = vec![Record {
             time_usec: now_usec(),
             uid,
             kind: op.kind().to_owned(),
-            subject: op.subject().to_owned(),
+            subject,
             text: words.join("; "),
             op: serde_json::to_string(op).unwrap_or_default(),
             owner,
@@ -171,6 +193,19 @@ impl Core {
                 each.collect::<Vec<_>>()
             })
             .collect()
+    }
+
+    /// Who gives whom what.
+    fn exchange_text(&self, id: u64, names: &[String]) -> String {
+        let between = format!("exchange {id} between {}", names.join(" and "));
+        let x = self.ledger.exchange_of(id).filter(|x| x.is_a_trade());
+        let Some(x) = x else { return between };
+        let given = (x.legs.iter()).filter(|(_, _, n)| *n < 0).map(|(p, r, n)| {
+            let amount = units::rights::show(to_api(*r), n.unsigned_abs());
+            format!("{} gives {amount}", self.ledger.name(*p))
+        });
+        let given: Vec<String> = given.collect();
+        format!("{between}: {}", given.join(", "))
     }
 
     /// Tells those who watch.
@@ -206,6 +241,16 @@ fn kind_text(r: Resource, kind: Kind) -> String {
         Kind::Soft => format!("{} tickets", r.name()),
         Kind::Hard => format!("a hard share of the {}", r.name()),
     }
+}
+
+/// What an offer asks, with units.
+fn offer_text(o: &Offer) -> String {
+    let show = |r, milli| units::rights::show(to_api(r), milli);
+    format!(
+        "{} for {}",
+        show(o.pair.gives, o.gives()),
+        show(o.pair.wants, o.left)
+    )
 }
 
 /// A ticket's amount with its unit.

@@ -3,7 +3,7 @@
 
 use super::brokers::is_root;
 use super::{
-    Aside, Binding, Broker, Currency, Exchange, Grant, Key, Kind, Ledger, Leg, Resource, Row,
+    Aside, Binding, Broker, Currency, Ended, Exchange, Grant, Key, Kind, Ledger, Leg, Resource, Row,
 };
 use rustc_hash::FxHashSet;
 
@@ -63,6 +63,8 @@ impl Ledger {
         keys.extend(self.brokers.keys().cloned().map(Key::Broker));
         keys.extend(self.bindings.keys().cloned().map(Key::Binding));
         keys.extend(self.exchanges.keys().copied().map(Key::Exchange));
+        keys.extend(self.book.iter_from(0).map(|o| Key::Offer(o.id)));
+        keys.extend(self.ended.keys().copied().map(Key::Ended));
         keys.extend(self.lapsed.keys().cloned().map(|(n, r)| Key::Lapsed(n, r)));
         keys.sort();
         keys.into_iter()
@@ -126,6 +128,11 @@ impl Ledger {
                 let amount = self.lapsed(name, *r);
                 (amount > 0).then_some(Row::Lapsed { amount })
             }
+            Key::Offer(id) => self.book.get(*id).map(|o| self.offer_row(o)),
+            Key::Ended(id) => self.ended.get(id).map(|e| Row::Ended {
+                legs: e.legs.clone(),
+                why: e.why.clone(),
+            }),
         }
     }
 
@@ -168,9 +175,7 @@ impl Ledger {
                     match found {
                         Some(legs) => self.put_exchange(id, Exchange { legs, by }),
                         // A party vanished meanwhile: it is revoked, as one.
-                        None => self
-                            .log
-                            .push((Key::Exchange(id), Some(Row::Exchange { legs, by }))),
+                        None => self.lose_exchange(id, Row::Exchange { legs, by }),
                     }
                 }
             }
@@ -180,6 +185,13 @@ impl Ledger {
                     _ => 0,
                 };
                 self.put_lapsed(&name, r, amount);
+            }
+            (Key::Offer(id), row) => self.set_offer(id, row),
+            (Key::Ended(id), row) => {
+                match row {
+                    Some(Row::Ended { legs, why }) => self.ended.insert(id, Ended { legs, why }),
+                    _ => self.ended.remove(&id),
+                };
             }
         }
     }

@@ -6,8 +6,9 @@
 //! what they would have without the exchange (footnote 3). `tixctl nice` is the smallest exchange: −n on the user's currency, +n on the
 //! job's (§3.4, §4.6).
 
+use super::brokers::is_root;
 use super::values::of_milli;
-use super::{BASE, By, Cid, Event, Key, Kind, Ledger, Refusal, Resource, Ticket};
+use super::{BASE, By, Cid, Event, Key, Kind, Ledger, Refusal, Resource, TIXD, Ticket};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +16,20 @@ pub struct Exchange {
     /// Party, resource, thousandths of a base ticket; negative: given away.
     pub legs: Vec<(Cid, Resource, i64)>,
     pub by: By,
+}
+
+impl Exchange {
+    pub fn parties(&self) -> Vec<Cid> {
+        let mut parties: Vec<Cid> = self.legs.iter().map(|(p, _, _)| *p).collect();
+        parties.sort_unstable();
+        parties.dedup();
+        parties
+    }
+
+    /// Rights to one resource for rights to another, and not only handed on for a job.
+    pub fn is_a_trade(&self) -> bool {
+        (self.legs.iter()).any(|(_, r, _)| Some(*r) != self.legs.first().map(|l| l.1))
+    }
 }
 
 /// The exchange tickets of inactive parties that rest with a currency, in base tickets with 64 fractional bits.
@@ -51,6 +66,22 @@ type Lower = FxHashMap<Cid, i128>;
 impl Ledger {
     pub fn exchanges(&self) -> impl Iterator<Item = (u64, &Exchange)> {
         self.exchanges.iter().map(|(id, x)| (*id, x))
+    }
+
+    /// Those with a number above `id`.
+    pub fn exchanges_after(&self, id: u64) -> impl Iterator<Item = (u64, &Exchange)> {
+        let all = self.exchanges.range(id.saturating_add(1)..);
+        all.map(|(id, x)| (*id, x))
+    }
+
+    pub fn exchange_of(&self, id: u64) -> Option<&Exchange> {
+        self.exchanges.get(&id)
+    }
+
+    /// Those that `party` is in.
+    pub fn exchanges_of(&self, party: Cid) -> impl Iterator<Item = (u64, &Exchange)> {
+        let its = self.exchanges_of.get(&party).into_iter().flatten();
+        its.filter_map(|id| Some((*id, self.exchanges.get(id)?)))
     }
 
     /// What rests with `c`.
@@ -142,7 +173,7 @@ impl Ledger {
 
     /// The parties to exchanges of `r`, and whoever is above them: where their tickets may come to rest.
     pub fn resting_places(&self, r: Resource) -> FxHashSet<Cid> {
-        let parties: Vec<Cid> = self.legs(r).map(|(p, _, _)| p).collect();
+        let parties: Vec<Cid> = self.parties[r.index()].keys().copied().collect();
         self.upwards(&parties, r).into_iter().collect()
     }
 
@@ -198,6 +229,33 @@ impl Ledger {
         gave.map(|(p, _, _)| p).find(|p| short(*p))
     }
 
+    /// May `giver` have given what it now has? Only if E⁻ ≥ 0 for it and for whoever it funds: nobody else's has changed.
+    pub(super) fn can_give(&self, giver: Cid, r: Resource) -> bool {
+        let mut known = Lower::default();
+        let mut short = |c: Cid| {
+            let gave = self.get(c).is_some_and(|x| x.side(r).given < 0);
+            gave && self.lower(c, r, &mut known) < 0
+        };
+        let parties = &self.parties[r.index()];
+        let (mut seen, mut todo) = (FxHashSet::from_iter([giver]), vec![giver]);
+        while let Some(c) = todo.pop() {
+            if short(c) {
+                return false;
+            }
+            if seen.len() > parties.len() {
+                // It funds more than there are parties: those, then.
+                return !parties.keys().any(|p| short(*p));
+            }
+            todo.extend(self.funded(c, r).filter(|h| seen.insert(*h)));
+        }
+        true
+    }
+
+    /// E⁻ of `c`, whole base tickets.
+    pub(super) fn can_still_give(&self, c: Cid, r: Resource) -> i128 {
+        self.lower(c, r, &mut Lower::default())
+    }
+
     /// May `giver` have exchanged so much, as it now has? Only if E⁻ ≥ 0 for everybody. Thousandths of base tickets.
     pub(super) fn check_exchanged(
         &self,
@@ -224,13 +282,10 @@ impl Ledger {
     }
 
     fn exchanged(&self, id: u64, revoked: Option<String>) -> Event {
-        let legs = self.exchanges.get(&id).map(|x| x.legs.clone());
-        let mut parties: Vec<Cid> = legs.into_iter().flatten().map(|(p, _, _)| p).collect();
-        parties.sort_unstable();
-        parties.dedup();
+        let x = self.exchanges.get(&id);
         Event::Exchanged {
             id,
-            parties,
+            parties: x.map(Exchange::parties).unwrap_or_default(),
             revoked,
         }
     }
@@ -239,6 +294,7 @@ impl Ledger {
         self.note(Key::Exchange(id));
         self.next_exchange = self.next_exchange.max(id + 1);
         self.move_legs(&x, 1);
+        self.count_exchange(id, &x, true);
         self.exchanges.insert(id, x);
     }
 
@@ -246,6 +302,28 @@ impl Ledger {
         self.note(Key::Exchange(id));
         if let Some(x) = self.exchanges.remove(&id) {
             self.move_legs(&x, -1);
+            self.count_exchange(id, &x, false);
+        }
+    }
+
+    fn count_exchange(&mut self, id: u64, x: &Exchange, more: bool) {
+        for party in x.parties() {
+            let its = self.exchanges_of.entry(party).or_default();
+            match more {
+                true => its.insert(id),
+                false => its.remove(&id),
+            };
+            if its.is_empty() {
+                self.exchanges_of.remove(&party);
+            }
+        }
+        if is_root(x.by) || x.by == TIXD {
+            return;
+        }
+        let made = self.made.entry(x.by).or_default();
+        match more {
+            true => made.exchanges += 1,
+            false => made.exchanges -= 1,
         }
     }
 
@@ -270,20 +348,18 @@ impl Ledger {
     }
 
     pub(super) fn revoke(&mut self, id: u64, why: String) -> Event {
-        let event = self.exchanged(id, Some(why));
+        let event = self.exchanged(id, Some(why.clone()));
+        self.remember(id, why);
         self.take_exchange(id);
         event
     }
 
-    /// The exchanges that `c` is a party to end with it.
+    /// The exchanges that `c` is a party to end with it, and so do its offers.
     pub(super) fn revoke_of(&mut self, c: Cid, why: &str) -> Vec<Event> {
-        let its: Vec<u64> = (self.exchanges.iter())
-            .filter(|(_, x)| x.legs.iter().any(|(p, _, _)| *p == c))
-            .map(|(id, _)| *id)
-            .collect();
-        its.into_iter()
-            .map(|id| self.revoke(id, why.to_owned()))
-            .collect()
+        let mut events = self.withdraw_of(c, why);
+        let its: Vec<u64> = self.exchanges_of(c).map(|(id, _)| id).collect();
+        events.extend(its.into_iter().map(|id| self.revoke(id, why.to_owned())));
+        events
     }
 
     /// After a change: whoever has given away what is no longer there gets it back, newest exchange first, until E⁻ ≥ 0.

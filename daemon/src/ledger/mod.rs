@@ -20,6 +20,7 @@ mod exchange;
 mod grants;
 mod graph;
 mod hard;
+mod market;
 mod ops;
 mod refusal;
 mod restore;
@@ -35,12 +36,14 @@ pub use currency::{Currency, Grant, Issued, Kind, Mirror, Ticket};
 pub use durable::Change;
 pub use exchange::Exchange;
 pub use hard::{Hard, Unheld};
-pub use ops::{Op, Part, Ref};
+pub use market::Ended;
+pub use ops::{Op, Part, Ref, Terms};
 pub use refusal::Refusal;
-pub use rows::{By, End, Key, Leg, POLICY, Row, TIXD};
+pub use rows::{By, End, EndedLeg, Key, Leg, POLICY, Row, TIXD};
 pub use tree::Cgroup;
 pub use values::fraction;
 
+use crate::dealer::Book;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -71,6 +74,12 @@ pub const MAX_BINDINGS: usize = 64;
 pub const MAX_OWNED: usize = 1024;
 /// Tickets that one user has given, root excepted.
 pub const MAX_GIVEN: usize = 8192;
+/// Offers of one user on the book, root excepted; and exchanges that one user's offers have made.
+pub const MAX_OFFERS: usize = 1024;
+/// Offers on the book, whoever made them.
+pub const MAX_BOOK: usize = 1_000_000;
+/// Exchanges that are over, and told of still.
+pub const MAX_ENDED: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -170,6 +179,18 @@ pub enum Event {
         parties: Vec<Cid>,
         revoked: Option<String>,
     },
+    /// An offer is on the book, as new or amended.
+    Offered {
+        id: u64,
+        party: Cid,
+    },
+    /// An offer is no longer on the book, though not all of it was matched.
+    Unoffered {
+        id: u64,
+        name: String,
+        owner: u32,
+        why: String,
+    },
     CgroupCreated {
         cid: Cid,
         path: String,
@@ -211,6 +232,8 @@ impl Event {
             Event::Destroyed { .. }
             | Event::CgroupRemoved { .. }
             | Event::Brokered { .. }
+            | Event::Offered { .. }
+            | Event::Unoffered { .. }
             | Event::Dropped { .. } => vec![],
         }
     }
@@ -232,6 +255,13 @@ pub struct Ledger {
     exchanges: BTreeMap<u64, Exchange>,
     /// Their parties, each with how many tickets.
     parties: [BTreeMap<Cid, u32>; Resource::COUNT],
+    /// The exchanges of each party.
+    exchanges_of: FxHashMap<Cid, BTreeSet<u64>>,
+    /// The last that were revoked.
+    ended: BTreeMap<u64, Ended>,
+    book: Book,
+    /// What became of rows whose party had vanished when they were read.
+    lost: Vec<Event>,
     /// Hard tickets of so many bytes: issuer, holder.
     in_bytes: BTreeSet<(Cid, Cid)>,
     /// Currencies that go with a cgroup, by its path.
@@ -276,6 +306,10 @@ impl Ledger {
             lapsed_total: [0; Resource::COUNT],
             exchanges: BTreeMap::new(),
             parties: Default::default(),
+            exchanges_of: FxHashMap::default(),
+            ended: BTreeMap::new(),
+            book: Book::default(),
+            lost: Vec::new(),
             in_bytes: BTreeSet::new(),
             transient: HashMap::new(),
             made: FxHashMap::default(),

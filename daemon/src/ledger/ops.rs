@@ -81,6 +81,48 @@ pub enum Op {
         amount: Part,
         path: String,
     },
+    /// To trade rights: matched with what is on the dealer's book, the rest put beside it. `now`: microseconds since 1970, here and below.
+    Offer {
+        id: u64,
+        party: Ref,
+        terms: Terms,
+        now: u64,
+    },
+    /// `party` does what an offer asks, exactly.
+    Accept {
+        offer: u64,
+        party: Ref,
+        now: u64,
+    },
+    /// Other terms for an offer, as if it came now.
+    Amend {
+        offer: u64,
+        terms: Terms,
+        now: u64,
+    },
+    /// An offer goes off the book; an exchange is revoked.
+    Cancel {
+        id: u64,
+    },
+    /// Offers that have expired go; tixd's to do.
+    Expire {
+        now: u64,
+    },
+}
+
+/// What an offer says. Amounts are thousandths of base tickets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    pub gives: Resource,
+    /// At most.
+    pub give: u64,
+    pub wants: Resource,
+    /// At least.
+    pub want: u64,
+    /// Of `want`, the least that one exchange must bring: all of it for all or none, 1 for any part.
+    pub least: u64,
+    /// Microseconds since 1970.
+    pub expires: Option<u64>,
 }
 
 /// How much of a currency's rights.
@@ -109,10 +151,15 @@ impl Op {
             Op::Chown { .. } => "chown",
             Op::Run { .. } => "run",
             Op::Nice { .. } => "nice",
+            Op::Offer { .. } => "offer",
+            Op::Accept { .. } => "accept",
+            Op::Amend { .. } => "amend",
+            Op::Cancel { .. } => "cancel",
+            Op::Expire { .. } => "expire",
         }
     }
 
-    /// Whom it is done to.
+    /// Whom it is done to; empty where an operation does not name it.
     pub fn subject(&self) -> &str {
         match self {
             Op::Create { name, .. }
@@ -127,7 +174,21 @@ impl Op {
             | Op::Unfund { holder, .. }
             | Op::Reserve { holder, .. }
             | Op::Unreserve { holder, .. } => holder,
+            Op::Offer { party, .. } | Op::Accept { party, .. } => party,
+            Op::Amend { .. } | Op::Cancel { .. } | Op::Expire { .. } => "",
         }
+    }
+
+    /// It moves what parties have given and got and nothing else, and looks itself at whether they have it.
+    fn is_of_the_market(&self) -> bool {
+        matches!(
+            self,
+            Op::Offer { .. }
+                | Op::Accept { .. }
+                | Op::Amend { .. }
+                | Op::Cancel { .. }
+                | Op::Expire { .. }
+        )
     }
 }
 
@@ -140,7 +201,9 @@ impl Ledger {
             self.undo(mark);
         }
         let mut events = done?;
-        events.extend(self.revoke_overdrawn());
+        if !op.is_of_the_market() {
+            events.extend(self.revoke_overdrawn());
+        }
         Ok(events)
     }
 
@@ -195,6 +258,16 @@ impl Ledger {
                 amount,
                 path,
             } => self.do_nice(caller, *cid, name, giver, *amount, path),
+            Op::Offer {
+                id,
+                party,
+                terms,
+                now,
+            } => self.do_offer(caller, *id, party, terms, *now),
+            Op::Accept { offer, party, now } => self.do_accept(caller, *offer, party, *now),
+            Op::Amend { offer, terms, now } => self.do_amend(caller, *offer, terms, *now),
+            Op::Cancel { id } => self.do_cancel(caller, *id),
+            Op::Expire { now } => Ok(self.do_expire(*now)),
         }
     }
 }

@@ -63,6 +63,12 @@ pub enum Refusal {
         has: u64,
         asked: u64,
     },
+    #[error("there is no offer and no exchange {0}")]
+    NoSuchOffer(u64),
+    #[error("{0} is no offer")]
+    BadOffer(String),
+    #[error("{name:?} would trade with itself: offer {offer} is its own")]
+    SelfTrade { name: String, offer: u64 },
 }
 
 impl Refusal {
@@ -109,6 +115,13 @@ impl Refusal {
             Refusal::TooLittle { .. } => {
                 "give up less; what came by an exchange cannot be given up again"
             }
+            Refusal::NoSuchOffer(_) => {
+                "`tixctl offers` lists the book, `tixctl exchanges` what was matched"
+            }
+            Refusal::BadOffer(_) => {
+                "give one resource and want another; 0.001 tickets and more of each, and a minimum of no more than what is wanted"
+            }
+            Refusal::SelfTrade { .. } => "cancel or amend that one first",
         }
     }
 }

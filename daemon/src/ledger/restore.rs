@@ -30,7 +30,7 @@ impl Ledger {
                 .filter_map(|e| self.at_end(e))
                 .any(transient),
             Key::Binding(path) => self.bindings.get(path).is_some_and(|b| transient(b.name)),
-            Key::Exchange(_) => true,
+            Key::Exchange(_) | Key::Offer(_) | Key::Ended(_) => true,
             Key::Broker(_) | Key::Lapsed(..) => false,
         }
     }

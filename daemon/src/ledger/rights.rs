@@ -11,6 +11,8 @@ pub(super) struct Made {
     pub currencies: usize,
     /// Tickets given.
     pub tickets: usize,
+    /// Exchanges that came of it.
+    pub exchanges: usize,
 }
 
 /// `[a-z][a-z0-9_-]{0,62}`, and not `base`.

@@ -38,6 +38,10 @@ pub enum Key {
     Binding(String),
     Exchange(u64),
     Lapsed(String, Resource),
+    /// An offer on the dealer's book; offers and exchanges are numbered together.
+    Offer(u64),
+    /// An exchange that was revoked.
+    Ended(u64),
 }
 
 /// A party's part in an exchange.
@@ -46,6 +50,15 @@ pub struct Leg {
     pub party: End,
     pub resource: Resource,
     /// Thousandths of a base ticket; negative: given away.
+    pub amount: i64,
+}
+
+/// A party's part in an exchange that is over, in names: the party may be gone, too.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedLeg {
+    pub name: String,
+    pub resource: Resource,
+    /// Thousandths of a base ticket; negative: was given away.
     pub amount: i64,
 }
 
@@ -91,5 +104,25 @@ pub enum Row {
     /// root does.
     Lapsed {
         amount: u64,
+    },
+    /// Of `want` at least, for `give` at most: thousandths of base tickets.
+    Offer {
+        party: End,
+        by: By,
+        turn: u64,
+        gives: Resource,
+        give: u64,
+        wants: Resource,
+        want: u64,
+        /// Of `want`, what is still to be got.
+        left: u64,
+        /// Of `want`, the least that one exchange must bring.
+        least: u64,
+        /// Microseconds since 1970.
+        expires: Option<u64>,
+    },
+    Ended {
+        legs: Vec<EndedLeg>,
+        why: String,
     },
 }

@@ -265,6 +265,19 @@ impl Ledger {
         for (id, x) in &self.exchanges {
             let there = x.legs.iter().all(|(c, _, _)| self.get(*c).is_some());
             tell(there, format!("exchange {id} has lost a party"));
+            let of = x.parties();
+            let found = of
+                .iter()
+                .all(|p| self.exchanges_of(*p).any(|(n, _)| n == *id));
+            tell(found, format!("exchange {id} is not found by its parties"));
+        }
+        let parts: usize = self.exchanges.values().map(|x| x.parties().len()).sum();
+        let indexed: usize = self.exchanges_of.values().map(BTreeSet::len).sum();
+        tell(parts == indexed, format!("{indexed} parts in exchanges"));
+        for o in self.book.iter_from(0) {
+            let there = self.get(o.party).is_some();
+            tell(there, format!("offer {} has lost its party", o.id));
+            tell(!o.is_spent(), format!("nothing is left of {o:?}"));
         }
     }
 
@@ -282,6 +295,11 @@ impl Ledger {
             }
         }
         self.waiting.values().for_each(|a| given(a.by));
+        for by in self.exchanges.values().map(|x| x.by) {
+            if !super::brokers::is_root(by) && by != super::TIXD {
+                made.entry(by).or_default().exchanges += 1;
+            }
+        }
         for c in self.currencies.values().filter(|c| !c.is_mirror()) {
             made.entry(c.owner).or_default().currencies += 1;
         }

@@ -63,11 +63,11 @@ pub struct Next {
 /// What was read at the start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// Currencies first, then brokers, bindings, tickets, exchanges, lapsed tickets.
+    /// Currencies first, then brokers, bindings, tickets, exchanges, lapsed tickets, offers, exchanges that are over.
     pub rows: Vec<(Key, Row)>,
     /// The least number that no named currency has had.
     pub next_cid: u64,
-    /// The least number that no exchange has had.
+    /// The least number that no exchange and no offer has had.
     pub next_exchange: u64,
 }
 
@@ -122,7 +122,9 @@ impl State {
     fn put(&mut self, db: &Connection, key: &Key, row: Option<&Row>) -> Result<(), Fault> {
         match key {
             Key::Currency(cid) => self.next.cid = self.next.cid.max(cid.saturating_add(1)),
-            Key::Exchange(id) => self.next.exchange = self.next.exchange.max(id.saturating_add(1)),
+            Key::Exchange(id) | Key::Offer(id) => {
+                self.next.exchange = self.next.exchange.max(id.saturating_add(1));
+            }
             _ => {}
         }
         rows::put(db, key, row, &mut self.total)

@@ -16,7 +16,7 @@ const MADE: &str = "There is a ledger in this directory. Move all of it away to 
 
 impl Store {
     /// Opens `DIR/ledger.sqlite`, or creates it, and gives every row to `each`: currencies first, then brokers, bindings, tickets,
-    /// exchanges, lapsed tickets. If it fails, what was given is worth nothing.
+    /// exchanges, lapsed tickets, offers, exchanges that are over. If it fails, what was given is worth nothing.
     ///
     /// The directory is made, for its owner only, if it is not there. A ledger of an earlier schema is brought up to date, with a copy
     /// of it beside it. Nothing is written to a ledger that is up to date, so this works while the disk is full.
@@ -215,7 +215,7 @@ fn fill(
             }
             schema::create(db)?;
         }
-        1 | 2 => {
+        1..schema::SCHEMA => {
             let copy = put_aside(db, path, found)?;
             if let Err(e) = schema::upgrade(db, found) {
                 // What it is a copy of is as it was; and one for each attempt would fill the disk.

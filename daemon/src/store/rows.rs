@@ -2,7 +2,7 @@
 //! Rows of the ledger in tables of their own, each with a sum over what it says, so that a row that rotted on the disk is named.
 
 use super::sum::sum;
-use crate::ledger::{End, Key, Kind, Leg, Resource, Row};
+use crate::ledger::{End, EndedLeg, Key, Kind, Leg, Resource, Row};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, Value, ValueRef};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
 
@@ -25,6 +25,16 @@ CREATE TABLE exchange (id INTEGER PRIMARY KEY, legs TEXT NOT NULL, by INTEGER NO
 CREATE TABLE lapsed (
     holder TEXT, resource INTEGER, amount INTEGER NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (holder, resource)
 ) STRICT, WITHOUT ROWID;
+";
+
+/// The dealer's book, and exchanges that are over: since schema 4.
+pub(super) const MARKET: &str = "
+CREATE TABLE offer (
+    id INTEGER PRIMARY KEY, party ANY NOT NULL, by INTEGER NOT NULL, turn INTEGER NOT NULL,
+    gives INTEGER NOT NULL, give INTEGER NOT NULL, wants INTEGER NOT NULL, want INTEGER NOT NULL,
+    left INTEGER NOT NULL, least INTEGER NOT NULL, expires INTEGER, sum INTEGER NOT NULL
+) STRICT;
+CREATE TABLE ended (id INTEGER PRIMARY KEY, legs TEXT NOT NULL, why TEXT NOT NULL, sum INTEGER NOT NULL) STRICT;
 ";
 
 /// How many rows there are and what their sums come to: a row that is missing, or an old page in place of a new one, shows in it.
@@ -171,6 +181,8 @@ fn by_key<T>(
             &mut prepare("lapsed WHERE holder = ? AND resource = ?")?,
             &[holder, &index(*resource)],
         ),
+        Key::Offer(id) => run(&mut prepare("offer WHERE id = ?")?, &[&id.cast_signed()]),
+        Key::Ended(id) => run(&mut prepare("ended WHERE id = ?")?, &[&id.cast_signed()]),
     }
 }
 
@@ -261,6 +273,44 @@ fn insert(db: &Connection, key: &Key, row: &Row, sum: i64) -> Result<(), Fault> 
             "INSERT OR REPLACE INTO lapsed VALUES (?, ?, ?, ?)",
             params![holder, index(*resource), amount.cast_signed(), sum],
         ),
+        (
+            Key::Offer(id),
+            Row::Offer {
+                party,
+                by,
+                turn,
+                gives,
+                give,
+                wants,
+                want,
+                left,
+                least,
+                expires,
+            },
+        ) => run(
+            "INSERT OR REPLACE INTO offer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                id.cast_signed(),
+                EndColumn(party),
+                by,
+                turn.cast_signed(),
+                index(*gives),
+                give.cast_signed(),
+                index(*wants),
+                want.cast_signed(),
+                left.cast_signed(),
+                least.cast_signed(),
+                expires.map(u64::cast_signed),
+                sum
+            ],
+        ),
+        (Key::Ended(id), Row::Ended { legs, why }) => {
+            let legs = serde_json::to_string(legs).map_err(|e| Fault::Damaged(e.to_string()))?;
+            run(
+                "INSERT OR REPLACE INTO ended VALUES (?, ?, ?, ?)",
+                params![id.cast_signed(), legs, why, sum],
+            )
+        }
         _ => Err(other_kind(key)),
     }
 }
@@ -337,6 +387,36 @@ pub(super) fn load(db: &Connection, each: &mut dyn FnMut(Key, Row)) -> Result<To
             amount: amount.cast_unsigned(),
         };
         Ok(Some((Key::Lapsed(r.get(0)?, resource), row, r.get(3)?)))
+    })?;
+    table("offer", |r| {
+        let (Some(gives), Some(wants)) = (resource_of(r.get(4)?), resource_of(r.get(6)?)) else {
+            return Ok(None);
+        };
+        let number = |i| r.get::<_, i64>(i).map(i64::cast_unsigned);
+        let row = Row::Offer {
+            party: r.get::<_, OwnEnd>(1)?.0,
+            by: r.get(2)?,
+            turn: number(3)?,
+            gives,
+            give: number(5)?,
+            wants,
+            want: number(7)?,
+            left: number(8)?,
+            least: number(9)?,
+            expires: r.get::<_, Option<i64>>(10)?.map(i64::cast_unsigned),
+        };
+        Ok(Some((Key::Offer(number(0)?), row, r.get(11)?)))
+    })?;
+    table("ended", |r| {
+        let Ok(legs) = serde_json::from_str::<Vec<EndedLeg>>(r.get_ref(1)?.as_str()?) else {
+            return Ok(None);
+        };
+        let id: i64 = r.get(0)?;
+        let row = Row::Ended {
+            legs,
+            why: r.get(2)?,
+        };
+        Ok(Some((Key::Ended(id.cast_unsigned()), row, r.get(3)?)))
     })?;
     Ok(total)
 }

@@ -7,7 +7,7 @@ use super::{Record, State, log, rows, side};
 use rusqlite::{Connection, Transaction, params};
 
 /// Version of the tables; a store of a later version is not touched.
-pub const SCHEMA: i64 = 3;
+pub const SCHEMA: i64 = 4;
 
 /// `rows` and `sum`: see [`rows::Total`]. `voided`: commits that failed too late to know whether they are on the disk, overwritten since.
 const STATE: &str = "
@@ -20,6 +20,7 @@ INSERT INTO state VALUES (0, 1, 1, 0, 0, 0);
 
 fn tables(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(rows::TABLES)?;
+    db.execute_batch(rows::MARKET)?;
     db.execute_batch(log::TABLES)?;
     db.execute_batch(STATE)
 }
@@ -33,10 +34,19 @@ pub(super) fn create(db: &mut Connection) -> Result<(), Fault> {
     finish(tx)
 }
 
-/// From schema `found`, 1 or 2, to the present one, in one transaction.
+/// From schema `found`, an earlier one, to the present one, in one transaction.
 pub(super) fn upgrade(db: &mut Connection, found: i64) -> Result<(), Fault> {
     let tx = db.transaction()?;
-    tables(&tx)?;
+    match found {
+        1 | 2 => from_journal(&tx, found)?,
+        _ => tx.execute_batch(rows::MARKET)?,
+    }
+    finish(tx)
+}
+
+/// From a journal of operations to rows.
+fn from_journal(tx: &Transaction<'_>, found: i64) -> Result<(), Fault> {
+    tables(tx)?;
     if found < 2 {
         tx.execute_batch(side::WEIGHT)?;
     }
@@ -59,19 +69,19 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> Result<(), Fault> {
                 owner: told.owner,
                 op,
             };
-            log::append_as(&tx, seq, &record)?;
+            log::append_as(tx, seq, &record)?;
         }
     }
     let mut state = State::default();
     state.next.cid = reduction.next_cid();
     for (key, row) in reduction.rows() {
-        state.put(&tx, key, Some(row))?;
+        state.put(tx, key, Some(row))?;
     }
-    state.save(&tx)?;
+    state.save(tx)?;
     tx.execute_batch(
         "DROP TABLE event; DROP TABLE node; DELETE FROM usage WHERE cid NOT IN (SELECT cid FROM currency);",
     )?;
-    finish(tx)
+    Ok(())
 }
 
 fn finish(tx: Transaction<'_>) -> Result<(), Fault> {

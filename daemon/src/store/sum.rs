@@ -113,6 +113,34 @@ pub(super) fn sum(key: &Key, row: &Row) -> Option<i64> {
             .text(holder)
             .word(resource.index() as u64)
             .word(*amount),
+        (
+            Key::Offer(id),
+            Row::Offer {
+                party,
+                by,
+                turn,
+                gives,
+                give,
+                wants,
+                want,
+                left,
+                least,
+                expires,
+            },
+        ) => {
+            let sum = Sum(7).word(*id).end(party).word((*by).into()).word(*turn);
+            let sum = sum.word(gives.index() as u64).word(*give);
+            let sum = sum.word(wants.index() as u64).word(*want);
+            sum.word(*left).word(*least).optional(*expires)
+        }
+        (Key::Ended(id), Row::Ended { legs, why }) => {
+            let sum = Sum(8).word(*id).text(why).word(legs.len() as u64);
+            legs.iter().fold(sum, |sum, leg| {
+                sum.text(&leg.name)
+                    .word(leg.resource.index() as u64)
+                    .word(leg.amount.cast_unsigned())
+            })
+        }
         _ => return None,
     };
     Some(sum.folded())

@@ -180,6 +180,12 @@ impl World {
                 who.is_root() || *owner == who.uid && who.in_group(*group)
             }
             Op::Unbind { .. } => true,
+            // Trades have tests of their own (tests/dealer).
+            Op::Offer { .. }
+            | Op::Accept { .. }
+            | Op::Amend { .. }
+            | Op::Cancel { .. }
+            | Op::Expire { .. } => unreachable!("{op:?}"),
         };
         match done {
             Ok(_) => {
@@ -316,6 +322,11 @@ impl World {
                 let owner = owner.filter(|_| root || !same);
                 self.say(who, name, owner, *group, None);
             }
+            Op::Offer { .. }
+            | Op::Accept { .. }
+            | Op::Amend { .. }
+            | Op::Cancel { .. }
+            | Op::Expire { .. } => unreachable!("{op:?}"),
             Op::Run {
                 name,
                 issuer,

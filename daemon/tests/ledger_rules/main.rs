@@ -8,4 +8,5 @@ mod common;
 mod exchanges;
 mod hard;
 mod limits;
+mod market;
 mod tickets;

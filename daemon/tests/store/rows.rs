@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use tixd::core::Written;
-use tixd::ledger::{End, Key, Kind, Leg, POLICY, Resource, Row};
+use tixd::ledger::{End, EndedLeg, Key, Kind, Leg, POLICY, Resource, Row};
 use tixd::store::{Change, Error, Query, Store};
 
 fn path() -> impl Strategy<Value = String> {
@@ -116,7 +116,48 @@ fn change() -> impl Strategy<Value = Change> {
         .prop_map(|(id, legs, by)| (Key::Exchange(id), Row::Exchange { legs, by }));
     let lapsed = (path(), resource(), number())
         .prop_map(|(holder, r, amount)| (Key::Lapsed(holder, r), Row::Lapsed { amount }));
-    let set = prop_oneof![currency, broker, ticket, binding, exchange, lapsed];
+    let offer = (
+        (0..6_u64, end(), uid(), number()),
+        (resource(), number(), resource(), number()),
+        (number(), number(), option::of(number())),
+    )
+        .prop_map(
+            |((id, party, by, turn), (gives, give, wants, want), rest)| {
+                let (left, least, expires) = rest;
+                let row = Row::Offer {
+                    party,
+                    by,
+                    turn,
+                    gives,
+                    give,
+                    wants,
+                    want,
+                    left,
+                    least,
+                    expires,
+                };
+                (Key::Offer(id), row)
+            },
+        );
+    let ended_leg =
+        (path(), resource(), any::<i64>()).prop_map(|(name, resource, amount)| EndedLeg {
+            name,
+            resource,
+            amount,
+        });
+    let ended = (0..6_u64, vec(ended_leg, 0..5), path())
+        .prop_map(|(id, legs, why)| (Key::Ended(id), Row::Ended { legs, why }));
+    // In boxes: as one value they are too large for a test's stack.
+    let set = prop_oneof![
+        currency.boxed(),
+        broker.boxed(),
+        ticket.boxed(),
+        binding.boxed(),
+        exchange.boxed(),
+        lapsed.boxed(),
+        offer.boxed(),
+        ended.boxed()
+    ];
     (set, prop::bool::weighted(0.7)).prop_map(|((key, row), there)| (key, there.then_some(row)))
 }
 
@@ -140,7 +181,7 @@ proptest! {
             for (key, _) in batch {
                 match key {
                     Key::Currency(c) => cid = cid.max(c + 1),
-                    Key::Exchange(e) => exchange = exchange.max(e + 1),
+                    Key::Exchange(e) | Key::Offer(e) => exchange = exchange.max(e + 1),
                     _ => {}
                 }
             }

@@ -6,7 +6,7 @@ use crate::vfs::Disk;
 use rusqlite::Connection;
 use std::path::Path;
 use tixd::core::Written;
-use tixd::ledger::{End, Key, Row};
+use tixd::ledger::{End, Key, Resource, Row};
 use tixd::store::{Config, Error, Query, Store};
 
 const SCHEMA_1: &str = "
@@ -354,6 +354,100 @@ fn an_operation_that_there_never_was_is_named_and_nothing_is_changed() {
             .unwrap();
         assert_eq!(version, 2);
     }
+}
+
+/// What schema 3 had: rows, without offers and exchanges that are over.
+const SCHEMA_3: &str = "
+CREATE TABLE currency (
+    cid INTEGER PRIMARY KEY, name TEXT NOT NULL, owner INTEGER NOT NULL, grp INTEGER NOT NULL, mode INTEGER NOT NULL,
+    transient TEXT, by INTEGER NOT NULL, sum INTEGER NOT NULL
+) STRICT;
+CREATE TABLE broker (
+    path TEXT PRIMARY KEY, owner INTEGER, grp INTEGER, mode INTEGER, by INTEGER NOT NULL, sum INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE ticket (
+    issuer ANY, holder ANY, resource INTEGER, kind INTEGER,
+    amount INTEGER NOT NULL, bytes INTEGER NOT NULL, by INTEGER NOT NULL, sum INTEGER NOT NULL,
+    PRIMARY KEY (issuer, holder, resource, kind)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE binding (path TEXT PRIMARY KEY, cid INTEGER NOT NULL, by INTEGER NOT NULL, withdrawn INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE exchange (id INTEGER PRIMARY KEY, legs TEXT NOT NULL, by INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT;
+CREATE TABLE lapsed (
+    holder TEXT, resource INTEGER, amount INTEGER NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (holder, resource)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE log (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, time_usec INTEGER NOT NULL, uid INTEGER NOT NULL, owner INTEGER,
+    kind TEXT NOT NULL, subject TEXT NOT NULL, text TEXT NOT NULL, op TEXT NOT NULL
+) STRICT;
+CREATE TABLE state (
+    id INTEGER PRIMARY KEY CHECK (id = 0), next_cid INTEGER NOT NULL, next_exchange INTEGER NOT NULL,
+    rows INTEGER NOT NULL, sum INTEGER NOT NULL, voided INTEGER NOT NULL
+) STRICT;
+CREATE TABLE usage (cid INTEGER PRIMARY KEY, usec INTEGER NOT NULL) STRICT;
+CREATE TABLE weight (path TEXT PRIMARY KEY, written INTEGER NOT NULL, funding INTEGER NOT NULL) STRICT;
+";
+
+#[test]
+fn schema_3_gets_a_book_and_keeps_what_it_has() {
+    // The rows and their sums are those of today: what is written of them has not changed since.
+    let now = dir();
+    let (mut store, _) = Store::open(now.path()).unwrap();
+    let legs = vec![];
+    let exchange = (Key::Exchange(3), Row::Exchange { legs, by: 0 });
+    let kept = [
+        ticket(End::Cid(0), End::Cid(7), 300),
+        exchange,
+        (Key::Currency(7), currency("alice")),
+    ];
+    let changes: Vec<_> = kept
+        .iter()
+        .map(|(k, row)| (k.clone(), Some(row.clone())))
+        .collect();
+    store.commit(&[crate::common::record(1)], &changes).unwrap();
+    drop(store);
+    let old = dir();
+    let db = raw(old.path().join("ledger.sqlite"));
+    db.pragma_update(None, "journal_mode", "WAL").unwrap();
+    db.execute_batch(SCHEMA_3).unwrap();
+    let from = now.path().join("ledger.sqlite");
+    db.execute("ATTACH ? AS now", [from.to_str().unwrap()])
+        .unwrap();
+    for table in ["currency", "ticket", "exchange", "log", "state"] {
+        let copy = format!("INSERT INTO main.{table} SELECT * FROM now.{table}");
+        db.execute_batch(&copy).unwrap();
+    }
+    db.execute_batch("DETACH now").unwrap();
+    db.pragma_update(None, "user_version", 3).unwrap();
+    drop(db);
+    let expected = rows(kept);
+    let (mut store, loaded) = Store::open(old.path()).unwrap();
+    assert_eq!(loaded.rows.into_iter().collect::<Model>(), expected);
+    assert_eq!((loaded.next_cid, loaded.next_exchange), (8, 4));
+    assert_eq!(store.log(&Query::default()).unwrap().records.len(), 1);
+    let offer = Row::Offer {
+        party: End::Cid(7),
+        by: 1000,
+        turn: 4,
+        gives: Resource::Cpu,
+        give: 1,
+        wants: Resource::Disk,
+        want: 1,
+        left: 1,
+        least: 1,
+        expires: None,
+    };
+    store.commit(&[], &[(Key::Offer(4), Some(offer))]).unwrap();
+    drop(store);
+    assert_eq!(contents(old.path()).len(), 4);
+    let copies = std::fs::read_dir(old.path()).unwrap();
+    let copies = copies.filter(|e| {
+        e.as_ref()
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .contains(".schema-3-")
+    });
+    assert_eq!(copies.count(), 1);
 }
 
 #[test]

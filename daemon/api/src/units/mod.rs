@@ -4,6 +4,7 @@
 //! What cannot be kept exactly is refused, never rounded: a guarantee of "33.33%" would be one of something else.
 
 pub mod mode;
+pub mod rights;
 
 /// The largest amount of one soft ticket (model.md §1).
 pub const MAX_SOFT: u64 = 1 << 31;
@@ -23,6 +24,14 @@ pub enum BadAmount {
     Range(String),
     #[error("{0:?} is no size: write a number and K, M, G or T (\"256M\"; K is 1024)")]
     Size(String),
+    #[error(
+        "{0:?} is no amount to trade: write base tickets (100, 12.5), per cent of the machine (25%), or of memory a size (256M)"
+    )]
+    Rights(String),
+    #[error(
+        "{0:?} is no resource with an amount: write cpu:100, disk:12.5, net:10% or memory:256M"
+    )]
+    Side(String),
     #[error("{0:?} is ambiguous: write K, M, G or T, without B; K is 1024")]
     Decimal(String),
 }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `tixctl accept`
+
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::{out, trade};
+use tix_api::Tix;
+
+/// Do exactly what an offer on the book asks
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The offer, as `tixctl offers` numbers it
+    id: u64,
+    /// The currency or cgroup that gives what the offer wants, and gets what it gives
+    principal: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let mut client = Client::connect().await?;
+    let reply = client
+        .call(|tixd| tixd.accept(args.id, &args.principal))
+        .await?;
+    match args.json {
+        true => out::json(&reply.exchange),
+        false => out::print(&trade::exchange(&reply.exchange)),
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `tixctl offers`
+
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::{out, trade};
+use tix_api::Tix;
+
+/// Show the book: who offers what for what
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only what this currency or cgroup offers
+    principal: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Offers in one answer of tixd's.
+const PAGE: i64 = 1000;
+
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let mut client = Client::connect().await?;
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let page = client
+            .call(|tixd| tixd.offers(args.principal.as_deref(), after, Some(PAGE)))
+            .await?;
+        all.extend(page.offers);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    match (args.json, all.is_empty()) {
+        (true, _) => out::json(&all),
+        (false, true) => out::print("nobody offers anything"),
+        (false, false) => out::print(&trade::offers(&all)),
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A connection, and how its requests reach the one writer.
+
+use super::names;
+use super::peer::Pace;
+use super::transfer::Import;
+use crate::core::{Core, Failure, Handle};
+use crate::ledger::{Caller, Event, Ledger, Op, Refusal};
+use std::cell::RefCell;
+use std::rc::Rc;
+use tix_api::Error;
+
+/// A connection, and who is at its other end.
+pub struct Session {
+    pub handle: Handle,
+    pub caller: Caller,
+    pub pid: i32,
+    pub pace: Rc<Pace>,
+    /// A document that is being handed in.
+    pub import: RefCell<Option<Import>>,
+}
+
+/// Names that one operation looks up, at most.
+const NAMES: usize = 2;
+
+/// Currencies that one request of ordinary cost can tell of.
+const CHEAP: f64 = 1000.0;
+
+impl Session {
+    /// Looks at the ledger and the machine.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Core) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        self.handle.call(f).await.map_err(names::internal)
+    }
+
+    /// The same, for what tells of every currency.
+    pub(super) async fn ask_all<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Core) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let n = self.ask(|core| core.ledger.len()).await?;
+        self.pace.wait(self.caller.uid, n as f64 / CHEAP).await;
+        self.handle.call(f).await.map_err(names::internal)
+    }
+
+    pub(super) async fn change<T: Send + 'static>(
+        &self,
+        op: Op,
+        reply: impl FnOnce(&Ledger) -> T + Clone + Send + 'static,
+    ) -> Result<T, Error> {
+        self.change_with(move |_| Ok((vec![op], reply))).await
+    }
+
+    /// Does what `plan` says of the ledger, which looks up names in the same turn; a cgroup that has just been made is waited for a little.
+    pub(super) async fn change_with<T, R>(
+        &self,
+        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Clone + Send + 'static,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Ledger) -> T + Send + 'static,
+    {
+        self.change_told(move |l| {
+            let (ops, reply) = plan(l)?;
+            Ok((ops, move |l: &Ledger, _: &[Event]| reply(l)))
+        })
+        .await
+    }
+
+    /// The same; the reply is told what was done, too.
+    pub(super) async fn change_told<T, R>(
+        &self,
+        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Clone + Send + 'static,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
+    {
+        let mut waits = 0..NAMES;
+        loop {
+            let done = self.handle.change(self.caller.clone(), plan.clone());
+            match done.await {
+                // Nothing but a cgroup comes by itself.
+                Err(Failure::Refused(Refusal::NoSuchCgroup(path)))
+                    if path.starts_with('/') && waits.next().is_some() =>
+                {
+                    names::currency(&self.handle, &path).await?;
+                }
+                done => return done.map_err(names::internal),
+            }
+        }
+    }
+
+    pub(super) fn root_only(&self, what: &str) -> Result<(), Error> {
+        match self.caller.is_root() {
+            true => Ok(()),
+            false => Err(Error::NotPermitted {
+                message: format!("uid {} may not {what}", self.caller.uid),
+                hint: "ask root".into(),
+            }),
+        }
+    }
+
+    /// The caller's user currency, or what is named.
+    pub(super) async fn own_or(&self, named: Option<String>) -> Result<String, Error> {
+        if let Some(name) = named {
+            return names::currency(&self.handle, &name).await;
+        }
+        let (uid, pid) = (self.caller.uid, self.pid);
+        let own = self
+            .ask(move |core| names::user_currency(core, uid, pid))
+            .await?;
+        own.ok_or_else(|| Error::NoSuchCurrency {
+            message: format!("uid {uid} has no user currency"),
+            hint: "name one that you own with --from; `tixctl tree` lists what there is".into(),
+        })
+    }
+}
+
+pub(super) fn bad(message: String, hint: &str) -> Error {
+    Error::BadParameter {
+        message,
+        hint: hint.into(),
+    }
+}
