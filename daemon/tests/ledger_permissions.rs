@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use tixd::ledger::{Caller, Cgroup, Hard, Ledger, Op, Part, Refusal, Resource};
+use tixd::ledger::{Caller, Cgroup, Hard, Ledger, Op, Part, Refusal, Resource, Terms};
 
 /// Bits of a mode, for owner, group and others each.
 const F: u16 = 4;
@@ -51,6 +51,11 @@ fn table() -> Vec<(&'static str, Op, Check)> {
         // An exchange needs c and f on the party; the other party is the caller's own job, so i as well.
         ("nice in /g from H",            Op::Nice { cid: 99, name: s("new"), giver: s("h"), amount: Part::Tickets(1), path: s("/g") },
                                                                                                             Bits(&[&[("h", F | C | I), ("/g", F)]])),
+        // So does an offer, and whatever is done with it for a party.
+        ("offer for H",                  Op::Offer { id: 50, party: s("h"), terms: terms(), now: 0 },       Bits(&[&[("h", F | C)]])),
+        ("amend H's offer",              Op::Amend { offer: 1, terms: terms(), now: 0 },                    Bits(&[&[("h", F | C)]])),
+        ("accept H's offer for A",       Op::Accept { offer: 1, party: s("a"), now: 0 },                    Bits(&[&[("a", F | C)]])),
+        ("cancel H's offer",             Op::Cancel { id: 1 },                                              Bits(&[&[("h", F | C)]])),
         ("chmod A",                      Op::Chmod { name: s("a"), mode: 0o777 },                           Owner("a")),
         ("chgrp A",                      Op::Chown { name: s("a"), owner: None, group: Some(STAFF) },       Owner("a")),
         ("chown A",                      Op::Chown { name: s("a"), owner: Some(OTHER), group: None },       Root),
@@ -58,6 +63,18 @@ fn table() -> Vec<(&'static str, Op, Check)> {
         ("chown /g",                     Op::Chown { name: s("/g"), owner: Some(OTHER), group: None },      Root),
         ("chown A to whom it is",        Op::Chown { name: s("a"), owner: Some(OWNER), group: None },       Owner("a")),
     ]
+}
+
+/// One of the CPU for one of the network.
+fn terms() -> Terms {
+    Terms {
+        gives: Resource::Cpu,
+        give: 1000,
+        wants: Resource::Net,
+        want: 1000,
+        least: 1,
+        expires: None,
+    }
 }
 
 const OWNER: u32 = 1000;
@@ -114,6 +131,20 @@ fn ledger() -> Ledger {
     };
     l.apply(&fund("h", "base"), &root).unwrap();
     l.apply(&fund("h", "b"), &root).unwrap();
+    let net = Op::Fund {
+        holder: "a".to_owned(),
+        issuer: "base".to_owned(),
+        resource: Resource::Net,
+        amount: 1,
+    };
+    l.apply(&net, &root).unwrap();
+    let offer = Op::Offer {
+        id: 1,
+        party: "h".to_owned(),
+        terms: terms(),
+        now: 0,
+    };
+    l.apply(&offer, &root).unwrap();
     let hard = Op::Reserve {
         holder: "h".to_owned(),
         issuer: "b".to_owned(),
@@ -218,14 +249,19 @@ fn every_mode_of_every_currency_asked() {
 fn the_table_misses_no_operation() {
     let kinds: std::collections::BTreeSet<&str> =
         table().iter().map(|(_, op, _)| op.kind()).collect();
+    // Offers expire by tixd's doing alone.
     let all = [
+        "accept",
+        "amend",
         "bind",
+        "cancel",
         "chmod",
         "chown",
         "create",
         "destroy",
         "fund",
         "nice",
+        "offer",
         "reserve",
         "run",
         "unbind",

@@ -80,7 +80,8 @@ impl Ledger {
         now: u64,
     ) -> Done {
         let party = self.may_trade(caller, party)?;
-        if id < self.next_exchange {
+        let taken = [Key::Offer(id), Key::Exchange(id), Key::Ended(id)];
+        if taken.iter().any(|key| self.row(key).is_some()) {
             return Err(Refusal::BadOffer(format!("one with the number {id}")));
         }
         if !caller.is_root() && self.book.made_by(caller.uid) >= MAX_OFFERS {
