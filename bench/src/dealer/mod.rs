@@ -15,6 +15,8 @@ use crate::machine;
 
 /// How large, and where.
 #[derive(clap::Args)]
+#[command(next_help_heading = "The dealer")]
+#[group(id = "dealer")]
 pub struct Options {
     /// Offers that rest on the book while others are matched.
     #[arg(long, default_value_t = 1_000_000)]

@@ -248,7 +248,9 @@ fn decisions() -> Result<String> {
     };
     let counts = numbers.iter().map(|n| grouped(*n as f64));
     let mut rows = vec![std::iter::once("clients".into()).chain(counts).collect()];
-    for kind in Kind::ALL {
+    // Not every machine lets one measure every kind.
+    let measured = |kind: &Kind| numbers.iter().any(|n| find(*kind, *n).is_some());
+    for kind in Kind::ALL.into_iter().filter(measured) {
         let cells = numbers.iter().map(|n| find(kind, *n).unwrap_or("–".into()));
         rows.push(std::iter::once(kind.name().into()).chain(cells).collect());
     }
