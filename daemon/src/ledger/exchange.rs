@@ -122,11 +122,6 @@ impl Ledger {
         rest
     }
 
-    fn legs(&self, r: Resource) -> impl Iterator<Item = (Cid, Resource, i64)> {
-        let all = self.exchanges.values().flat_map(|x| x.legs.iter().copied());
-        all.filter(move |(_, of, _)| *of == r)
-    }
-
     /// Those and whoever is above them, holders before issuers.
     fn upwards(&self, from: &[Cid], r: Resource) -> Vec<Cid> {
         let (mut order, mut seen) = (Vec::new(), FxHashSet::default());
@@ -205,28 +200,28 @@ impl Ledger {
         sum
     }
 
-    /// `c` and whoever it has something from: not who keeps a ticket for it while it is bound.
-    fn backers(&self, c: Cid, r: Resource) -> FxHashSet<Cid> {
-        let (mut seen, mut todo) = (FxHashSet::from_iter([c]), vec![c]);
-        while let Some(x) = todo.pop().and_then(|c| self.get(c)) {
+    /// These and whoever they have something from: not who keeps a ticket for one while it is bound.
+    fn backers(&self, of: &[Cid], r: Resource) -> FxHashSet<Cid> {
+        let (mut seen, mut todo) = (FxHashSet::from_iter(of.iter().copied()), of.to_vec());
+        while let Some(c) = todo.pop() {
+            let Some(x) = self.get(c) else { continue };
             let live = self.tickets(x, r).filter(|t| !t.kept);
             todo.extend(live.map(|t| t.issuer).filter(|i| seen.insert(*i)));
         }
         seen
     }
 
-    /// A party whose E⁻ is below zero for `r`: it has given away what it has not got.
-    pub(super) fn overdrawn(&self, r: Resource) -> Option<Cid> {
+    /// The parties whose E⁻ is below zero for `r`, in an order that is the same after a restart: they have given away what they have not got.
+    pub(super) fn overdrawn(&self, r: Resource) -> Vec<Cid> {
         let mut known = Lower::default();
-        let mut short = |p: Cid| self.lower(p, r, &mut known) < 0;
         let given = |p: &Cid| self.get(*p).is_some_and(|x| x.side(r).given < 0);
-        let mut givers = self.parties[r.index()].keys().filter(|p| given(p));
-        if !givers.any(|p| short(*p)) {
-            return None;
-        }
-        // The one that gave first, in an order that is the same after a restart.
-        let gave = self.legs(r).filter(|(_, _, n)| *n < 0);
-        gave.map(|(p, _, _)| p).find(|p| short(*p))
+        let givers = self.parties[r.index()].keys().copied();
+        let mut short: Vec<Cid> = givers
+            .filter(given)
+            .filter(|p| self.lower(*p, r, &mut known) < 0)
+            .collect();
+        short.sort_unstable();
+        short
     }
 
     /// May `giver` have given what it now has? Only if E⁻ ≥ 0 for it and for whoever it funds: nobody else's has changed.
@@ -263,7 +258,7 @@ impl Ledger {
         r: Resource,
         milli: i64,
     ) -> Result<(), Refusal> {
-        if self.overdrawn(r).is_none() {
+        if self.overdrawn(r).is_empty() {
             return Ok(());
         }
         let has = self.lower(giver, r, &mut Lower::default()) + of_milli(milli);
@@ -369,15 +364,17 @@ impl Ledger {
             return events;
         }
         for r in Resource::ALL {
-            while let Some(short) = self.overdrawn(r) {
-                let at_fault = self.backers(short, r);
-                let newest = self.exchanges.iter().rev().find(|(_, x)| {
-                    x.legs
-                        .iter()
-                        .any(|(p, of, n)| *of == r && *n < 0 && at_fault.contains(p))
+            loop {
+                let short = self.overdrawn(r);
+                let at_fault = self.backers(&short, r);
+                let newest = self.exchanges.iter().rev().find_map(|(id, x)| {
+                    let mut gave = x.legs.iter().filter(|(_, of, n)| *of == r && *n < 0);
+                    let giver = gave.find(|(p, _, _)| at_fault.contains(p))?.0;
+                    Some((*id, giver))
                 });
-                let Some((id, _)) = newest else { break };
-                let (id, name) = (*id, self.name(short));
+                let Some((id, giver)) = newest else { break };
+                let whose = |c: &&Cid| self.backers(&[**c], r).contains(&giver);
+                let name = self.name(*short.iter().find(whose).unwrap_or(&giver));
                 events.push(self.revoke(
                     id,
                     format!(

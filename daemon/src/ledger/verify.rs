@@ -169,7 +169,7 @@ impl Ledger {
                 ));
             }
         }
-        if let Some(c) = self.overdrawn(r) {
+        if let Some(&c) = self.overdrawn(r).first() {
             wrong.push(format!(
                 "{}: {:?} has given away more than it has",
                 r.name(),
