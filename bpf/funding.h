@@ -18,9 +18,7 @@
  *
  * Values are kept in Q62 of `scale` base tickets, a power of two at or above the active
  * ones: they stay as they are when base's holders come and go, and what changes is the
- * `rate`, scale / active tickets of base. The share of the machine is value * rate. Virtual
- * time is counted in that unit, too, so the scale moves as seldom as can be: where all tags
- * that are ahead of V or behind were suddenly worth something else, shares would be.
+ * `rate`, scale / active tickets of base. The share of the machine is value * rate.
  * Hard tickets of base and exchange tickets (exchange.h) are parts of the machine, and
  * worth something else in that unit whenever the rate moves; `unit` counts how often.
  *
@@ -30,8 +28,8 @@
  * edges, whatever the size of the graph) and recomputes those whose funders moved on.
  *
  * Example: base issues 300 to alice and 100 to bob. Both active: alice 3/4. Bob
- * sleeps: base's active sum becomes 300, alice gets everything; her value is 300/scale all
- * the time, the rate went from scale/400 to scale/300. In a currency
+ * sleeps: base's active sum becomes 300, alice gets everything; her value is 300/512 all
+ * the time, the rate went from 512/400 to 512/300. In a currency
  * that issued 1 and 2 tickets to its two jobs, each gets a third and two thirds of
  * whatever the currency is worth at that moment. Base issues 250 thousandths to carol: she
  * gets 1/4, alice 3/4 * 3/4. Bob sleeps: carol 1/4, alice 3/4.
@@ -53,12 +51,6 @@
 #define FUND_BASE 0u		/* index of the base currency */
 #define FUND_HARD 1000u		/* hard tickets of this many are all of their issuer */
 #define FUND_SOFT_MIN 50u	/* of these the soft tickets of base keep at least (model.md §3) */
-/*
- * The scale is at most 2^this times what is active, that rounded up to a power of two. A
- * larger gap would leave fewer bits to small shares (INVERSE_MAX in share.bpf.h).
- */
-#define FUND_GAP_LOG 10u
-#define FUND_DUE_LOG 16u	/* due.h */
 
 struct fund_edge {
 	u32 issuer;
@@ -75,13 +67,6 @@ struct fund_node {
 	u32 nr_edges;
 	u32 hard_issued;	/* thousandths it issued as hard tickets, active or not */
 	u32 hard_active;	/* of those, the active ones */
-	/* due.h, in ns / 2^FUND_DUE_LOG */
-	u64 per_ticket;		/* what one active ticket of it has been due */
-	u64 due;		/* what its own have been, as far as it was divided */
-	u64 at;			/* V when that was */
-	u64 among;		/* the active soft tickets it issued, or the last ones */
-	u64 due_then;		/* due, when it became inactive */
-	s64 lead;		/* what it had had more than that, ns */
 	/* exchange.h, in 2^-16 thousandths of a base ticket */
 	s64 delta;		/* exchange tickets it holds */
 	s64 rest;		/* those of inactive parties that rest with it */
@@ -110,24 +95,10 @@ struct fund_graph {
 	u32 divisor;			/* of base */
 	u32 moved;			/* base's tickets or what rests with it did */
 	u32 steps;			/* of fund_steps() */
-	u64 now;			/* V, as far as the caller told */
 	u32 depth;			/* entries on the stack */
 	u32 stack[FUND_EDGES_MAX];	/* nodes on the way */
 	u32 cursor[FUND_EDGES_MAX];	/* the next edge of each to look at */
 };
-
-TIX_INLINE u64 fund_size(s64 x)
-{
-	return x < 0 ? -(u64)x : (u64)x;
-}
-
-/* `size` with the sign of x. */
-TIX_INLINE u64 fund_like(s64 x, u64 size)
-{
-	u64 mask = x >> 63;
-
-	return (size ^ mask) - mask;
-}
 
 /* amount / sum in Q62, rounded down; amount <= sum. */
 TIX_INLINE u64 fund_ratio(u64 amount, u64 sum)
@@ -175,45 +146,16 @@ TIX_INLINE u32 fund_divisor(const struct fund_node *node, u32 soft)
 	return tix_forget(node->hard_active + (node->issued ? soft : 0));
 }
 
-/* What one ticket of base is due while V passes. */
-TIX_INLINE u64 fund_per_ticket(const struct fund_graph *gr, s64 passed)
-{
-	if (gr->scale_log > FUND_DUE_LOG)
-		return passed >> (gr->scale_log - FUND_DUE_LOG);
-	return (u64)passed << (FUND_DUE_LOG - gr->scale_log);
-}
-
-TIX_INLINE void fund_tick(struct fund_graph *gr, struct fund_node *base)
-{
-	u32 by = gr->scale_log > FUND_DUE_LOG ? gr->scale_log - FUND_DUE_LOG : 0;
-	s64 passed = gr->now - base->at;
-
-	base->at += (u64)(passed >> by) << by;	/* the rest is for next time */
-	base->per_ticket += fund_per_ticket(gr, passed);
-}
-
-/*
- * Move the scale no further than to where it is 2^log ... 2^(log + FUND_GAP_LOG). A holder that
- * comes and goes again and again moves it the first time, unless it has 2^FUND_GAP_LOG
- * times as many tickets as all the others.
- */
-TIX_INLINE void fund_rescale(struct fund_graph *gr, struct fund_node *base, u32 log)
-{
-	if (gr->scale_log >= log && gr->scale_log <= log + FUND_GAP_LOG)
-		return;
-	fund_tick(gr, base);
-	gr->scale_log = gr->scale_log < log ? log : log + FUND_GAP_LOG;
-	base->ver++;
-	gr->epoch++;
-}
-
 #include "exchange.h"
 
-/* Base's active tickets are others now. */
+/*
+ * Base's active tickets are others now. The scale follows them with a gap, 1 ... 8 times:
+ * a holder that comes and goes should not move it.
+ */
 TIX_FN void fund_rate(struct fund_graph *gr, struct fund_node *base)
 {
 	u64 active = base->issued;
-	u32 by = 0, log;
+	u32 by = 0;
 
 	if (base->hard_active || gr->deltas) {
 		fund_rate_of_parts(gr, base);
@@ -222,8 +164,13 @@ TIX_FN void fund_rate(struct fund_graph *gr, struct fund_node *base)
 	base->value = FUND_ONE;	/* or more: what counts is amounts */
 	if (!active)
 		return;
-	log = tix_fls64(active);
-	fund_rescale(gr, base, log + (1ull << log < active));
+	if (active > 1ull << gr->scale_log || active << 3 < 1ull << gr->scale_log) {
+		gr->scale_log = tix_fls64(active);
+		if (1ull << gr->scale_log < active)
+			gr->scale_log++;
+		base->ver++;
+		gr->epoch++;
+	}
 	if (gr->scale_log > 31)
 		by = gr->scale_log - 31;
 	gr->rate = (1ull << (gr->scale_log - by + 32)) /
@@ -247,8 +194,6 @@ TIX_INLINE bool fund_count(struct fund_graph *gr, struct fund_node *nodes, u32 n
 		node->hard_active += amount;
 	else
 		node->issued += amount;
-	if (node->issued)
-		node->among = node->issued;
 	node->nr_active = was + tix_signed(1, active);
 	if (n == FUND_BASE) {
 		gr->moved = 1;
@@ -295,6 +240,18 @@ TIX_INLINE void fund_settle(struct fund_graph *gr, struct fund_node *nodes)
 		return;
 	gr->moved = 0;
 	fund_rate(gr, &nodes[FUND_BASE]);
+}
+
+/* Threads directly in `n` became runnable, or none is any longer. */
+TIX_FN void fund_self(struct fund_graph *gr, struct fund_node *nodes, u32 n,
+		      bool active)
+{
+	if (fund_count(gr, nodes, n, FUND_SELF, false, active)) {
+		if (gr->deltas)
+			fund_give(gr, nodes, n, !active);
+		fund_cascade(gr, nodes, n, active);
+	}
+	fund_settle(gr, nodes);
 }
 
 /* The value of base tickets. */
@@ -385,26 +342,27 @@ TIX_INLINE void fund_compute(struct fund_graph *gr, struct fund_node *nodes, u32
 	}
 }
 
-#include "due.h"
-
-/* Make the value of `n` and of all it depends on fresh, and what they are due; `n` must be active. */
-TIX_INLINE void fund_refresh(struct fund_graph *gr, struct fund_node *nodes, u32 n)
+/* Make the value of `n` and of all it depends on fresh; `n` must be active. */
+TIX_FN void fund_refresh(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
-	if (nodes[n].epoch != gr->epoch || nodes[n].at != gr->now)
-		fund_walk(gr, nodes, n, true);
-}
+	if (nodes[n].epoch == gr->epoch)
+		return;
+	gr->depth = 0;
+	fund_push(gr, n);
+	while (gr->depth && can_loop) {
+		u32 at = (gr->depth - 1) & (FUND_EDGES_MAX - 1), i = gr->cursor[at];
+		u32 me = gr->stack[at], up;
 
-/* Threads directly in `n` became runnable, or none is any longer. */
-TIX_FN void fund_self(struct fund_graph *gr, struct fund_node *nodes, u32 n,
-		      bool active)
-{
-	fund_walk(gr, nodes, n, false);
-	if (fund_count(gr, nodes, n, FUND_SELF, false, active)) {
-		if (gr->deltas)
-			fund_give(gr, nodes, n, !active);
-		fund_cascade(gr, nodes, n, active);
+		if (i >= nodes[me].nr_edges || i >= FUND_FUNDERS) {
+			fund_compute(gr, nodes, me);
+			gr->depth--;
+			continue;
+		}
+		gr->cursor[at] = i + 1;
+		up = nodes[me].edge[i].issuer;
+		if (up != FUND_BASE && nodes[up].epoch != gr->epoch)
+			fund_push(gr, up);
 	}
-	fund_settle(gr, nodes);
 }
 
 /* The value of the threads directly in `n`, after fund_refresh(). */
@@ -422,9 +380,9 @@ TIX_INLINE u64 fund_self_value(struct fund_graph *gr, struct fund_node *nodes, u
 /* The part of the machine that a value stands for, Q62. */
 TIX_INLINE u64 fund_share(struct fund_graph *gr, u64 value)
 {
-	u64 share = tix_mul_q62(value, gr->rate << (29 - FUND_GAP_LOG));
+	u64 share = tix_mul_q62(value, gr->rate << 26);
 
-	return share > FUND_ONE >> (1 + FUND_GAP_LOG) ? FUND_ONE : share << (1 + FUND_GAP_LOG);
+	return share > FUND_ONE >> 4 ? FUND_ONE : share << 4;
 }
 
 /* The graph with nothing but base in it. */
@@ -434,7 +392,7 @@ TIX_INLINE void fund_init(struct fund_graph *gr, struct fund_node *base)
 	gr->machine = FUND_ONE;
 	gr->whole = 1;
 	gr->epoch = 1;
-	gr->scale_log = 7 + FUND_GAP_LOG;	/* as high as may be with one cgroup active: it is seldom too low, then */
+	gr->scale_log = 7;
 	gr->rate = 1ull << 32;
 }
 
@@ -494,7 +452,6 @@ TIX_FN void fund_detach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
 	struct fund_node *node = &nodes[n];
 
-	fund_walk(gr, nodes, n, false);
 	/* The last one first. */
 	gr->steps = 0;
 	if (node->hard)
@@ -512,12 +469,7 @@ TIX_FN void fund_detach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 TIX_FN void fund_attach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
 	struct fund_node *node = &nodes[n];
-	u64 was = node->per_ticket;
 
-	fund_walk(gr, nodes, n, false);
-	node->per_ticket = was;	/* other funders were due something else */
-	node->due_then = node->due;
-	node->lead = 0;
 	gr->epoch++;
 	node->seen = ~0ull;	/* computed from funders that it no longer has */
 	gr->deltas += fund_size(node->delta);

@@ -4,8 +4,9 @@
 #define TIX_PICK_BPF_H
 
 struct pick {
-	u64 grant;	/* out: ns that the queue was charged in advance; in: those of `refile` */
-	u64 grant_v;	/* likewise: by how much V was moved for that */
+	/* out: by how much the queue's tag and V were moved in advance; in: those of `refile` */
+	u64 grant, grant_v;
+	u64 inverse;	/* out: what the run is charged by */
 	u64 now;	/* in */
 	u64 sum;	/* in: CPU time of the previous thread, if it is to be charged */
 	u32 weight;	/* in: its nice weight */
@@ -27,7 +28,7 @@ static __noinline void refund_locked(u32 q, u64 grant, u64 grant_v)
 {
 	if (q >= TIX_QUEUES_MAX)
 		return;
-	QUEUES[q].tag -= tix_mul_q32(grant, QUEUES[q].inverse);
+	QUEUES[q].tag -= grant;
 	now_v -= grant_v;
 	if (QUEUES[q].nr)
 		file_locked(q, 0, false);
@@ -43,13 +44,16 @@ static __always_inline void grant_locked(struct pick *pick, u32 q, u32 nr, u32 l
 		queue->tag = now_v - nr * queue->period;
 	pick->queue = q;
 	pick->slice = queue->slice;
+	pick->grant = queue->period;
 	pick->brief = queue->brief && pick->slice > MIN_SLICE_NS;
-	if (pick->brief)
+	if (pick->brief) {
 		pick->slice = MIN_SLICE_NS;
+		pick->grant = tix_mul_q32(MIN_SLICE_NS, queue->inverse);
+	}
 	queue->brief = 0;
-	pick->grant = pick->slice;
+	pick->inverse = queue->inverse;
 	pick->grant_v = tix_mul_q32(pick->slice, GRAPH->rate);
-	queue->tag += tix_mul_q32(pick->slice, queue->inverse);
+	queue->tag += pick->grant;
 	now_v += pick->grant_v;
 }
 
@@ -108,7 +112,7 @@ static __noinline bool behind_locked(u32 cpu, u64 lag)
 
 	if ((s64)lag <= (s64)v_steal)
 		return false;
-	if ((s64)(now_ns - c->robbed_at) < (s64)CATCH_UP_NS && lag < c->robbed_lag + v_steal / 2)
+	if ((s64)(now_ns - c->robbed_at) < (s64)CATCH_UP_NS && lag < c->robbed_lag + v_steal / 8)
 		return false;
 	c->robbed_at = now_ns;
 	c->robbed_lag = lag;
@@ -210,16 +214,15 @@ static __noinline void pick_locked(struct pick *pick)
 static __noinline void leave_locked(u32 q)
 {
 	struct tix_queue *queue = &QUEUES[q];
-	s64 lead;
+	s64 lead = queue->tag - now_v;
 
 	if (NODES[queue->node].self_active)
 		return;
-	lead = weighed(lead_locked(q, false), queue->inverse);
 	if (lead > (s64)queue->ahead)
 		lead = queue->ahead;
 	if (lead < -(s64)queue->behind)
 		lead = -queue->behind;
-	bear_locked(q, lead, false);
+	now_v -= moves_v(queue, lead);
 }
 
 /*

@@ -11,7 +11,6 @@
 #ifndef TIX_SHARE_BPF_H
 #define TIX_SHARE_BPF_H
 
-#define LEAD_MAX ((s64)1 << 32)	/* ns: so that it can be weighed */
 #define INVERSE_MAX (1ull << 56)	/* 2^-24 of what values are counted against: the smallest weight */
 
 /* inverse * total / load, for total >= load > 0; at most INVERSE_MAX. */
@@ -23,7 +22,7 @@ static u64 part(u64 inverse, u32 total, u32 load)
 	return inverse > INVERSE_MAX / ratio ? INVERSE_MAX : inverse * ratio;
 }
 
-/* Bring what passes of V in some time up to date. */
+/* Bring `v_round` and `v_steal` up to date. */
 static __always_inline void units_locked(void)
 {
 	if (GRAPH->rate == v_rate && nr_online == v_online)
@@ -31,7 +30,6 @@ static __always_inline void units_locked(void)
 	v_rate = GRAPH->rate;
 	v_online = nr_online;
 	v_round = tix_mul_q32(ROUND_NS * v_online, v_rate);
-	v_slack = tix_mul_q32(SLACK_NS * v_online, v_rate);
 	v_steal = tix_mul_q32(STEAL_NS * v_online, v_rate);
 	v_granted = tix_mul_q32(slice_ns * v_online, v_rate);
 }
@@ -47,69 +45,6 @@ static __always_inline u64 inverse_of(u64 value)
 	return ((1ull << 63) / (value >> by)) << (31 - by);
 }
 
-/* CPU time `ns`, which may be negative, weighed. */
-static __always_inline u64 weighed(s64 ns, u64 inverse)
-{
-	return fund_like(ns, tix_mul_q32(fund_size(ns), inverse));
-}
-
-/* The CPU time that queue `queue` is charged virtual time `v` for, ns; likewise. */
-static __always_inline s64 unweighed(const struct tix_queue *queue, s64 v)
-{
-	u64 size = fund_size(v);
-
-	if (size >> 47)
-		size = 1ull << 47;
-	return fund_like(v, (size << 16) / ((queue->inverse >> 16) ?: 1));
-}
-
-static __always_inline s64 bounded(s64 lead)
-{
-	if (lead > LEAD_MAX)
-		return LEAD_MAX;
-	return lead < -LEAD_MAX ? -LEAD_MAX : lead;
-}
-
-/*
- * What queue `q` has had more than it was due, ns of CPU; fund_refresh() brought that up to
- * date. Its tag tells what that was the last time, and what it has been charged for since;
- * V tells what it was due since only as long as siblings neither come nor go (due.h).
- * `away`: it was not there since.
- */
-static __noinline s64 lead_locked(u32 q, bool away)
-{
-	struct tix_queue *queue = &QUEUES[q];
-	u64 due = fund_self_due(&FUNDS[queue->node]), more = due - queue->seen_due, size;
-	s64 lead;
-
-	if (away)
-		more = fund_stayed(more, FUND_SELF, FUNDS[queue->node].issued);
-	size = fund_size(more);
-	if (!queue->seen_v || queue->forced) {	/* no account of what it is due */
-		lead = unweighed(queue, queue->tag - now_v);
-	} else {
-		lead = unweighed(queue, queue->tag - queue->seen_v);
-		due -= fund_like(more, size & ((1u << FUND_DUE_LOG) - 1));	/* for next time */
-		size >>= FUND_DUE_LOG;
-		if (queue->seen_load != queue->seen_total)
-			size = size / (queue->seen_total ?: 1) * queue->seen_load;
-		lead -= fund_like(more, size);
-	}
-	queue->seen_v = now_v;
-	queue->seen_due = due;
-	return bounded(lead);
-}
-
-/* What the threads of queue `q`, who come back, have had more than they were due. */
-static __noinline s64 owes_locked(u32 q)
-{
-	u32 node = QUEUES[q].node;
-
-	GRAPH->now = now_v;
-	fund_walk(GRAPH, FUNDS, node, false);
-	return FUNDS[node].nr_active ? lead_locked(q, true) : bounded(fund_owes(GRAPH, FUNDS, node));
-}
-
 /*
  * Bring share, slice and group of queue `q` up to date, of whose threads `nr` of nice
  * weight `load` count, of `total` that its node has.
@@ -119,7 +54,7 @@ static __noinline s64 owes_locked(u32 q)
  * shorter than MIN_SLICE_NS would only buy switches, so from there on the share it is
  * charged by is raised instead (a forced run).
  *
- * A tag may be behind V by what a busy CPU owes until others take it over (SLACK_NS), and
+ * A tag may be behind V by what a busy CPU owes and others may take over (STEAL_NS), and
  * ahead by as much and by what runs at the same time, by a round at most in both directions.
  */
 static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
@@ -128,15 +63,11 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
 	struct tix_node *n = &NODES[queue->node];
 	struct fund_node *f = &FUNDS[queue->node];
 	u64 value, inverse, slice, round, period, most;
-	u32 up, forced = 0;
-	bool told = queue->seen_v;
-	s64 lead;
+	u32 up;
 
 	units_locked();
 	round = v_round;
-	GRAPH->now = now_v;
 	fund_refresh(GRAPH, FUNDS, queue->node);
-	lead = lead_locked(q, false);
 	queue->seen_epoch = GRAPH->epoch;
 	/* More that are active make a round of virtual time shorter, and slices that fill it too long. */
 	queue->seen_rate = GRAPH->rate - GRAPH->rate / 8;
@@ -176,22 +107,18 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
 		if (slice < MIN_SLICE_NS) {
 			slice = MIN_SLICE_NS;
 			inverse = ((round << 18) / (nr * MIN_SLICE_NS)) << 14;
-			forced = 1;
 			stats.forced++;
 		}
 		period = tix_mul_q32(slice, inverse);
 	}
 	queue->slice = slice;
 	queue->inverse = inverse;
-	queue->forced = forced;
-	if (told)
-		queue->tag = now_v + weighed(lead, inverse);
 	queue->period = period;
 	queue->group = vtrr_group_of(period) ?: BRIEF_GROUP + 1;
 	most = (LAG_PERIODS + up) * period;
-	queue->behind = (most < round ? most : round) + 2 * v_slack;
+	queue->behind = (most < round ? most : round) + 2 * v_steal;
 	most = (LEAD_PERIODS + up) * period;
-	queue->ahead = (most < round + period ? most : round + period) + 2 * v_slack;
+	queue->ahead = (most < round + period ? most : round + period) + 2 * v_steal;
 }
 
 /* The threads directly in `idx` became runnable, or none is any longer. */
@@ -203,7 +130,6 @@ static __noinline void turned_locked(u32 idx)
 	if (n->self_active == active)
 		return;
 	n->self_active = active;
-	GRAPH->now = now_v;
 	fund_self(GRAPH, FUNDS, idx, active);
 }
 
@@ -257,11 +183,11 @@ static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weigh
 		q = t->payer;
 		t->payer = VTRR_NONE;
 	}
-	QUEUES[q].tag += weighed(used - t->grant, QUEUES[q].inverse);
+	QUEUES[q].tag += tix_mul_q32(used, t->inverse ?: QUEUES[q].inverse) - t->grant;
 	now_v -= t->grant_v;
 	if (n->self_active)
 		now_v += tix_mul_q32(used, GRAPH->rate);
-	t->grant = t->grant_v = 0;
+	t->grant = t->grant_v = t->inverse = 0;
 	n->used_ns += used;
 	t->vtime += used * 100 / (weight ?: 1);
 	n->vtime += used * 100 / (n->load ?: 100);
@@ -318,23 +244,18 @@ static void charge(struct task_struct *p, struct task_ctx *t)
 }
 
 /*
- * The threads of queue `q` come, or went, with `lead` in virtual time. What those who are
- * active have had more or less than their due is nothing, all in all, and V is the mean of
- * their tags: who comes or leaves ahead of it or behind takes it along (Stoica and
- * Abdel-Wahab 1995), and so it is in each currency. Else V runs away from the hogs beside one
- * who sleeps often, who wakes up starts behind them all, and a currency whose principals
- * sleep gets less than its tickets say, or more.
+ * By how much V moves when a queue comes whose tag is ahead of V by `lead`; as much the other
+ * way when it leaves. What those who are active have had more or less than their due is
+ * nothing, all in all, and V is the mean of their tags: who comes or leaves ahead of it or
+ * behind takes it along (Stoica and Abdel-Wahab 1995). Else V runs away from the hogs
+ * beside one who sleeps often, and who wakes up starts behind them all.
  */
-static __noinline void bear_locked(u32 q, s64 lead, bool came)
+static __always_inline u64 moves_v(const struct tix_queue *queue, s64 lead)
 {
-	struct tix_queue *queue = &QUEUES[q];
+	u64 ns = ((u64)(lead < 0 ? -lead : lead) << 16) / ((queue->inverse >> 16) ?: 1);
 
-	GRAPH->now = now_v;
-	fund_bear(GRAPH, FUNDS, queue->node, unweighed(queue, lead), came);
-	now_v = GRAPH->now;
-	queue->tag = now_v + lead;
-	queue->seen_v = now_v;
-	queue->seen_due = fund_self_due(&FUNDS[queue->node]);
+	ns = tix_mul_q32(ns, GRAPH->rate);
+	return lead < 0 ? -ns : ns;
 }
 
 /*
@@ -350,8 +271,8 @@ static __noinline void bear_locked(u32 q, s64 lead, bool came)
 static __noinline void file_locked(u32 q, u32 coming, bool wake)
 {
 	struct tix_queue *queue;
-	s64 lead, owes = 0;
 	bool joins;
+	s64 lead;
 	u32 nr;
 
 	if (q >= TIX_QUEUES_MAX || CLIENTS[q].linked)
@@ -359,22 +280,20 @@ static __noinline void file_locked(u32 q, u32 coming, bool wake)
 	queue = &QUEUES[q];
 	nr = queue->nr + !!coming;
 	joins = !NODES[queue->node].self_active;
-	if (joins)
-		owes = owes_locked(q);
 	refresh_locked(q, nr, queue->load + coming);
 	queue->brief = 0;
-	lead = joins ? weighed(owes, queue->inverse) : queue->tag - now_v;
+	lead = queue->tag - now_v;
 	if (lead > (s64)queue->ahead) {
 		lead = queue->ahead;
-	} else if (lead < -(s64)v_granted && (joins || (wake && nr <= 1))) {
-		queue->brief = wake && nr <= 1;
+	} else if (lead < -(s64)v_granted && wake && nr <= 1) {
+		queue->brief = 1;
 		lead = -v_granted;
 	} else if (lead < -(s64)queue->behind) {
 		lead = -queue->behind;
 	}
-	queue->tag = now_v + lead;
 	if (joins)
-		bear_locked(q, lead, true);
+		now_v += moves_v(queue, lead);
+	queue->tag = now_v + lead;
 	if (queue->brief)
 		vtrr_link(VT(queue->vt), CLIENTS, q, now_v - BRIEF_LEAD, BRIEF_GROUP, false, now_ns);
 	else
@@ -404,7 +323,6 @@ static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool w
 		return;		/* what its new principal owes */
 	if (!others) {
 		QUEUES[q].tag = tag;
-		QUEUES[q].seen_v = 0;
 	} else if ((s64)(tag - QUEUES[q].tag) >= 0) {
 		QUEUES[q].tag += (tag - QUEUES[q].tag) / (others + 1);
 	} else {

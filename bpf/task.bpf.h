@@ -6,8 +6,9 @@
 struct task_ctx {
 	u64 sum;	/* p->se.sum_exec_runtime up to which it has been charged */
 	u64 vtime;	/* inside its principal, ns at nice 0 */
-	u64 grant;	/* ns that its queue was charged in advance for the run that it is on */
+	u64 grant;	/* by how much its queue's tag was moved for the run that it is on */
 	u64 grant_v;	/* by how much V was moved for that */
+	u64 inverse;	/* what it is charged by: its queue's when it was picked */
 	u64 awaited;	/* the lock of the kernel's that it waits for, or waited for last (lock.bpf.h) */
 	u64 held;	/* a lock that it holds, and another waits for */
 	u64 holds;	/* it goes first for these until it has used so much CPU; 0: no longer */
@@ -31,7 +32,7 @@ struct {
 
 struct cpu_ctx {
 	/* what the thread being moved to the local queue is charged in advance */
-	u64 grant, grant_v;
+	u64 grant, grant_v, inverse;
 	u64 began;	/* when the running thread was picked */
 	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
 	u64 timer_at;	/* when the timer fires next; 0: it is off */
@@ -58,8 +59,8 @@ static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
 private(TIX) struct bpf_spin_lock tix_lock;
 /* V: ns of CPU given out, times the graph's rate, under tix_lock; from where no tag gets below 0 */
 static u64 now_v = 1ull << 40;
-/* What passes of it in ROUND_NS, SLACK_NS and STEAL_NS on a busy machine, of v_online CPUs. */
-static u64 v_round, v_slack, v_steal, v_rate;
+/* What passes of it in ROUND_NS and in STEAL_NS on a busy machine, of v_online CPUs. */
+static u64 v_round, v_steal, v_rate;
 /* By how much V may be ahead of what has been used, for slices that have begun. */
 static u64 v_granted;
 static u32 v_online;

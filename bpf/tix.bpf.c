@@ -45,8 +45,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define TIMER_MIN_NS 50000ull
 #define LAG_PERIODS 4			/* how far a tag may be behind V */
 #define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
-#define SLACK_NS 64000000ull		/* a tag may be twice this further behind V or ahead of it for what is on other CPUs */
-#define STEAL_NS 16000000ull		/* overdue by this, another CPU takes it over */
+#define STEAL_NS 64000000ull		/* overdue by this, another CPU takes it over */
 #define CATCH_UP_NS 1000000000ull	/* and the next one after this */
 #define OVERDUE_NS 4000000000ull	/* who waits longer goes first */
 /* Who is owed service when it wakes up is filed as if it had been due long ago, apart from the others. */
@@ -249,6 +248,7 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 		if (c->granting == q) {
 			t->grant = c->grant;
 			t->grant_v = c->grant_v;
+			t->inverse = c->inverse;
 			c->granting = VTRR_NONE;
 		}
 		__sync_fetch_and_add(&QUEUES[q].nr, -1);
@@ -322,6 +322,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			t->ran_from = pick.queue;
 			t->grant = pick.grant;
 			t->grant_v = pick.grant_v;
+			t->inverse = pick.inverse;
 			scx_bpf_task_set_slice(prev, pick.slice);
 			c->asked = 0;
 			run_until(cpu, c, pick.now, pick.slice, false);
@@ -330,6 +331,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		c->grant = pick.grant;
 		c->grant_v = pick.grant_v;
+		c->inverse = pick.inverse;
 		c->granting = pick.queue;
 		if (scx_bpf_dsq_move_to_local(DSQ(pick.queue), 0)) {
 			c->graces = 0;

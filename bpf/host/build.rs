@@ -5,7 +5,6 @@ fn main() {
     for file in [
         "core.c",
         "../arch.h",
-        "../due.h",
         "../exchange.h",
         "../funding.h",
         "../vtrr.h",

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 pub const NONE: u32 = u32::MAX;
 pub const SLOTS: u32 = 64;
-pub const GROUPS: u32 = 224;
+pub const GROUPS: u32 = 112;
 pub const ONE: u64 = 1 << 62;
 pub const SELF: u32 = 100;
 pub const FUNDERS: usize = 16;
@@ -149,11 +149,6 @@ unsafe extern "C" {
     fn core_fund_self_value(f: *mut RawFund, n: u32) -> u64;
     fn core_fund_self_raw(f: *mut RawFund, n: u32) -> u64;
     fn core_fund_share(f: *mut RawFund, value: u64) -> u64;
-    fn core_fund_now(f: *mut RawFund, v: u64);
-    fn core_fund_self_due(f: *mut RawFund, n: u32) -> u64;
-    safe fn core_fund_stayed(more: i64, amount: u64, others: u64) -> i64;
-    fn core_fund_owes(f: *mut RawFund, n: u32) -> i64;
-    fn core_fund_bear(f: *mut RawFund, n: u32, lead: i64, came: bool) -> u64;
     fn core_fund_rate(f: *const RawFund) -> u64;
     fn core_fund_ver(f: *const RawFund, n: u32) -> u64;
 }
@@ -180,11 +175,6 @@ pub fn ratio(amount: u64, sum: u64) -> u64 {
 
 pub fn quotient(a: u64, b: u64) -> u64 {
     core_quotient(a, b)
-}
-
-/// What is due to who stayed, of `more` that was to who went and left `others` alone.
-pub fn stayed(more: i64, amount: u64, others: u64) -> i64 {
-    core_fund_stayed(more, amount, others)
 }
 
 pub fn shift(group: u32) -> u32 {
@@ -267,19 +257,10 @@ impl Queue {
         unsafe { core_queue_nr(self.raw.as_ptr()) }
     }
 
-    /// Whether anybody is in this group, or, from [`GROUPS`] on, whether a bit is set that stands for none.
-    pub fn has(&self, group: u32) -> bool {
-        assert!(group < GROUPS.next_multiple_of(64));
-        let word = unsafe { core_queue_map(self.raw.as_ptr(), group / 64) };
-        word >> (group % 64) & 1 == 1
-    }
-
-    /// How many groups are not empty.
-    pub fn groups(&self) -> u32 {
-        let words = 0..GROUPS.div_ceil(64);
-        words
-            .map(|n| unsafe { core_queue_map(self.raw.as_ptr(), n) }.count_ones())
-            .sum()
+    /// Groups that are not empty.
+    pub fn map(&self) -> u128 {
+        let word = |n| u128::from(unsafe { core_queue_map(self.raw.as_ptr(), n) });
+        word(1) << 64 | word(0)
     }
 
     pub fn group_map(&self, group: u32) -> u64 {
@@ -377,26 +358,6 @@ impl Funds {
             core_fund_refresh(self.at(n), n);
             core_fund_self_raw(self.at(n), n)
         }
-    }
-
-    /// Virtual time: from then on what is due is what is due by then.
-    pub fn set_now(&mut self, v: u64) {
-        unsafe { core_fund_now(self.at(0), v) }
-    }
-
-    /// What the threads directly in `n` have been due, ns / 2^16, modulo 2^64.
-    pub fn self_due(&mut self, n: u32) -> u64 {
-        unsafe { core_fund_self_due(self.at(n), n) }
-    }
-
-    /// What `n`, which is inactive, has had more than its due, ns.
-    pub fn owes(&mut self, n: u32) -> i64 {
-        unsafe { core_fund_owes(self.at(n), n) }
-    }
-
-    /// Those came or went having had `lead` ns more than their due: virtual time, which moves for that.
-    pub fn bear(&mut self, n: u32, lead: i64, came: bool) -> u64 {
-        unsafe { core_fund_bear(self.at(n), n, lead, came) }
     }
 
     /// The part of the machine, Q62, that a value in Q62 of the scale stands for.

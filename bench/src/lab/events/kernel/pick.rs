@@ -15,6 +15,7 @@ pub(super) struct Pick {
     pub(super) brief: bool,
     pub(super) grant: u64,
     pub(super) grant_v: u64,
+    pub(super) inverse: u64,
     pub(super) vt: u32,
     pub(super) late: u32,
 }
@@ -30,6 +31,7 @@ impl Pick {
             brief: false,
             grant: 0,
             grant_v: 0,
+            inverse: 0,
             vt: NONE,
             late: NONE,
         }
@@ -47,14 +49,15 @@ impl Kernel {
         }
         pick.queue = q;
         pick.slice = queue.slice;
+        pick.grant = queue.period;
         pick.brief = std::mem::take(&mut queue.brief) && pick.slice > least;
         if pick.brief {
             pick.slice = least;
+            pick.grant = host::mul_q32(least, queue.inverse);
         }
-        pick.grant = pick.slice;
+        pick.inverse = queue.inverse;
         pick.grant_v = host::mul_q32(pick.slice, self.funds.rate());
-        let more = host::mul_q32(pick.slice, queue.inverse);
-        queue.tag = queue.tag.wrapping_add(more);
+        queue.tag = queue.tag.wrapping_add(pick.grant);
         self.v = self.v.wrapping_add(pick.grant_v);
     }
 
@@ -68,7 +71,7 @@ impl Kernel {
 
     fn peek(&mut self, vt: u32) -> Choice {
         let queue = &mut self.vts[vt as usize];
-        self.counts.looks += queue.groups();
+        self.counts.looks += queue.map().count_ones();
         self.choices[vt as usize] = queue.peek(self.v);
         self.choices[vt as usize].0
     }
@@ -104,7 +107,7 @@ impl Kernel {
             return false;
         }
         let lately = since(self.now, c.robbed_at) < self.with.catch_up.cast_signed();
-        if lately && lag < c.robbed_lag + self.v_steal / 2 {
+        if lately && lag < c.robbed_lag + self.v_steal / 8 {
             return false;
         }
         c.robbed_at = self.now;
