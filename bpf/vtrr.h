@@ -9,7 +9,7 @@
  * shares (Nieh eq. 4). A client has a start tag s_i, which advances by used / S_i
  * (eq. 5), and a period q_i = quantum / S_i; s_i + q_i is its virtual finishing time.
  * Nieh §3.3 makes insertion O(1) by an array of queues, one per share, and a bitmap.
- * Here clients whose periods lie within a quarter of an octave form a *group*; a group
+ * Here clients whose periods lie within an eighth of an octave form a *group*; a group
  * is a ring of VTRR_SLOTS queues ordered by start tag, with a bitmap; the groups have a
  * bitmap over them. A client is eligible when its slot is not later than V. The next
  * client is the head of the earliest slot of the eligible group with the smallest
@@ -41,7 +41,7 @@
 
 #define VTRR_NONE 0xffffffffu
 #define VTRR_SLOTS 64u
-#define VTRR_SUB_BITS 2u	/* groups per octave of the period: 2^VTRR_SUB_BITS */
+#define VTRR_SUB_BITS 3u	/* groups per octave of the period: 2^VTRR_SUB_BITS */
 #define VTRR_MIN_OCTAVE 14u	/* 16 us: shortest period, one minimal slice of all there is */
 #define VTRR_OCTAVES 28u
 #define VTRR_GROUPS (VTRR_OCTAVES << VTRR_SUB_BITS)

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 pub const NONE: u32 = u32::MAX;
 pub const SLOTS: u32 = 64;
-pub const GROUPS: u32 = 112;
+pub const GROUPS: u32 = 224;
 pub const ONE: u64 = 1 << 62;
 pub const SELF: u32 = 100;
 pub const FUNDERS: usize = 16;
@@ -257,10 +257,19 @@ impl Queue {
         unsafe { core_queue_nr(self.raw.as_ptr()) }
     }
 
-    /// Groups that are not empty.
-    pub fn map(&self) -> u128 {
-        let word = |n| u128::from(unsafe { core_queue_map(self.raw.as_ptr(), n) });
-        word(1) << 64 | word(0)
+    /// Whether anybody is in this group, or, from [`GROUPS`] on, whether a bit is set that stands for none.
+    pub fn has(&self, group: u32) -> bool {
+        assert!(group < GROUPS.next_multiple_of(64));
+        let word = unsafe { core_queue_map(self.raw.as_ptr(), group / 64) };
+        word >> (group % 64) & 1 == 1
+    }
+
+    /// How many groups are not empty.
+    pub fn groups(&self) -> u32 {
+        let words = 0..GROUPS.div_ceil(64);
+        words
+            .map(|n| unsafe { core_queue_map(self.raw.as_ptr(), n) }.count_ones())
+            .sum()
     }
 
     pub fn group_map(&self, group: u32) -> u64 {

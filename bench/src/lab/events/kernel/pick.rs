@@ -71,7 +71,7 @@ impl Kernel {
 
     fn peek(&mut self, vt: u32) -> Choice {
         let queue = &mut self.vts[vt as usize];
-        self.counts.looks += queue.map().count_ones();
+        self.counts.looks += queue.groups();
         self.choices[vt as usize] = queue.peek(self.v);
         self.choices[vt as usize].0
     }
