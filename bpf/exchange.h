@@ -140,11 +140,7 @@ TIX_FN void fund_rate_of_parts(struct fund_graph *gr, struct fund_node *base)
 		e = -48;	/* nor is there one below a ticket */
 
 	log = 48 + e;
-	if (gr->scale_log < log || gr->scale_log > log + 2) {
-		gr->scale_log = log;
-		base->ver++;
-		gr->epoch++;
-	}
+	fund_rescale(gr, base, log);
 	by = gr->scale_log - log;
 	gr->rate = fund_quotient(1ull << 48, m) >> (30 - by);
 	machine = m << (14 - by);

@@ -18,7 +18,9 @@
  *
  * Values are kept in Q62 of `scale` base tickets, a power of two at or above the active
  * ones: they stay as they are when base's holders come and go, and what changes is the
- * `rate`, scale / active tickets of base. The share of the machine is value * rate.
+ * `rate`, scale / active tickets of base. The share of the machine is value * rate. Virtual
+ * time is counted in that unit, too, so the scale moves as seldom as can be: where all tags
+ * that are ahead of V or behind were suddenly worth something else, shares would be.
  * Hard tickets of base and exchange tickets (exchange.h) are parts of the machine, and
  * worth something else in that unit whenever the rate moves; `unit` counts how often.
  *
@@ -28,8 +30,8 @@
  * edges, whatever the size of the graph) and recomputes those whose funders moved on.
  *
  * Example: base issues 300 to alice and 100 to bob. Both active: alice 3/4. Bob
- * sleeps: base's active sum becomes 300, alice gets everything; her value is 300/512 all
- * the time, the rate went from 512/400 to 512/300. In a currency
+ * sleeps: base's active sum becomes 300, alice gets everything; her value is 300/scale all
+ * the time, the rate went from scale/400 to scale/300. In a currency
  * that issued 1 and 2 tickets to its two jobs, each gets a third and two thirds of
  * whatever the currency is worth at that moment. Base issues 250 thousandths to carol: she
  * gets 1/4, alice 3/4 * 3/4. Bob sleeps: carol 1/4, alice 3/4.
@@ -51,6 +53,11 @@
 #define FUND_BASE 0u		/* index of the base currency */
 #define FUND_HARD 1000u		/* hard tickets of this many are all of their issuer */
 #define FUND_SOFT_MIN 50u	/* of these the soft tickets of base keep at least (model.md §3) */
+/*
+ * The scale is at most 2^this times what is active, that rounded up to a power of two. A
+ * larger gap would leave fewer bits to small shares (INVERSE_MAX in share.bpf.h).
+ */
+#define FUND_GAP_LOG 10u
 
 struct fund_edge {
 	u32 issuer;
@@ -146,16 +153,27 @@ TIX_INLINE u32 fund_divisor(const struct fund_node *node, u32 soft)
 	return tix_forget(node->hard_active + (node->issued ? soft : 0));
 }
 
+/*
+ * Move the scale no further than to where it is 2^log ... 2^(log + FUND_GAP_LOG). A holder that
+ * comes and goes again and again moves it the first time, unless it has 2^FUND_GAP_LOG
+ * times as many tickets as all the others.
+ */
+TIX_INLINE void fund_rescale(struct fund_graph *gr, struct fund_node *base, u32 log)
+{
+	if (gr->scale_log >= log && gr->scale_log <= log + FUND_GAP_LOG)
+		return;
+	gr->scale_log = gr->scale_log < log ? log : log + FUND_GAP_LOG;
+	base->ver++;
+	gr->epoch++;
+}
+
 #include "exchange.h"
 
-/*
- * Base's active tickets are others now. The scale follows them with a gap, 1 ... 8 times:
- * a holder that comes and goes should not move it.
- */
+/* Base's active tickets are others now. */
 TIX_FN void fund_rate(struct fund_graph *gr, struct fund_node *base)
 {
 	u64 active = base->issued;
-	u32 by = 0;
+	u32 by = 0, log;
 
 	if (base->hard_active || gr->deltas) {
 		fund_rate_of_parts(gr, base);
@@ -164,13 +182,8 @@ TIX_FN void fund_rate(struct fund_graph *gr, struct fund_node *base)
 	base->value = FUND_ONE;	/* or more: what counts is amounts */
 	if (!active)
 		return;
-	if (active > 1ull << gr->scale_log || active << 3 < 1ull << gr->scale_log) {
-		gr->scale_log = tix_fls64(active);
-		if (1ull << gr->scale_log < active)
-			gr->scale_log++;
-		base->ver++;
-		gr->epoch++;
-	}
+	log = tix_fls64(active);
+	fund_rescale(gr, base, log + (1ull << log < active));
 	if (gr->scale_log > 31)
 		by = gr->scale_log - 31;
 	gr->rate = (1ull << (gr->scale_log - by + 32)) /
@@ -380,9 +393,9 @@ TIX_INLINE u64 fund_self_value(struct fund_graph *gr, struct fund_node *nodes, u
 /* The part of the machine that a value stands for, Q62. */
 TIX_INLINE u64 fund_share(struct fund_graph *gr, u64 value)
 {
-	u64 share = tix_mul_q62(value, gr->rate << 26);
+	u64 share = tix_mul_q62(value, gr->rate << (29 - FUND_GAP_LOG));
 
-	return share > FUND_ONE >> 4 ? FUND_ONE : share << 4;
+	return share > FUND_ONE >> (1 + FUND_GAP_LOG) ? FUND_ONE : share << (1 + FUND_GAP_LOG);
 }
 
 /* The graph with nothing but base in it. */
@@ -392,7 +405,7 @@ TIX_INLINE void fund_init(struct fund_graph *gr, struct fund_node *base)
 	gr->machine = FUND_ONE;
 	gr->whole = 1;
 	gr->epoch = 1;
-	gr->scale_log = 7;
+	gr->scale_log = 7 + FUND_GAP_LOG;	/* as high as may be with one cgroup active: it is seldom too low, then */
 	gr->rate = 1ull << 32;
 }
 

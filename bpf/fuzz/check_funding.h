@@ -91,8 +91,8 @@ static void check_rate(const struct graph *g, struct graph *copy, bool settled)
 	struct fund_node *base = &copy->nodes[FUND_BASE];
 
 	HOLDS(g->gr->scale_log <= 60, "scale_log %u leaves room for values", g->gr->scale_log);
-	HOLDS(g->gr->rate >= 1ull << 32 && g->gr->rate <= 1ull << 35,
-	      "rate %#llx: the scale is 1 ... 8 times what is active", (unsigned long long)g->gr->rate);
+	HOLDS(g->gr->rate >= 1ull << 32 && g->gr->rate <= 2ull << (32 + FUND_GAP_LOG),
+	      "rate %#llx: the scale is 1 ... 2^11 times what is active", (unsigned long long)g->gr->rate);
 	if (!settled)
 		return;
 	graph_copy(copy, g);
