@@ -6,7 +6,7 @@
 struct pick {
 	/* out: by how much the queue's tag and V were moved in advance; in: those of `refile` */
 	u64 grant, grant_v;
-	u64 inverse;	/* out: what the run is charged by */
+	u64 inverse, rate;	/* out: what the run is charged by, and V */
 	u64 now;	/* in */
 	u64 sum;	/* in: CPU time of the previous thread, if it is to be charged */
 	u32 weight;	/* in: its nice weight */
@@ -52,7 +52,8 @@ static __always_inline void grant_locked(struct pick *pick, u32 q, u32 nr, u32 l
 	}
 	queue->brief = 0;
 	pick->inverse = queue->inverse;
-	pick->grant_v = tix_mul_q32(pick->slice, GRAPH->rate);
+	pick->rate = GRAPH->rate;
+	pick->grant_v = tix_mul_q32(pick->slice, pick->rate);
 	queue->tag += pick->grant;
 	now_v += pick->grant_v;
 }
@@ -210,19 +211,29 @@ static __noinline void pick_locked(struct pick *pick)
 		file_locked(q, prev ? pick->weight : 0, false);
 }
 
-/* The last thread of queue `q` has gone to sleep: what it is owed, or owes, is settled. */
-static __noinline void leave_locked(u32 q)
+/*
+ * Principal `idx`, whose last thread ran from queue `q`, or from none that is known, is perhaps
+ * active no longer: what it is owed, or owes, is settled. A holder of a lock may have run and
+ * gone without ever having been filed.
+ */
+static __noinline void gone_locked(u32 idx, u32 q)
 {
-	struct tix_queue *queue = &QUEUES[q];
-	s64 lead = queue->tag - now_v;
+	bool was = NODES[idx].self_active;
+	struct tix_queue *queue;
+	s64 lead;
 
-	if (NODES[queue->node].self_active)
+	turned_locked(idx);
+	if (!was || NODES[idx].self_active || q >= TIX_QUEUES_MAX || !FUNDS[FUND_BASE].nr_active)
 		return;
+	queue = &QUEUES[q];
+	if (queue->node != idx)
+		return;
+	lead = queue->tag - now_v;
 	if (lead > (s64)queue->ahead)
 		lead = queue->ahead;
 	if (lead < -(s64)queue->behind)
 		lead = -queue->behind;
-	now_v -= moves_v(queue, lead);
+	now_v -= moves_v(queue, &lead, GRAPH->rate);
 }
 
 /*
@@ -242,11 +253,8 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 	advance_locked(pick->now);
 	if (t && pick->first)
 		charge_locked(t, pick->sum, pick->weight, pick->now);
-	if (pick->left < TIX_NODES_MAX) {
-		turned_locked(pick->left);
-		if (t && t->node == pick->left && t->ran_from < TIX_QUEUES_MAX)
-			leave_locked(t->ran_from);
-	}
+	if (pick->left < TIX_NODES_MAX)
+		gone_locked(pick->left, t && t->node == pick->left ? t->ran_from : VTRR_NONE);
 	pick->left = VTRR_NONE;
 	if (t && pick->prev_queue < TIX_QUEUES_MAX && t->ran_from != pick->prev_queue)
 		move_locked(t, pick->prev_queue, QUEUES[pick->prev_queue].nr, false);
@@ -275,11 +283,11 @@ __noinline int tix_undo(u32 q, u64 grant, u64 grant_v)
 	return 0;
 }
 
-/* The last runnable thread of principal `idx` is gone. */
-static __noinline void leave(u32 idx)
+/* The last runnable thread of principal `idx`, last in queue `q`, is gone. */
+static __noinline void leave(u32 idx, u32 q)
 {
 	bpf_spin_lock(&tix_lock);
-	turned_locked(idx);
+	gone_locked(idx, q);
 	bpf_spin_unlock(&tix_lock);
 }
 

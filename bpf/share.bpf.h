@@ -185,9 +185,9 @@ static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weigh
 	}
 	QUEUES[q].tag += tix_mul_q32(used, t->inverse ?: QUEUES[q].inverse) - t->grant;
 	now_v -= t->grant_v;
-	if (n->self_active)
-		now_v += tix_mul_q32(used, GRAPH->rate);
-	t->grant = t->grant_v = t->inverse = 0;
+	if (NODES[QUEUES[q].node].self_active)	/* who is not is ahead of V when it comes, and moves it then */
+		now_v += tix_mul_q32(used, t->rate ?: GRAPH->rate);
+	t->grant = t->grant_v = t->inverse = t->rate = 0;
 	n->used_ns += used;
 	t->vtime += used * 100 / (weight ?: 1);
 	n->vtime += used * 100 / (n->load ?: 100);
@@ -244,18 +244,27 @@ static void charge(struct task_struct *p, struct task_ctx *t)
 }
 
 /*
- * By how much V moves when a queue comes whose tag is ahead of V by `lead`; as much the other
- * way when it leaves. What those who are active have had more or less than their due is
- * nothing, all in all, and V is the mean of their tags: who comes or leaves ahead of it or
- * behind takes it along (Stoica and Abdel-Wahab 1995). Else V runs away from the hogs
- * beside one who sleeps often, and who wakes up starts behind them all.
+ * By how much V moves when a queue comes whose tag is ahead of V by `*lead`, beside others that
+ * are all of the machine at `rate`; as much the other way when it leaves. What those who are
+ * active have had more or less than their due is nothing, all in all, and V is the mean of
+ * their tags: who comes or leaves ahead of it or behind takes it along (Stoica and
+ * Abdel-Wahab 1995). Else V runs away from the hogs beside one who sleeps often, and who
+ * wakes up starts behind them all.
+ *
+ * One with most of the tickets takes it far. It must not go so far that what the others are
+ * ahead of it and behind is forgotten (`behind`, `ahead`), for that is what their shares hang
+ * on: from there on it is the lead that is.
  */
-static __always_inline u64 moves_v(const struct tix_queue *queue, s64 lead)
+static __always_inline u64 moves_v(const struct tix_queue *queue, s64 *lead, u64 rate)
 {
-	u64 ns = ((u64)(lead < 0 ? -lead : lead) << 16) / ((queue->inverse >> 16) ?: 1);
+	u64 inverse = (queue->inverse >> 16) ?: 1, most = queue->behind / 2;
+	u64 move = tix_mul_q32((fund_size(*lead) << 16) / inverse, rate);
 
-	ns = tix_mul_q32(ns, GRAPH->rate);
-	return lead < 0 ? -ns : ns;
+	if (move > most) {
+		move = most;
+		*lead = fund_like(*lead, tix_mul_q32((move << 16) / ((rate >> 16) ?: 1), inverse << 16));
+	}
+	return fund_like(*lead, move);
 }
 
 /*
@@ -263,15 +272,16 @@ static __always_inline u64 moves_v(const struct tix_queue *queue, s64 lead)
  * that is about to join it and is not counted yet, or 0; `wake`: somebody woke up.
  *
  * A tag that is too far behind V or ahead of it (compute_locked) is forgotten as far as it
- * is. One who comes back starts at V or where it was, whichever is later (Nieh eq. 8), and
- * if it is owed service has MIN_SLICE_NS of it at once, before who is not late: audio, an
- * editor, a server that answers. It is charged like all others, and who has just had that
+ * is, but on one CPU only of who was away. One who comes back starts a slice before V or where it was, whichever is later (Nieh
+ * eq. 8), and if it wakes up has MIN_SLICE_NS of that at once, before who is not late: audio,
+ * an editor, a server that answers. It is charged like all others, and who has just had that
  * is not owed any.
  */
 static __noinline void file_locked(u32 q, u32 coming, bool wake)
 {
 	struct tix_queue *queue;
-	bool joins;
+	u64 rate = GRAPH->rate;
+	bool joins, others = FUNDS[FUND_BASE].nr_active;
 	s64 lead;
 	u32 nr;
 
@@ -283,16 +293,22 @@ static __noinline void file_locked(u32 q, u32 coming, bool wake)
 	refresh_locked(q, nr, queue->load + coming);
 	queue->brief = 0;
 	lead = queue->tag - now_v;
-	if (lead > (s64)queue->ahead) {
+	if (!joins && !wake && nr_online == 1) {
+		/* It has always been there, and there is nothing that could keep it from its share. */
+	} else if (lead > (s64)queue->ahead) {
 		lead = queue->ahead;
-	} else if (lead < -(s64)v_granted && wake && nr <= 1) {
-		queue->brief = 1;
+	} else if (lead < -(s64)v_granted && (joins || (wake && nr <= 1))) {
+		queue->brief = wake && nr <= 1;
 		lead = -v_granted;
 	} else if (lead < -(s64)queue->behind) {
 		lead = -queue->behind;
 	}
-	if (joins)
-		now_v += moves_v(queue, lead);
+	if (joins && others) {
+		now_v += moves_v(queue, &lead, rate);
+	} else if (joins) {	/* alone */
+		now_v += lead;
+		lead = 0;
+	}
 	queue->tag = now_v + lead;
 	if (queue->brief)
 		vtrr_link(VT(queue->vt), CLIENTS, q, now_v - BRIEF_LEAD, BRIEF_GROUP, false, now_ns);

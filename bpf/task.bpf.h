@@ -9,10 +9,10 @@ struct task_ctx {
 	u64 grant;	/* by how much its queue's tag was moved for the run that it is on */
 	u64 grant_v;	/* by how much V was moved for that */
 	u64 inverse;	/* what it is charged by: its queue's when it was picked */
+	u64 rate;	/* and by what V passes, the graph's then */
 	u64 awaited;	/* the lock of the kernel's that it waits for, or waited for last (lock.bpf.h) */
 	u64 held;	/* a lock that it holds, and another waits for */
 	u64 holds;	/* it goes first for these until it has used so much CPU; 0: no longer */
-	u64 w_from, w_owner; u32 w_flags, w_why;
 	u32 node;
 	u32 queue;	/* where it waits, or VTRR_NONE */
 	u32 ran_from;	/* the queue that its run is charged to, */
@@ -32,7 +32,7 @@ struct {
 
 struct cpu_ctx {
 	/* what the thread being moved to the local queue is charged in advance */
-	u64 grant, grant_v, inverse;
+	u64 grant, grant_v, inverse, rate;
 	u64 began;	/* when the running thread was picked */
 	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
 	u64 timer_at;	/* when the timer fires next; 0: it is off */
@@ -50,7 +50,7 @@ struct cpu_ctx {
 	u32 offline;	/* no more decisions here */
 	u32 kicked;	/* the running thread's slice was ended by the timer */
 	u32 brief;	/* it was, and is to have MIN_SLICE_NS */
-	u32 pad[5];	/* cache lines of its own */
+	u32 pad;	/* cache lines of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];

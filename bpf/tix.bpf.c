@@ -249,6 +249,7 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 			t->grant = c->grant;
 			t->grant_v = c->grant_v;
 			t->inverse = c->inverse;
+			t->rate = c->rate;
 			c->granting = VTRR_NONE;
 		}
 		__sync_fetch_and_add(&QUEUES[q].nr, -1);
@@ -323,6 +324,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			t->grant = pick.grant;
 			t->grant_v = pick.grant_v;
 			t->inverse = pick.inverse;
+			t->rate = pick.rate;
 			scx_bpf_task_set_slice(prev, pick.slice);
 			c->asked = 0;
 			run_until(cpu, c, pick.now, pick.slice, false);
@@ -332,6 +334,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		c->grant = pick.grant;
 		c->grant_v = pick.grant_v;
 		c->inverse = pick.inverse;
+		c->rate = pick.rate;
 		c->granting = pick.queue;
 		if (scx_bpf_dsq_move_to_local(DSQ(pick.queue), 0)) {
 			c->graces = 0;
@@ -368,7 +371,7 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 	if (p == bpf_get_current_task_btf() && c->left == VTRR_NONE && !c->offline)
 		c->left = t->node;	/* the next decision, which is at once, sees to it */
 	else
-		leave(t->node);
+		leave(t->node, t->ran_from);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
@@ -492,7 +495,7 @@ void BPF_STRUCT_OPS(tix_cpu_offline, s32 cpu)
 	count_online(-1);
 	c->offline = 1;
 	if (c->left < TIX_NODES_MAX)
-		leave(c->left);
+		leave(c->left, VTRR_NONE);
 	c->left = VTRR_NONE;
 	evacuate(VT_HOME(cpu & (TIX_CPUS_MAX - 1)));
 	evacuate(VT_BOUND(cpu & (TIX_CPUS_MAX - 1)));

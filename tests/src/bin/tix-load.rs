@@ -87,6 +87,9 @@ enum Experiment {
         scale: u32,
         #[arg(long, value_enum, default_value = "weight")]
         mechanism: Mechanism,
+        /// Processes beside them that wait for each other's locks of the kernel's.
+        #[arg(long, default_value_t = 0)]
+        quarrels: usize,
     },
     /// Sullivan's Figures 5 and 6; --seconds is both halves together.
     Figures56 {
@@ -196,6 +199,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
             sample_ms,
             scale,
             mechanism,
+            quarrels,
         } => {
             let tree = match tree {
                 Some(text) => Tree::parse(text)?,
@@ -210,6 +214,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
                 sample_ms: *sample_ms,
                 scale: *scale,
                 mechanism: *mechanism,
+                quarrels: *quarrels,
             };
             report(c, "shares", || plan.run(root))
         }

@@ -126,6 +126,7 @@ impl Churn {
             sample_ms: 10,
             scale: 100,
             mechanism: Mechanism::Weight,
+            quarrels: 0,
         };
         Ok(Outcome {
             rounds: self.rounds,

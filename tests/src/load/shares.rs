@@ -30,6 +30,22 @@ pub struct Plan {
     /// `cpu.weight` of one share.
     pub scale: u32,
     pub mechanism: Mechanism,
+    /// In a cgroup beside all of them, so many processes that wait for each other's locks of the kernel's.
+    pub quarrels: usize,
+}
+
+/// Weight of the cgroup of those who quarrel, beside the experiment's own of 100.
+const QUARREL: u32 = 1000;
+const TRUCE: u64 = 3_000_000;
+
+/// Makes and removes a cgroup again and again: each time it holds the mutex of all cgroups, and others wait.
+fn quarrel(dir: &Path) -> ! {
+    loop {
+        // What fails has waited for the mutex, too.
+        let _ = std::fs::create_dir(dir);
+        let _ = std::fs::remove_dir(dir);
+        sys::sleep(TRUCE);
+    }
 }
 
 /// One leaf's service.
@@ -110,9 +126,21 @@ impl Plan {
             Mechanism::Weight => None,
             Mechanism::Tickets => Some(Tickets::fund(&self.tree, arena.root(), self.scale)?),
         };
-        let total = leaves.iter().map(|l| self.threads_of(&l.path)).sum();
-        let mut crew = Crew::new(total)?;
+        let total: usize = leaves.iter().map(|l| self.threads_of(&l.path)).sum();
+        let beside = match self.quarrels {
+            0 => None,
+            _ => Some(Arena::new(&root.with_file_name("quarrels"))?),
+        };
+        let mut crew = Crew::new(total + self.quarrels)?;
         let groups = fill(&arena, &mut crew, leaves, self)?;
+        if let Some(beside) = &beside {
+            cgroups::set(beside.root(), "cpu.weight", QUARREL)?;
+            let dir = cgroups::open(&beside.add("quarrel".as_ref(), 100)?)?;
+            for i in 0..self.quarrels {
+                let bone = beside.root().join(format!("bone{i}"));
+                crew.spawn(Some(&dir), 0, |_| quarrel(&bone))?;
+            }
+        }
         crew.muster()?;
         crew.open(0);
         sys::sleep((self.warmup * 1e9) as u64);

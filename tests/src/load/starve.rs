@@ -29,6 +29,7 @@ pub fn weights(weights: &[u32], warmup: f64, seconds: f64) -> shares::Plan {
         sample_ms: 10,
         scale: 1,
         mechanism: Mechanism::Weight,
+        quarrels: 0,
     }
 }
 
@@ -46,6 +47,7 @@ pub fn hogs(n: usize, shares: &str, warmup: f64, seconds: f64) -> Result<shares:
         sample_ms: 0,
         scale: 1,
         mechanism: Mechanism::Weight,
+        quarrels: 0,
     })
 }
 

@@ -25,6 +25,7 @@ fn one_cpu() {
         "$LOAD figures56 --seconds 60
          $LOAD shares --seconds 30
          $LOAD shares --label deep --tree A:1{A1:1,A2:9},B:3{B1:2,B2:1{x:1,y:1}} --seconds 10
+         $LOAD shares --label quarrel --tree alice:3,bob:1 --quarrels 2 --seconds 10
          $LOAD nice --seconds 10
          $LOAD latency --label few --n 2 --seconds 3
          $LOAD latency --label many --n 32 --seconds 3",
@@ -70,6 +71,14 @@ fn one_cpu() {
         deep.largest_relative_error < 0.02,
         "a nested share is {} off",
         deep.largest_relative_error
+    );
+
+    // Who holds locks that others wait for goes first, and so gets ahead of its share: nobody else's moves.
+    let quarrel = reports.get::<Shares>("shares", "quarrel").unwrap().result;
+    assert!(
+        quarrel.largest_relative_error < 0.005,
+        "beside who quarrels about locks a share is {} off",
+        quarrel.largest_relative_error
     );
 
     // The kernel's weights in hundredths: nice 10 is 11 of 100 instead of 10.74.

@@ -316,15 +316,29 @@ fn a_decision_costs_the_same_for_many() {
     }
 }
 
+/// Somebody with more tickets than all the others does a little again and again: those divide the rest as if it were not there.
 #[test]
 fn a_large_holder_comes_and_goes() {
-    let mut history = flat(1, &[20, 20], &[217], &[]);
-    for i in 0..100 {
-        history.run(i * 30 * MS, 2, 10 * MS);
+    for (tickets, gap, work) in [
+        (217, 30 * MS, 10 * MS),
+        (100, 25 * MS, 500 * US),
+        (1_000, 25 * MS, 300 * US),
+        (10_000, 7 * MS, 50 * US),
+        (3_000, 11 * MS, 2_500 * US),
+    ] {
+        for hogs in [[20, 20], [15, 5]] {
+            let mut history = flat(1, &hogs, &[tickets], &[]);
+            for i in 0..100 {
+                history.run(i * gap, 2, work);
+            }
+            history.end = 100 * gap;
+            let (low, high) = hogs_errors(&history, 2);
+            assert!(
+                low > -ONE_CPU && high < ONE_CPU,
+                "{tickets} tickets, {work} ns each {gap} ns, beside {hogs:?}: {low:+} {high:+}"
+            );
+        }
     }
-    history.end = 3_000 * MS;
-    let (low, high) = hogs_errors(&history, 2);
-    assert!(low > -ONE_CPU && high < ONE_CPU, "{low:+} {high:+}");
 }
 
 // What does not hold yet. Each says what is missing; --ignored runs it.

@@ -16,6 +16,7 @@ pub(super) struct Pick {
     pub(super) grant: u64,
     pub(super) grant_v: u64,
     pub(super) inverse: u64,
+    pub(super) rate: u64,
     pub(super) vt: u32,
     pub(super) late: u32,
 }
@@ -32,6 +33,7 @@ impl Pick {
             grant: 0,
             grant_v: 0,
             inverse: 0,
+            rate: 0,
             vt: NONE,
             late: NONE,
         }
@@ -56,7 +58,8 @@ impl Kernel {
             pick.grant = host::mul_q32(least, queue.inverse);
         }
         pick.inverse = queue.inverse;
-        pick.grant_v = host::mul_q32(pick.slice, self.funds.rate());
+        pick.rate = self.funds.rate();
+        pick.grant_v = host::mul_q32(pick.slice, pick.rate);
         queue.tag = queue.tag.wrapping_add(pick.grant);
         self.v = self.v.wrapping_add(pick.grant_v);
     }
