@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::cgroups::{self, Arena};
-use super::crew::Crew;
+use super::crew::{Crew, Me};
 use super::report::{Table, columns, percent};
 use super::sys;
 use super::tickets::{Mechanism, Tickets};
@@ -36,14 +37,15 @@ pub struct Plan {
 
 /// Weight of the cgroup of those who quarrel, beside the experiment's own of 100.
 const QUARREL: u32 = 1000;
+/// Between two of their quarrels, ns.
 const TRUCE: u64 = 3_000_000;
 
 /// Makes and removes a cgroup again and again: each time it holds the mutex of all cgroups, and others wait.
-fn quarrel(dir: &Path) -> ! {
+fn quarrel(me: &Me, dir: &Path) -> ! {
     loop {
-        // What fails has waited for the mutex, too.
-        let _ = std::fs::create_dir(dir);
-        let _ = std::fs::remove_dir(dir);
+        if std::fs::create_dir(dir).is_ok() && std::fs::remove_dir(dir).is_ok() {
+            me.count.fetch_add(1, Ordering::Relaxed);
+        }
         sys::sleep(TRUCE);
     }
 }
@@ -138,14 +140,23 @@ impl Plan {
             let dir = cgroups::open(&beside.add("quarrel".as_ref(), 100)?)?;
             for i in 0..self.quarrels {
                 let bone = beside.root().join(format!("bone{i}"));
-                crew.spawn(Some(&dir), 0, |_| quarrel(&bone))?;
+                crew.spawn(Some(&dir), 0, |me| quarrel(me, &bone))?;
             }
         }
         crew.muster()?;
         crew.open(0);
         sys::sleep((self.warmup * 1e9) as u64);
         crew.forget_waits();
-        self.measure(&crew, &groups, cpus)
+        let shares = self.measure(&crew, &groups, cpus)?;
+        for member in total..total + self.quarrels {
+            let rounds = crew.slot(member).count.load(Ordering::Relaxed);
+            ensure!(
+                rounds as f64 > 10.0 * self.seconds,
+                "who was to quarrel made {rounds} cgroups in {} s",
+                self.seconds
+            );
+        }
+        Ok(shares)
     }
 
     fn measure(&self, crew: &Crew, groups: &[Group], cpus: usize) -> Result<Shares> {

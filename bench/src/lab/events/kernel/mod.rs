@@ -38,8 +38,6 @@ pub const KERNEL: Constants = Constants {
     overdue: 4_000_000_000,
 };
 
-/// share.bpf.h.
-const INVERSE_MAX: u64 = 1 << 56;
 const WEIGHT: u32 = 100;
 const ANY: u32 = 0;
 /// Of who is owed service when it wakes up.
@@ -158,15 +156,6 @@ pub struct Kernel {
 /// a - b, of counters that wrap around.
 fn since(a: u64, b: u64) -> i64 {
     a.wrapping_sub(b).cast_signed()
-}
-
-fn part(inverse: u64, total: u32, load: u32) -> u64 {
-    let ratio = (u64::from(total) << 16) / u64::from(load);
-    let inverse = inverse >> 16;
-    match inverse > INVERSE_MAX / ratio {
-        true => INVERSE_MAX,
-        false => inverse * ratio,
-    }
 }
 
 impl Kernel {

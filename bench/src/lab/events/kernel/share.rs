@@ -4,7 +4,18 @@
 use tix_core_host as host;
 use tix_core_host::NONE;
 
-use super::{ANY, BRIEF_GROUP, BRIEF_LEAD, INVERSE_MAX, Kernel, WEIGHT, part, since};
+use super::{ANY, BRIEF_GROUP, BRIEF_LEAD, Kernel, WEIGHT, since};
+
+const INVERSE_MAX: u64 = 1 << 56;
+
+fn part(inverse: u64, total: u32, load: u32) -> u64 {
+    let ratio = (u64::from(total) << 16) / u64::from(load);
+    let inverse = inverse >> 16;
+    match inverse > INVERSE_MAX / ratio {
+        true => INVERSE_MAX,
+        false => inverse * ratio,
+    }
+}
 
 impl Kernel {
     pub(super) fn units(&mut self) {
