@@ -1,82 +1,300 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Instructions per context switch, by scheduler and number of cgroups.
+//! Instructions per context switch, by scheduler: how many cgroups there are, how deep they lie, how different their weights are, on how
+//! many CPUs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use anyhow::Result;
 
 use tix_tests::guest::{Guest, Reports};
 use tix_tests::load::report::{Report, columns};
-use tix_tests::load::switches::Cost;
+use tix_tests::load::switches::{Cost, Kind};
 
 use crate::guests::{Comparison, Job};
 use crate::machine;
 use crate::peers::Scheduler;
+use crate::text::grouped;
+
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Costs of a switch (switches, pipes)")]
+#[group(id = "costs")]
+pub struct Options {
+    /// Numbers of cgroups.
+    #[arg(
+        long,
+        value_name = "CGROUPS",
+        value_delimiter = ',',
+        default_value = "2,10,100,1000"
+    )]
+    n: Vec<usize>,
+    /// How many levels deep the cgroups lie.
+    #[arg(
+        long,
+        value_name = "LEVELS",
+        value_delimiter = ',',
+        default_value = "1"
+    )]
+    depth: Vec<usize>,
+    /// Give each cgroup a weight of its own, spread over 1 … 10,000, instead of 100.
+    #[arg(long)]
+    distinct: bool,
+    /// CPUs of the guest.
+    #[arg(long, value_name = "CPUS", value_delimiter = ',', default_value = "1")]
+    guest_cpus: Vec<usize>,
+}
+
+impl Options {
+    fn settings(&self) -> Vec<Setting> {
+        let mut all = Vec::new();
+        for &cpus in &self.guest_cpus {
+            for &depth in &self.depth {
+                all.extend(self.n.iter().map(|&n| Setting {
+                    cpus,
+                    depth,
+                    distinct: self.distinct,
+                    n,
+                }));
+            }
+        }
+        all
+    }
+}
+
+/// Under what a switch is measured; ordered as tables show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Setting {
+    pub cpus: usize,
+    /// Levels.
+    pub depth: usize,
+    /// Weights.
+    pub distinct: bool,
+    /// Cgroups.
+    pub n: usize,
+}
+
+impl Setting {
+    const fn plain(n: usize) -> Setting {
+        Setting {
+            cpus: 1,
+            depth: 1,
+            distinct: false,
+            n,
+        }
+    }
+
+    pub fn of(report: &Report<Cost>) -> Setting {
+        Setting {
+            cpus: report.cpus,
+            depth: report.result.depth,
+            distinct: report.result.distinct_weights,
+            n: report.result.n,
+        }
+    }
+
+    /// What `tix-load` is told. A guest's second is ten of this machine's: few cgroups are measured for a short time, which gave the same
+    /// within 0.1 %; of many each must have its turn a few times.
+    fn run(self, kind: Kind) -> String {
+        let (warmup, seconds) = match self.n {
+            0..=100 => (0.3, 0.3),
+            101..=MANY => (0.5, 0.5),
+            _ => (1.5, 1.0),
+        };
+        let distinct = if self.distinct { " --distinct" } else { "" };
+        let (experiment, n, depth) = (name(kind), self.n, self.depth);
+        format!(
+            "--warmup {warmup} --seconds {seconds} {experiment} --n {n} --depth {depth}{distinct}"
+        )
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&grouped(self.n as f64))?;
+        if self.distinct {
+            f.write_str(" of different weights")?;
+        }
+        if self.depth > 1 {
+            write!(f, ", {} deep", self.depth)?;
+        }
+        if self.cpus > 1 {
+            write!(f, ", {} CPUs", self.cpus)?;
+        }
+        Ok(())
+    }
+}
 
 /// More cgroups than this are given a guest of their own: making them takes long, and much memory.
 const MANY: usize = 1_000;
 
-/// `experiment` is `yield` or `pipe`.
-pub fn compare(
-    experiment: &'static str,
-    schedulers: &[Scheduler],
-    numbers: &[usize],
-) -> Result<Comparison> {
-    let (few, many): (Vec<usize>, Vec<usize>) = numbers.iter().partition(|n| **n <= MANY);
-    let mut together: Vec<Vec<usize>> = many.into_iter().map(|n| vec![n]).collect();
-    if !few.is_empty() {
-        together.push(few);
+/// Where a switch could become dearer than many cgroups on one CPU make it. This takes much longer than they do.
+const WIDE: [Setting; 5] = [
+    Setting::plain(10_000),
+    Setting {
+        distinct: true,
+        ..Setting::plain(MANY)
+    },
+    Setting {
+        depth: 6,
+        ..Setting::plain(MANY)
+    },
+    Setting {
+        cpus: 4,
+        ..Setting::plain(100)
+    },
+    Setting {
+        cpus: 4,
+        ..Setting::plain(MANY)
+    },
+];
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Yield => "yield",
+        Kind::Pipe => "pipe",
     }
+}
+
+/// Threads that yield, or pairs over pipes.
+pub fn compare(kind: Kind, schedulers: &[Scheduler], options: &Options) -> Result<Comparison> {
+    let file = match kind {
+        Kind::Yield => "switches-yield",
+        Kind::Pipe => "switches-pipe",
+    };
+    of_all(file, &[kind], schedulers, &options.settings())
+}
+
+/// Both, where it is wide.
+pub fn wide(schedulers: &[Scheduler]) -> Result<Comparison> {
+    let kinds = [Kind::Yield, Kind::Pipe];
+    of_all("switches-wide", &kinds, schedulers, &WIDE)
+}
+
+fn of_all(
+    file: &'static str,
+    kinds: &[Kind],
+    schedulers: &[Scheduler],
+    settings: &[Setting],
+) -> Result<Comparison> {
     let mut jobs = Vec::new();
     for scheduler in schedulers {
-        for numbers in &together {
-            let most = numbers.iter().max().copied().unwrap_or(0);
-            let memory = if most > MANY { "8G" } else { "3G" };
-            let runs: Vec<String> = numbers.iter().map(|n| run(experiment, *n)).collect();
+        for ((cpus, many), runs) in guests(kinds, settings) {
+            let memory = if many > 0 { "8G" } else { "3G" };
+            let guest = Guest::new().icount(0).cpus(cpus);
+            let size = if many > 0 { many } else { MANY };
+            let on = if cpus == 1 { "CPU" } else { "CPUs" };
             jobs.push(Job {
-                what: format!("{experiment} with {}, up to {most} cgroups", scheduler.name),
-                guest: Guest::new().icount(0).memory(memory).timeout(1_800),
+                what: format!(
+                    "{file} with {}, up to {size} cgroups on {cpus} {on}",
+                    scheduler.name
+                ),
+                guest: guest.memory(memory).timeout(3_600),
                 script: scheduler.script(&runs)?,
-                long: most,
+                long: size * runs.len(),
             });
         }
     }
     let names: Vec<String> = schedulers.iter().map(|s| s.name.clone()).collect();
-    let numbers = numbers.to_vec();
+    let settings: BTreeSet<Setting> = settings.iter().copied().collect();
     Ok(Comparison {
         jobs,
-        report: Box::new(move |said| report(experiment, &names, &numbers, &said)),
+        report: Box::new(move |said| report(file, &names, &settings, &said)),
     })
 }
 
-/// A guest's second is twenty of this machine's: few cgroups are measured for a short time, which gave the same within 0.1 %.
-fn run(experiment: &str, n: usize) -> String {
-    let (warmup, seconds) = if n <= 100 { (0.5, 0.5) } else { (3.0, 1.0) };
-    format!("--warmup {warmup} --seconds {seconds} {experiment} --n {n}")
+/// The guests that it takes, and what is run in each: by their CPUs and, where there are many, the number of cgroups. Loading a scheduler
+/// takes as long as measuring a little, so few guests.
+fn guests(kinds: &[Kind], settings: &[Setting]) -> BTreeMap<(usize, usize), Vec<String>> {
+    let mut guests: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for setting in settings {
+        let many = if setting.n > MANY { setting.n } else { 0 };
+        let runs = guests.entry((setting.cpus, many)).or_default();
+        runs.extend(kinds.iter().map(|k| setting.run(*k)));
+    }
+    guests
 }
 
-fn report(experiment: &str, names: &[String], numbers: &[usize], said: &[Reports]) -> Result<()> {
+fn report(
+    file: &str,
+    names: &[String],
+    settings: &BTreeSet<Setting>,
+    said: &[Reports],
+) -> Result<()> {
     let mut reports: Vec<Report<Cost>> = Vec::new();
     for value in said.iter().flat_map(Reports::all) {
         reports.push(serde_json::from_value(value.clone())?);
     }
-    reports.sort_by_key(|r| (names.iter().position(|n| *n == r.label), r.result.n));
-    let cell = |name: &str, n: usize| {
-        let found = reports
-            .iter()
-            .find(|r| r.label == name && r.result.n == n)
-            .and_then(|r| r.result.instructions_per_switch);
-        found.map_or("–".into(), |i| format!("{i:.0}"))
-    };
-    let mut head = vec![format!("{experiment}, N cgroups")];
-    head.extend(names.iter().cloned());
-    let rows: Vec<Vec<String>> = numbers
+    let place = |r: &Report<Cost>| names.iter().position(|n| *n == r.label);
+    reports.sort_by_key(|r| (place(r), name(r.result.kind), Setting::of(r)));
+    let cell = |scheduler: &str, setting: Setting| cell(&reports, scheduler, setting);
+    let mut head = vec!["cgroups"];
+    head.extend(names.iter().map(String::as_str));
+    let rows: Vec<Vec<String>> = settings
         .iter()
-        .map(|&n| {
-            let cells = names.iter().map(|name| cell(name, n));
-            std::iter::once(n.to_string()).chain(cells).collect()
+        .map(|s| {
+            let cells = names.iter().map(|name| cell(name, *s));
+            std::iter::once(s.to_string()).chain(cells).collect()
         })
         .collect();
-    let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    println!("Instructions per context switch");
+    println!("Instructions per context switch, {file}");
     print!("{}", columns(&head, &rows));
-    machine::write(&format!("switches-{experiment}"), &reports)
+    machine::write(file, &reports)
+}
+
+/// What a scheduler's switch costs there: of who yields, and of a pair over pipes.
+pub fn cell(reports: &[Report<Cost>], scheduler: &str, setting: Setting) -> String {
+    let of = |kind: Kind| {
+        let here = |r: &&Report<Cost>| {
+            r.label == scheduler && r.result.kind == kind && Setting::of(r) == setting
+        };
+        let cost = reports.iter().find(here)?.result.instructions_per_switch?;
+        Some(grouped(cost))
+    };
+    match (of(Kind::Yield), of(Kind::Pipe)) {
+        (None, None) => "–".into(),
+        (Some(one), None) | (None, Some(one)) => one,
+        (Some(yields), Some(pipes)) => format!("{yields} / {pipes}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_in_words_and_as_options() {
+        let words = |s: Setting| s.to_string();
+        assert_eq!(words(Setting::plain(10_000)), "10,000");
+        let all = Setting {
+            cpus: 4,
+            depth: 6,
+            distinct: true,
+            n: 1_000,
+        };
+        assert_eq!(words(all), "1,000 of different weights, 6 deep, 4 CPUs");
+        assert_eq!(
+            all.run(Kind::Pipe),
+            "--warmup 0.5 --seconds 0.5 pipe --n 1000 --depth 6 --distinct"
+        );
+    }
+
+    #[test]
+    fn as_few_guests_as_it_takes() {
+        let guests = guests(&[Kind::Yield, Kind::Pipe], &WIDE);
+        let runs: Vec<_> = guests.iter().map(|(of, runs)| (*of, runs.len())).collect();
+        assert_eq!(runs, [((1, 0), 4), ((1, 10_000), 2), ((4, 0), 4)]);
+    }
+
+    #[test]
+    fn options_multiply() {
+        let options = Options {
+            n: vec![10, 100],
+            depth: vec![1, 6],
+            distinct: true,
+            guest_cpus: vec![1, 4],
+        };
+        let settings = options.settings();
+        assert_eq!(settings.len(), 8);
+        assert!(settings.iter().all(|s| s.distinct));
+    }
 }

@@ -15,26 +15,30 @@ mod peers;
 mod progress;
 mod readme;
 mod shares;
+mod text;
 mod wakeups;
 
 use std::time::Instant;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
+use tix_tests::load::switches::Kind;
 
 /// Compare tix with its peers.
 #[derive(Parser)]
 #[command(name = "bench/run", version)]
 struct Cli {
-    /// What to compare; everything by default, and then the README's tables.
-    #[arg(value_enum)]
+    /// What to compare; by default everything but `wide`, and then the README's tables.
+    #[arg(value_enum, conflicts_with = "all")]
     what: Vec<What>,
+    /// Really everything.
+    #[arg(long)]
+    all: bool,
     /// Only these schedulers: kernel, simple, flatcg, tix.
     #[arg(long, value_delimiter = ',')]
     schedulers: Vec<String>,
-    /// Numbers of cgroups for the costs of a switch.
-    #[arg(long, value_delimiter = ',', default_value = "2,10,100,1000,10000")]
-    n: Vec<usize>,
+    #[command(flatten)]
+    costs: costs::Options,
     #[command(flatten)]
     lab: lab::Options,
     #[command(flatten)]
@@ -65,6 +69,8 @@ enum What {
     Switches,
     /// Instructions per context switch of pairs over pipes.
     Pipes,
+    /// Both with 10,000 cgroups, with a thousand different weights, six levels deep, on four CPUs.
+    Wide,
     /// hackbench, a server's workers, a sleeper among hogs.
     Wakeups,
     /// The laboratory with clients that sleep, change share, use parts of quanta, on several CPUs.
@@ -73,9 +79,9 @@ enum What {
     Readme,
 }
 
-/// What `make bench` runs. What is timed by the wall clock comes first and has the machine to itself.
-/// What runs in guests comes last, all of it together, whatever its place here.
-const ALL: [What; 10] = [
+/// What `make bench` runs, with `Wide` if it is to be everything. What is timed by the wall clock comes first and has the machine to
+/// itself. What runs in guests comes last, all of it together, whatever its place here.
+const ALL: [What; 11] = [
     What::Native,
     What::Ledger,
     What::Dealer,
@@ -85,23 +91,32 @@ const ALL: [What; 10] = [
     What::Switches,
     What::Pipes,
     What::Wakeups,
+    What::Wide,
     What::Readme,
 ];
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
     let what = match cli.what.is_empty() {
-        true => &ALL[..],
-        false => &cli.what,
+        true => (ALL.into_iter())
+            .filter(|w| cli.all || *w != What::Wide)
+            .collect(),
+        false => cli.what,
     };
-    let of_schedulers = [What::Shares, What::Switches, What::Pipes, What::Wakeups];
+    let of_schedulers = [
+        What::Shares,
+        What::Switches,
+        What::Pipes,
+        What::Wakeups,
+        What::Wide,
+    ];
     // Before anything else: what keeps them from being built is better known now than in a quarter of an hour.
     let schedulers = match what.iter().any(|w| of_schedulers.contains(w)) {
         true => peers::schedulers(&cli.schedulers)?,
         false => vec![],
     };
     let mut comparisons = Vec::new();
-    for what in what {
+    for what in &what {
         let began = Instant::now();
         match what {
             What::Native => native::measure(&cli.native)?,
@@ -110,8 +125,13 @@ fn main() -> Result<()> {
             What::Error => lab::measure(&cli.lab)?,
             What::Reality => lab::events::measure(&cli.reality)?,
             What::Shares => comparisons.push(shares::compare(&schedulers)?),
-            What::Switches => comparisons.push(costs::compare("yield", &schedulers, &cli.n)?),
-            What::Pipes => comparisons.push(costs::compare("pipe", &schedulers, &cli.n)?),
+            What::Switches => {
+                comparisons.push(costs::compare(Kind::Yield, &schedulers, &cli.costs)?);
+            }
+            What::Pipes => {
+                comparisons.push(costs::compare(Kind::Pipe, &schedulers, &cli.costs)?);
+            }
+            What::Wide => comparisons.push(costs::wide(&schedulers)?),
             What::Wakeups => comparisons.push(wakeups::compare(&schedulers)?),
             What::Readme => (),
         }

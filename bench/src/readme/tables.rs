@@ -8,11 +8,13 @@ use tix_tests::load::report::Report;
 use tix_tests::load::shares::Shares;
 use tix_tests::load::switches::Cost;
 
+use crate::costs::{self, Setting};
 use crate::lab::Point;
 use crate::lab::rules::Kind as Rule;
 use crate::lab::shares::Spread;
 use crate::machine::{self, Machine, Results};
 use crate::native::queues::{Kind, Weights};
+use crate::text::grouped;
 use crate::{ledger, native};
 
 /// The table of this name.
@@ -45,19 +47,6 @@ fn markdown(rows: &[Vec<String>]) -> String {
 
 fn cells<const N: usize>(of: [&str; N]) -> Vec<String> {
     of.map(str::to_owned).to_vec()
-}
-
-/// 12345 as 12,345.
-fn grouped(n: f64) -> String {
-    let digits = format!("{n:.0}");
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A kernel's version without what its builder calls it.
@@ -191,37 +180,20 @@ fn range(low: f64, high: f64) -> String {
 }
 
 fn switches() -> Result<String> {
-    let of = |experiment: &str, command| {
-        let name = format!("switches-{experiment}");
-        Ok::<_, anyhow::Error>(ordered(results::<Report<Cost>>(&name, command)?.runs))
-    };
-    let all = [
-        ("yield", of("yield", "switches")?),
-        ("pipe", of("pipe", "pipes")?),
-    ];
-    let numbers: BTreeSet<usize> = all
-        .iter()
-        .flat_map(|(_, runs)| runs.iter().map(|r| r.result.n))
-        .collect();
-    let head = ["", "cgroups"].map(str::to_owned).into_iter();
-    let counts = numbers.iter().map(|n| grouped(*n as f64));
-    let mut rows = vec![head.chain(counts).collect::<Vec<_>>()];
-    for (experiment, runs) in &all {
-        let mut names: Vec<&str> = runs.iter().map(|r| r.label.as_str()).collect();
-        names.dedup();
-        for name in names {
-            let cell = |n: &usize| {
-                let of = |r: &&Report<Cost>| r.label == name && r.result.n == *n;
-                let found = runs.iter().find(of);
-                let cost = found.and_then(|r| r.result.instructions_per_switch);
-                cost.map_or("–".into(), grouped)
-            };
-            let row = [scheduler(name).to_owned(), (*experiment).to_owned()];
-            rows.push(row.into_iter().chain(numbers.iter().map(cell)).collect());
-        }
+    let mut reports: Vec<Report<Cost>> = Vec::new();
+    for file in ["switches-yield", "switches-pipe", "switches-wide"] {
+        reports.extend(results::<Report<Cost>>(file, "switches pipes wide")?.runs);
     }
-    let kernels = all.iter().flat_map(|(_, runs)| runs);
-    let on = guest(kernels.map(|r| r.kernel.as_str()).collect());
+    let reports = ordered(reports);
+    let mut names: Vec<&str> = reports.iter().map(|r| r.label.as_str()).collect();
+    names.dedup();
+    let head = std::iter::once("cgroups").chain(names.iter().map(|n| scheduler(n)));
+    let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
+    for setting in reports.iter().map(Setting::of).collect::<BTreeSet<_>>() {
+        let cells = names.iter().map(|n| costs::cell(&reports, n, setting));
+        rows.push(std::iter::once(setting.to_string()).chain(cells).collect());
+    }
+    let on = guest(reports.iter().map(|r| r.kernel.as_str()).collect());
     Ok(format!("{}\nIn {on}.\n", markdown(&rows)))
 }
 
@@ -298,9 +270,6 @@ mod tests {
 
     #[test]
     fn numbers_as_people_write_them() {
-        let of = |n: f64| grouped(n);
-        assert_eq!([of(0.4), of(999.0), of(1_177.5)], ["0", "999", "1,178"]);
-        assert_eq!(of(1_234_567.0), "1,234,567");
         assert_eq!(range(-0.961, 1.5), "−0.96 … +1.50");
         assert_eq!(range(-1_234.5, 12.3), "−1,234 … +12");
     }

@@ -15,7 +15,8 @@ use super::crew::Crew;
 use super::report::{Table, columns};
 use super::sys;
 
-/// How long the machine is left idle between the preparation and the start, in ns.
+/// How long the machine is left idle between the preparation and the start, in ns: for each cgroup, and at most.
+const SETTLE_EACH: u64 = 20_000_000;
 const SETTLE: u64 = 20_000_000_000;
 
 /// The groups to make and how long to measure.
@@ -47,7 +48,8 @@ pub struct Cost {
     pub seconds: f64,
     pub switches: u64,
     pub ns_per_switch: f64,
-    /// Only on the instruction-counting clock, on one CPU.
+    /// Only on the instruction-counting clock. It counts what all CPUs execute, one after the other,
+    /// so that on several of them this is what a switch costs all together, as long as one is busy.
     pub instructions_per_switch: Option<f64>,
     /// Switches per thread: with few, the number says little.
     pub rounds: f64,
@@ -79,15 +81,14 @@ impl Plan {
         }
         crew.muster()?;
         // Making thousands of cgroups leaves work behind that the kernel does later. Idle time costs
-        // nothing on the instruction-counting clock: let it be done before anything is counted.
-        sys::sleep(SETTLE);
+        // little on the instruction-counting clock: let it be done before anything is counted.
+        sys::sleep(SETTLE.min(SETTLE_EACH * self.n as u64));
         crew.open(0);
         sys::sleep((self.warmup * 1e9) as u64);
         let (switches, began) = (sys::switches()?, sys::now());
         sys::sleep((self.seconds * 1e9) as u64);
         let (ended, switches) = (sys::now(), sys::switches()? - switches);
         let ns = (ended - began) as f64 / switches as f64;
-        let one_cpu = sys::cpus() == 1;
         Ok(Cost {
             kind,
             n: self.n,
@@ -96,7 +97,7 @@ impl Plan {
             seconds: (ended - began) as f64 / 1e9,
             switches,
             ns_per_switch: ns,
-            instructions_per_switch: shift.filter(|_| one_cpu).map(|s| ns / f64::from(1u32 << s)),
+            instructions_per_switch: shift.map(|s| ns / f64::from(1u32 << s)),
             rounds: switches as f64 / threads as f64,
         })
     }
