@@ -28,7 +28,7 @@ use tix_tests::load::switches::Kind;
 #[derive(Parser)]
 #[command(name = "bench/run", version)]
 struct Cli {
-    /// What to compare; by default everything but `wide`, and then the README's tables.
+    /// What to compare; by default everything but `cpus` and `wide`, and then the README's tables.
     #[arg(value_enum, conflicts_with = "all")]
     what: Vec<What>,
     /// Really everything.
@@ -65,6 +65,8 @@ enum What {
     Error,
     /// Shares 1:2:3:4:5 and the largest service error.
     Shares,
+    /// Shares on two and four CPUs, those included that one thread cannot use.
+    Cpus,
     /// Instructions per context switch of yielding threads.
     Switches,
     /// Instructions per context switch of pairs over pipes.
@@ -79,9 +81,9 @@ enum What {
     Readme,
 }
 
-/// What `make bench` runs, with `Wide` if it is to be everything. What is timed by the wall clock comes first and has the machine to
+/// What `make bench` runs, with `LONG` if it is to be everything. What is timed by the wall clock comes first and has the machine to
 /// itself. What runs in guests comes last, all of it together, whatever its place here.
-const ALL: [What; 11] = [
+const ALL: [What; 12] = [
     What::Native,
     What::Ledger,
     What::Dealer,
@@ -91,20 +93,24 @@ const ALL: [What; 11] = [
     What::Switches,
     What::Pipes,
     What::Wakeups,
+    What::Cpus,
     What::Wide,
     What::Readme,
 ];
+/// What `make bench` leaves out, to be done in a quarter of an hour.
+const LONG: [What; 2] = [What::Cpus, What::Wide];
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
     let what = match cli.what.is_empty() {
         true => (ALL.into_iter())
-            .filter(|w| cli.all || *w != What::Wide)
+            .filter(|w| cli.all || !LONG.contains(w))
             .collect(),
         false => cli.what,
     };
     let of_schedulers = [
         What::Shares,
+        What::Cpus,
         What::Switches,
         What::Pipes,
         What::Wakeups,
@@ -125,6 +131,7 @@ fn main() -> Result<()> {
             What::Error => lab::measure(&cli.lab)?,
             What::Reality => lab::events::measure(&cli.reality)?,
             What::Shares => comparisons.push(shares::compare(&schedulers)?),
+            What::Cpus => comparisons.push(shares::several(&schedulers)?),
             What::Switches => {
                 comparisons.push(costs::compare(Kind::Yield, &schedulers, &cli.costs)?);
             }

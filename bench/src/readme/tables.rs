@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 use tix_tests::load::report::Report;
 use tix_tests::load::shares::Shares;
 use tix_tests::load::switches::Cost;
@@ -21,11 +22,15 @@ use crate::{ledger, native};
 pub fn table(name: &str) -> Result<String> {
     match name {
         "shares" => shares(),
+        "cpus" => cpus(),
         "error" => error(),
         "switches" => switches(),
+        "wakeups" => wakeups(),
         "native" => decisions(),
         "ledger" => ledger(),
-        _ => bail!("there is none of that name; there are shares, error, switches, native, ledger"),
+        _ => bail!(
+            "there is none of that name; there are shares, cpus, error, switches, wakeups, native, ledger"
+        ),
     }
 }
 
@@ -88,23 +93,73 @@ fn shares() -> Result<String> {
     let mut rows = vec![cells(["", "share", "service", "switches/s"])];
     for run in &runs {
         let r = &run.result;
-        let (share, service) = match r.largest_relative_error {
-            // It does not even try.
-            e if e > 0.5 => ("ignores weights".into(), String::new()),
-            e => (
-                format!("{} %", significant(e * 100.0)),
-                format!("{} ms", significant(r.largest_service_error_ms)),
-            ),
+        let service = match r.largest_relative_error {
+            e if e > IGNORED => String::new(),
+            _ => format!("{} ms", significant(r.largest_service_error_ms)),
         };
         rows.push(vec![
             scheduler(&run.label).into(),
-            share,
+            off(r),
             service,
             grouped(r.switches_per_s),
         ]);
     }
     let on = guest(runs.iter().map(|r| r.kernel.as_str()).collect());
     Ok(format!("{}\nIn {on}.\n", markdown(&rows)))
+}
+
+/// Who is further off than that does not even try.
+const IGNORED: f64 = 0.5;
+
+/// How far the furthest share is from its due.
+fn off(of: &Shares) -> String {
+    match of.largest_relative_error {
+        e if e > IGNORED => "ignores weights".into(),
+        e => format!("{} %", significant(e * 100.0)),
+    }
+}
+
+/// Reports by what was measured, one row each, and scheduler, one column each; `of` says what stands in the first column.
+fn by_scheduler<T, R: Ord>(
+    reports: &[Report<T>],
+    corner: &str,
+    row: impl Fn(&Report<T>) -> R,
+    of: impl Fn(&R) -> String,
+    cell: impl Fn(&str, &R) -> String,
+) -> String {
+    let mut names: Vec<&str> = reports.iter().map(|r| r.label.as_str()).collect();
+    names.dedup();
+    let head = std::iter::once(corner).chain(names.iter().map(|n| scheduler(n)));
+    let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
+    for at in reports.iter().map(row).collect::<BTreeSet<R>>() {
+        let cells = names.iter().map(|name| cell(name, &at));
+        rows.push(std::iter::once(of(&at)).chain(cells).collect());
+    }
+    let on = guest(reports.iter().map(|r| r.kernel.as_str()).collect());
+    format!("{}\nIn {on}.\n", markdown(&rows))
+}
+
+fn cpus() -> Result<String> {
+    let reports = ordered(results::<Report<Shares>>("shares-smp", "cpus")?.runs);
+    let row = |r: &Report<Shares>| {
+        let leaves = &r.result.leaves;
+        let weights: Vec<String> = leaves.iter().map(|l| l.weight.to_string()).collect();
+        let threads = leaves.first().map_or(0, |l| l.threads);
+        (r.cpus, threads, weights.join(":"))
+    };
+    let text = |(cpus, threads, weights): &(usize, usize, String)| {
+        let each = match threads {
+            1 => "a thread each".to_owned(),
+            n => format!("{n} threads each"),
+        };
+        format!("{cpus} CPUs, {weights}, {each}")
+    };
+    let cell = |name: &str, at: &(usize, usize, String)| {
+        let mut all = reports.iter().filter(|r| r.label == name);
+        let found = all.find(|r| row(r) == *at);
+        found.map_or("–".into(), |r| off(&r.result))
+    };
+    Ok(by_scheduler(&reports, "", row, text, cell))
 }
 
 /// Two digits, or one below a tenth.
@@ -185,16 +240,39 @@ fn switches() -> Result<String> {
         reports.extend(results::<Report<Cost>>(file, "switches pipes wide")?.runs);
     }
     let reports = ordered(reports);
-    let mut names: Vec<&str> = reports.iter().map(|r| r.label.as_str()).collect();
-    names.dedup();
-    let head = std::iter::once("cgroups").chain(names.iter().map(|n| scheduler(n)));
-    let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
-    for setting in reports.iter().map(Setting::of).collect::<BTreeSet<_>>() {
-        let cells = names.iter().map(|n| costs::cell(&reports, n, setting));
-        rows.push(std::iter::once(setting.to_string()).chain(cells).collect());
-    }
-    let on = guest(reports.iter().map(|r| r.kernel.as_str()).collect());
-    Ok(format!("{}\nIn {on}.\n", markdown(&rows)))
+    let cell = |name: &str, at: &Setting| costs::cell(&reports, name, *at);
+    let text = Setting::to_string;
+    Ok(by_scheduler(&reports, "cgroups", Setting::of, text, cell))
+}
+
+fn wakeups() -> Result<String> {
+    let runs = results::<Report<Value>>("wakeups", "wakeups")?.runs;
+    let reports = ordered(runs);
+    let number = |r: &Report<Value>, of: &str| r.result[of].as_f64().unwrap_or(f64::NAN);
+    let row = |r: &Report<Value>| match r.experiment.as_str() {
+        "hackbench" => (0, 0),
+        "requests" => (1, 0),
+        _ => (2, r.result["hogs"].as_u64().unwrap_or(0)),
+    };
+    let text = |at: &(u8, u64)| match at {
+        (0, _) => "hackbench".to_owned(),
+        (1, _) => "requests/s, wake-up p50 / p99".into(),
+        (_, hogs) => format!("a sleeper among {hogs} hogs, p50 / p99"),
+    };
+    let cell = |name: &str, at: &(u8, u64)| {
+        let mut all = reports.iter().filter(|r| r.label == name);
+        let Some(r) = all.find(|r| row(r) == *at) else {
+            return "–".into();
+        };
+        let (p50, p99) = (number(r, "p50_us"), number(r, "p99_us"));
+        let late = format!("{} / {} µs", grouped(p50), grouped(p99));
+        match at.0 {
+            0 => format!("{:.2} s", number(r, "median_s")),
+            1 => format!("{}, {late}", grouped(number(r, "per_second"))),
+            _ => late,
+        }
+    };
+    Ok(by_scheduler(&reports, "", row, text, cell))
 }
 
 fn decisions() -> Result<String> {
@@ -269,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_as_people_write_them() {
+    fn behind_and_ahead() {
         assert_eq!(range(-0.961, 1.5), "−0.96 … +1.50");
         assert_eq!(range(-1_234.5, 12.3), "−1,234 … +12");
     }

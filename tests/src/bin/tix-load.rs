@@ -56,12 +56,12 @@ struct Common {
 #[derive(Args)]
 struct Groups {
     /// Cgroups.
-    #[arg(long)]
+    #[arg(long, value_name = "CGROUPS")]
     n: usize,
-    /// How deep they lie.
-    #[arg(long, default_value_t = 1)]
+    /// How many levels deep they lie.
+    #[arg(long, value_name = "LEVELS", default_value_t = 1)]
     depth: usize,
-    /// Give each a weight of its own, 1 … 10,000.
+    /// Give each a weight of its own, spread over 1 … 10,000, instead of 100.
     #[arg(long)]
     distinct: bool,
 }
@@ -164,6 +164,9 @@ enum Experiment {
     Requests {
         #[arg(long, default_value_t = 4)]
         workers: usize,
+        /// How often; the medians count.
+        #[arg(long, default_value_t = 1)]
+        runs: usize,
     },
     /// Wake-up latency of a sleeper among hogs.
     Latency {
@@ -277,8 +280,8 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         } => report(c, "hackbench", || {
             hackbench::run(root, *groups, *loops, *runs)
         }),
-        Experiment::Requests { workers } => report(c, "requests", || {
-            requests::run(root, *workers, c.warmup, c.seconds)
+        Experiment::Requests { workers, runs } => report(c, "requests", || {
+            requests::run(root, *workers, *runs, c.warmup, c.seconds)
         }),
         Experiment::Latency { n } => {
             report(c, "latency", || latency::run(root, *n, c.warmup, c.seconds))

@@ -18,12 +18,20 @@ use super::crew::Crew;
 use super::report::Table;
 use super::sys;
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Requests {
-    pub workers: usize,
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Run {
     pub per_second: f64,
     pub p50_us: f64,
     pub p99_us: f64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Requests {
+    pub workers: usize,
+    /// Of each number, that of the run in the middle.
+    #[serde(flatten)]
+    pub median: Run,
+    pub runs: Vec<Run>,
 }
 
 /// What a worker waits for before it computes.
@@ -32,14 +40,41 @@ const WAIT: Duration = Duration::from_micros(100);
 /// Each request multiplies two matrices of so many rows twice: three of them are 16 KiB.
 const ROWS: usize = 26;
 
-pub fn run(root: &Path, workers: usize, warmup: f64, seconds: f64) -> Result<Requests> {
-    ensure!(workers > 0, "there must be a worker");
+/// `runs` times, each with a server of its own.
+pub fn run(
+    root: &Path,
+    workers: usize,
+    runs: usize,
+    warmup: f64,
+    seconds: f64,
+) -> Result<Requests> {
+    ensure!(workers > 0 && runs > 0, "there must be a worker, and a run");
     let arena = Arena::new(root)?;
     let dir = cgroups::open(&arena.add("server".as_ref(), 100)?)?;
+    let runs: Vec<Run> = (0..runs)
+        .map(|_| one(&dir, workers, warmup, seconds))
+        .collect::<Result<_>>()?;
+    let middle = |of: fn(&Run) -> f64| {
+        let mut all: Vec<f64> = runs.iter().map(of).collect();
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    Ok(Requests {
+        workers,
+        median: Run {
+            per_second: middle(|r| r.per_second),
+            p50_us: middle(|r| r.p50_us),
+            p99_us: middle(|r| r.p99_us),
+        },
+        runs,
+    })
+}
+
+fn one(dir: &File, workers: usize, warmup: f64, seconds: f64) -> Result<Run> {
     let (results, sender) = sys::pipe()?;
     let mut sender = File::from(sender);
     let mut crew = Crew::new(1)?;
-    crew.spawn(Some(&dir), 0, |_| {
+    crew.spawn(Some(dir), 0, |_| {
         let begin = sys::now() + (warmup * 1e9) as u64;
         let late = serve(workers, begin, begin + (seconds * 1e9) as u64);
         let bytes: Vec<u8> = late.iter().flat_map(|ns| ns.to_ne_bytes()).collect();
@@ -57,8 +92,7 @@ pub fn run(root: &Path, workers: usize, warmup: f64, seconds: f64) -> Result<Req
     ensure!(!late.is_empty(), "no request was done");
     late.sort_unstable();
     let at = |q: f64| late[((late.len() - 1) as f64 * q).round() as usize] as f64 / 1e3;
-    Ok(Requests {
-        workers,
+    Ok(Run {
         per_second: late.len() as f64 / seconds,
         p50_us: at(0.5),
         p99_us: at(0.99),
@@ -145,9 +179,15 @@ fn multiply([a, b, c]: &mut [[[u64; ROWS]; ROWS]; 3]) {
 
 impl Table for Requests {
     fn table(&self) -> String {
+        let Run {
+            per_second,
+            p50_us,
+            p99_us,
+        } = self.median;
         format!(
-            "{} workers: {:.0} requests/s; woken up, p50 {:.0} µs, p99 {:.0} µs\n",
-            self.workers, self.per_second, self.p50_us, self.p99_us
+            "{} workers: {per_second:.0} requests/s; woken up, p50 {p50_us:.0} µs, p99 {p99_us:.0} µs; medians of {}\n",
+            self.workers,
+            self.runs.len()
         )
     }
 }
