@@ -25,9 +25,9 @@ demo: build
 check: deps
 	.ci/check
 
-## bench      measure tix beside the kernel's own scheduler, its examples and other rules; the README's tables
+## bench      measure tix beside the kernel's own scheduler, its examples and other rules; ALL=1: what takes long, too
 bench: deps
-	bench/run
+	bench/run $(if $(ALL),--all)
 
 ## soak       the ledger's long tests: a million random operations, or TIX_OPS
 soak: deps

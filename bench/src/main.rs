@@ -28,7 +28,7 @@ use tix_tests::load::switches::Kind;
 #[derive(Parser)]
 #[command(name = "bench/run", version)]
 struct Cli {
-    /// What to compare; by default everything but `cpus` and `wide`, and then the README's tables.
+    /// What to compare; by default everything but `cpus`, `wide` and `crowd`, and then the README's tables.
     #[arg(value_enum, conflicts_with = "all")]
     what: Vec<What>,
     /// Really everything.
@@ -71,8 +71,10 @@ enum What {
     Switches,
     /// Instructions per context switch of pairs over pipes.
     Pipes,
-    /// Both with 10,000 cgroups, with a thousand different weights, six levels deep, on four CPUs.
+    /// Both with a thousand different weights, six levels deep, on four CPUs.
     Wide,
+    /// Both with 10,000 cgroups, in guests of 8 GB.
+    Crowd,
     /// hackbench, a server's workers, a sleeper among hogs.
     Wakeups,
     /// The laboratory with clients that sleep, change share, use parts of quanta, on several CPUs.
@@ -83,7 +85,7 @@ enum What {
 
 /// What `make bench` runs, with `LONG` if it is to be everything. What is timed by the wall clock comes first and has the machine to
 /// itself. What runs in guests comes last, all of it together, whatever its place here.
-const ALL: [What; 12] = [
+const ALL: [What; 13] = [
     What::Native,
     What::Ledger,
     What::Dealer,
@@ -95,10 +97,11 @@ const ALL: [What; 12] = [
     What::Wakeups,
     What::Cpus,
     What::Wide,
+    What::Crowd,
     What::Readme,
 ];
 /// What `make bench` leaves out, to be done in a quarter of an hour.
-const LONG: [What; 2] = [What::Cpus, What::Wide];
+const LONG: [What; 3] = [What::Cpus, What::Wide, What::Crowd];
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
@@ -115,6 +118,7 @@ fn main() -> Result<()> {
         What::Pipes,
         What::Wakeups,
         What::Wide,
+        What::Crowd,
     ];
     // Before anything else: what keeps them from being built is better known now than in a quarter of an hour.
     let schedulers = match what.iter().any(|w| of_schedulers.contains(w)) {
@@ -139,6 +143,7 @@ fn main() -> Result<()> {
                 comparisons.push(costs::compare(Kind::Pipe, &schedulers, &cli.costs)?);
             }
             What::Wide => comparisons.push(costs::wide(&schedulers)?),
+            What::Crowd => comparisons.push(costs::crowd(&schedulers)?),
             What::Wakeups => comparisons.push(wakeups::compare(&schedulers)?),
             What::Readme => (),
         }

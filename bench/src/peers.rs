@@ -11,8 +11,8 @@ use tix_tests::guest::{tree, under_tix};
 /// One of them.
 pub struct Scheduler {
     pub name: String,
-    /// The program that loads it and stays; none for the kernel's own and for tix.
-    loader: Option<PathBuf>,
+    /// The command that loads it and stays; none for the kernel's own and for tix.
+    loader: Option<String>,
 }
 
 /// `tix-load` as it was built beside this program.
@@ -43,7 +43,10 @@ pub fn schedulers(only: &[String]) -> Result<Vec<Scheduler>> {
                 if built.is_none() {
                     built = Some(build()?);
                 }
-                built.as_ref().map(|dir| dir.join(format!("scx_{name}")))
+                // In order of arrival: the least that a scheduler of sched_ext can do.
+                let fifo = if name == "simple" { " -f" } else { "" };
+                let of = |dir: &PathBuf| format!("{}/scx_{name}{fifo}", dir.display());
+                built.as_ref().map(of)
             }
             _ => None,
         };
@@ -78,7 +81,7 @@ impl Scheduler {
         let mut prefix = format!("{} --require {}", load.display(), self.name);
         if let Some(loader) = &self.loader {
             // The workloads stop and start it: what it prints meanwhile is of no interest.
-            prefix += &format!(" --load '{} >/dev/null'", loader.display());
+            prefix += &format!(" --load '{loader} >/dev/null'");
         }
         Ok(lines(&prefix))
     }

@@ -23,7 +23,7 @@ pub fn compare(schedulers: &[Scheduler]) -> Result<Comparison> {
         "hackbench --groups 5 --loops 60 --runs 5".to_owned(),
         "--warmup 0.5 --seconds 2 requests --workers 4 --runs 5".to_owned(),
     ];
-    runs.extend(HOGS.map(|n| format!("--warmup 2 --seconds 10 latency --n {n}")));
+    runs.extend(HOGS.map(|n| format!("--warmup 1 --seconds 5 latency --n {n}")));
     let job = |scheduler: &Scheduler| {
         Ok(Job {
             what: format!("wake-ups with {}", scheduler.name),

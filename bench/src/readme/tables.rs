@@ -76,7 +76,7 @@ fn scheduler(name: &str) -> &str {
     match name {
         "kernel" => "the kernel's own, `cpu.weight`",
         "flatcg" => "scx_flatcg",
-        "simple" => "scx_simple",
+        "simple" => "scx_simple -f",
         other => other,
     }
 }
@@ -236,8 +236,8 @@ fn range(low: f64, high: f64) -> String {
 
 fn switches() -> Result<String> {
     let mut reports: Vec<Report<Cost>> = Vec::new();
-    for file in ["switches-yield", "switches-pipe", "switches-wide"] {
-        reports.extend(results::<Report<Cost>>(file, "switches pipes wide")?.runs);
+    for file in costs::FILES {
+        reports.extend(results::<Report<Cost>>(file, "switches pipes wide crowd")?.runs);
     }
     let reports = ordered(reports);
     let cell = |name: &str, at: &Setting| costs::cell(&reports, name, *at);
