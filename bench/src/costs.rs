@@ -150,12 +150,12 @@ const WIDE: [Setting; 4] = [
 /// The most that is asked for.
 const CROWD: [Setting; 1] = [Setting::plain(10_000)];
 
-/// The files that hold these costs.
-pub const FILES: [&str; 4] = [
-    "switches-yield",
-    "switches-pipe",
-    "switches-wide",
-    "switches-crowd",
+/// The files that hold these costs, and what writes them.
+pub const FILES: [(&str, &str); 4] = [
+    ("switches-yield", "switches"),
+    ("switches-pipe", "pipes"),
+    ("switches-wide", "wide"),
+    ("switches-crowd", "crowd"),
 ];
 
 fn name(kind: Kind) -> &'static str {
@@ -168,22 +168,23 @@ fn name(kind: Kind) -> &'static str {
 /// Threads that yield, or pairs over pipes.
 pub fn compare(kind: Kind, schedulers: &[Scheduler], options: &Options) -> Result<Comparison> {
     let file = match kind {
-        Kind::Yield => FILES[0],
-        Kind::Pipe => FILES[1],
+        Kind::Yield => FILES[0].0,
+        Kind::Pipe => FILES[1].0,
     };
     of_all(file, &[kind], schedulers, &options.settings())
 }
 
-const BOTH: [Kind; 2] = [Kind::Yield, Kind::Pipe];
+/// In the order of tables.
+pub const BOTH: [Kind; 2] = [Kind::Yield, Kind::Pipe];
 
 /// Both, where it is wide.
 pub fn wide(schedulers: &[Scheduler]) -> Result<Comparison> {
-    of_all(FILES[2], &BOTH, schedulers, &WIDE)
+    of_all(FILES[2].0, &BOTH, schedulers, &WIDE)
 }
 
 /// Both, among as many as there can be.
 pub fn crowd(schedulers: &[Scheduler]) -> Result<Comparison> {
-    of_all(FILES[3], &BOTH, schedulers, &CROWD)
+    of_all(FILES[3].0, &BOTH, schedulers, &CROWD)
 }
 
 fn of_all(
@@ -212,9 +213,10 @@ fn of_all(
     }
     let names: Vec<String> = schedulers.iter().map(|s| s.name.clone()).collect();
     let settings: BTreeSet<Setting> = settings.iter().copied().collect();
+    let kinds = kinds.to_vec();
     Ok(Comparison {
         jobs,
-        report: Box::new(move |said| report(file, &names, &settings, &said)),
+        report: Box::new(move |said| report(file, &kinds, &names, &settings, &said)),
     })
 }
 
@@ -232,6 +234,7 @@ fn guests(kinds: &[Kind], settings: &[Setting]) -> BTreeMap<(usize, usize), Vec<
 
 fn report(
     file: &str,
+    kinds: &[Kind],
     names: &[String],
     settings: &BTreeSet<Setting>,
     said: &[Reports],
@@ -242,7 +245,7 @@ fn report(
     }
     let place = |r: &Report<Cost>| names.iter().position(|n| *n == r.label);
     reports.sort_by_key(|r| (place(r), name(r.result.kind), Setting::of(r)));
-    let cell = |scheduler: &str, setting: Setting| cell(&reports, scheduler, setting);
+    let cell = |scheduler: &str, setting: Setting| cell(&reports, kinds, scheduler, setting);
     let mut head = vec!["cgroups"];
     head.extend(names.iter().map(String::as_str));
     let rows: Vec<Vec<String>> = settings
@@ -257,8 +260,8 @@ fn report(
     machine::write(file, &reports)
 }
 
-/// What a scheduler's switch costs there: of who yields, and of a pair over pipes.
-pub fn cell(reports: &[Report<Cost>], scheduler: &str, setting: Setting) -> String {
+/// What a scheduler's switch costs there, of each kind.
+pub fn cell(reports: &[Report<Cost>], kinds: &[Kind], scheduler: &str, setting: Setting) -> String {
     let of = |kind: Kind| {
         let here = |r: &&Report<Cost>| {
             r.label == scheduler && r.result.kind == kind && Setting::of(r) == setting
@@ -266,11 +269,9 @@ pub fn cell(reports: &[Report<Cost>], scheduler: &str, setting: Setting) -> Stri
         let cost = reports.iter().find(here)?.result.instructions_per_switch?;
         Some(grouped(cost))
     };
-    match (of(Kind::Yield), of(Kind::Pipe)) {
-        (None, None) => "–".into(),
-        (Some(one), None) | (None, Some(one)) => one,
-        (Some(yields), Some(pipes)) => format!("{yields} / {pipes}"),
-    }
+    let or_none = |cost: Option<String>| cost.unwrap_or("–".into());
+    let costs = kinds.iter().map(|k| or_none(of(*k)));
+    costs.collect::<Vec<_>>().join(" / ")
 }
 
 #[cfg(test)]

@@ -57,6 +57,11 @@ fn path(name: &str) -> PathBuf {
     tree().join(format!("bench/results/{name}.json"))
 }
 
+/// Was it ever written?
+pub fn exists(name: &str) -> bool {
+    path(name).exists()
+}
+
 /// What [`write`] wrote.
 pub fn read<T: DeserializeOwned>(name: &str) -> Result<Results<T>> {
     let path = path(name);

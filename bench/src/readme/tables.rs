@@ -18,7 +18,7 @@ use crate::native::queues::{Kind, Weights};
 use crate::text::grouped;
 use crate::{ledger, native};
 
-/// The table of this name.
+/// The table of this name, and what of it was not measured yet.
 pub fn table(name: &str) -> Result<String> {
     match name {
         "shares" => shares(),
@@ -76,7 +76,7 @@ fn scheduler(name: &str) -> &str {
     match name {
         "kernel" => "the kernel's own, `cpu.weight`",
         "flatcg" => "scx_flatcg",
-        "simple" => "scx_simple -f",
+        "simple" => "scx_simple",
         other => other,
     }
 }
@@ -139,7 +139,18 @@ fn by_scheduler<T, R: Ord>(
     format!("{}\nIn {on}.\n", markdown(&rows))
 }
 
+/// That these commands were not run yet.
+fn not_yet(commands: &[&str]) -> String {
+    match commands {
+        [] => String::new(),
+        all => format!("Not measured yet: `bench/run {}`.\n", all.join(" ")),
+    }
+}
+
 fn cpus() -> Result<String> {
+    if !machine::exists("shares-smp") {
+        return Ok(not_yet(&["cpus"]));
+    }
     let reports = ordered(results::<Report<Shares>>("shares-smp", "cpus")?.runs);
     let row = |r: &Report<Shares>| {
         let leaves = &r.result.leaves;
@@ -235,14 +246,21 @@ fn range(low: f64, high: f64) -> String {
 }
 
 fn switches() -> Result<String> {
+    let (there, missing): (Vec<_>, Vec<_>) =
+        (costs::FILES.into_iter()).partition(|(file, _)| machine::exists(file));
     let mut reports: Vec<Report<Cost>> = Vec::new();
-    for file in costs::FILES {
-        reports.extend(results::<Report<Cost>>(file, "switches pipes wide crowd")?.runs);
+    for (file, command) in there {
+        reports.extend(results::<Report<Cost>>(file, command)?.runs);
+    }
+    let missing: Vec<&str> = missing.into_iter().map(|(_, command)| command).collect();
+    if reports.is_empty() {
+        return Ok(not_yet(&missing));
     }
     let reports = ordered(reports);
-    let cell = |name: &str, at: &Setting| costs::cell(&reports, name, *at);
+    let cell = |name: &str, at: &Setting| costs::cell(&reports, &costs::BOTH, name, *at);
     let text = Setting::to_string;
-    Ok(by_scheduler(&reports, "cgroups", Setting::of, text, cell))
+    let table = by_scheduler(&reports, "cgroups", Setting::of, text, cell);
+    Ok(table + &not_yet(&missing))
 }
 
 fn wakeups() -> Result<String> {
@@ -350,6 +368,13 @@ mod tests {
     fn behind_and_ahead() {
         assert_eq!(range(-0.961, 1.5), "−0.96 … +1.50");
         assert_eq!(range(-1_234.5, 12.3), "−1,234 … +12");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_said() {
+        assert_eq!(not_yet(&[]), "");
+        let said = not_yet(&["pipes", "wide"]);
+        assert_eq!(said, "Not measured yet: `bench/run pipes wide`.\n");
     }
 
     #[test]
