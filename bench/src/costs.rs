@@ -93,7 +93,7 @@ impl Setting {
     }
 
     /// What `tix-load` is told. A guest's second is five of this machine's: few cgroups are measured for a short time, which gave the same
-    /// within 0.1 %. Among many the kernel's own scheduler gets cheaper for some seconds.
+    /// within 0.1 %. Among many what the kernel's own scheduler costs, and scx_flatcg, moves by 1 to 2 % in the first seconds.
     fn run(self, kind: Kind) -> String {
         let (warmup, seconds) = if self.n <= 100 {
             (0.3, 0.3)
