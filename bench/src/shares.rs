@@ -77,10 +77,11 @@ const SEVERAL: [(usize, [&str; 2]); 2] = [
     ),
 ];
 
-/// On two and on four CPUs.
+/// On two and on four CPUs. Not of scx_simple, which knows no weights, nor of scx_flatcg, which did not stay loaded on four CPUs.
 pub fn several(schedulers: &[Scheduler]) -> Result<Comparison> {
     let mut jobs = Vec::new();
-    for scheduler in schedulers {
+    let named = |s: &&Scheduler| ["kernel", "tix"].contains(&s.name.as_str());
+    for scheduler in schedulers.iter().filter(named) {
         for (cpus, runs) in SEVERAL {
             let runs = runs.map(|run| format!("--seconds 20 shares {run}"));
             jobs.push(Job {
