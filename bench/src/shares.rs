@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Shares 1:2:3:4:5 on one CPU, and shares on several, by scheduler.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use tix_tests::guest::{Guest, Reports};
 use tix_tests::load::report::{Report, columns};
@@ -92,6 +92,10 @@ pub fn several(schedulers: &[Scheduler]) -> Result<Comparison> {
             });
         }
     }
+    ensure!(
+        !jobs.is_empty(),
+        "`cpus` compares kernel and tix only: name one of them in --schedulers"
+    );
     Ok(Comparison {
         jobs,
         report: Box::new(|said| report_several(&said)),
