@@ -7,6 +7,7 @@ fn main() {
         "arch.h",
         "control.bpf.h",
         "dump.bpf.h",
+        "due.h",
         "exchange.h",
         "funding.h",
         "intf.h",

@@ -38,19 +38,6 @@
 #define FUND_DELTAS_MAX (1ull << 62)	/* of all nodes together, so that no sum overflows */
 #define FUND_REST_LOG 7u		/* base's tickets keep 2^-this of the machine, its soft ones of their part */
 
-TIX_INLINE u64 fund_size(s64 x)
-{
-	return x < 0 ? -(u64)x : (u64)x;
-}
-
-/* `size` with the sign of x. */
-TIX_INLINE u64 fund_like(s64 x, u64 size)
-{
-	u64 mask = x >> 63;
-
-	return (size ^ mask) - mask;
-}
-
 /* a / b in Q62, rounded down, for a < 4 b, b < 2^49. */
 TIX_FN u64 fund_quotient(u64 a, u64 b)
 {

@@ -58,6 +58,7 @@
  * larger gap would leave fewer bits to small shares (INVERSE_MAX in share.bpf.h).
  */
 #define FUND_GAP_LOG 10u
+#define FUND_DUE_LOG 16u	/* due.h */
 
 struct fund_edge {
 	u32 issuer;
@@ -74,6 +75,13 @@ struct fund_node {
 	u32 nr_edges;
 	u32 hard_issued;	/* thousandths it issued as hard tickets, active or not */
 	u32 hard_active;	/* of those, the active ones */
+	/* due.h, in ns / 2^FUND_DUE_LOG */
+	u64 per_ticket;		/* what one active ticket of it has been due */
+	u64 due;		/* what its own have been, as far as it was divided */
+	u64 at;			/* V when that was */
+	u64 among;		/* the active soft tickets it issued, or the last ones */
+	u64 due_then;		/* due, when it became inactive */
+	s64 lead;		/* what it had had more than that, ns */
 	/* exchange.h, in 2^-16 thousandths of a base ticket */
 	s64 delta;		/* exchange tickets it holds */
 	s64 rest;		/* those of inactive parties that rest with it */
@@ -102,10 +110,25 @@ struct fund_graph {
 	u32 divisor;			/* of base */
 	u32 moved;			/* base's tickets or what rests with it did */
 	u32 steps;			/* of fund_steps() */
+	u64 now;			/* V, as far as the caller told */
+	u64 most;			/* by how much fund_bear() may move it */
 	u32 depth;			/* entries on the stack */
 	u32 stack[FUND_EDGES_MAX];	/* nodes on the way */
 	u32 cursor[FUND_EDGES_MAX];	/* the next edge of each to look at */
 };
+
+TIX_INLINE u64 fund_size(s64 x)
+{
+	return x < 0 ? -(u64)x : (u64)x;
+}
+
+/* `size` with the sign of x. */
+TIX_INLINE u64 fund_like(s64 x, u64 size)
+{
+	u64 mask = x >> 63;
+
+	return (size ^ mask) - mask;
+}
 
 /* amount / sum in Q62, rounded down; amount <= sum. */
 TIX_INLINE u64 fund_ratio(u64 amount, u64 sum)
@@ -153,6 +176,23 @@ TIX_INLINE u32 fund_divisor(const struct fund_node *node, u32 soft)
 	return tix_forget(node->hard_active + (node->issued ? soft : 0));
 }
 
+/* What one ticket of base is due while V passes. */
+TIX_INLINE u64 fund_per_ticket(const struct fund_graph *gr, s64 passed)
+{
+	if (gr->scale_log > FUND_DUE_LOG)
+		return passed >> (gr->scale_log - FUND_DUE_LOG);
+	return (u64)passed << (FUND_DUE_LOG - gr->scale_log);
+}
+
+TIX_INLINE void fund_tick(struct fund_graph *gr, struct fund_node *base)
+{
+	u32 by = gr->scale_log > FUND_DUE_LOG ? gr->scale_log - FUND_DUE_LOG : 0;
+	s64 passed = gr->now - base->at;
+
+	base->at += (u64)(passed >> by) << by;	/* the rest is for next time */
+	base->per_ticket += fund_per_ticket(gr, passed);
+}
+
 /*
  * Move the scale no further than to where it is 2^log ... 2^(log + FUND_GAP_LOG). A holder that
  * comes and goes again and again moves it the first time, unless it has 2^FUND_GAP_LOG
@@ -162,6 +202,7 @@ TIX_INLINE void fund_rescale(struct fund_graph *gr, struct fund_node *base, u32 
 {
 	if (gr->scale_log >= log && gr->scale_log <= log + FUND_GAP_LOG)
 		return;
+	fund_tick(gr, base);
 	gr->scale_log = gr->scale_log < log ? log : log + FUND_GAP_LOG;
 	base->ver++;
 	gr->epoch++;
@@ -207,6 +248,8 @@ TIX_INLINE bool fund_count(struct fund_graph *gr, struct fund_node *nodes, u32 n
 		node->hard_active += amount;
 	else
 		node->issued += amount;
+	if (node->issued)
+		node->among = node->issued;
 	node->nr_active = was + tix_signed(1, active);
 	if (n == FUND_BASE) {
 		gr->moved = 1;
@@ -253,18 +296,6 @@ TIX_INLINE void fund_settle(struct fund_graph *gr, struct fund_node *nodes)
 		return;
 	gr->moved = 0;
 	fund_rate(gr, &nodes[FUND_BASE]);
-}
-
-/* Threads directly in `n` became runnable, or none is any longer. */
-TIX_FN void fund_self(struct fund_graph *gr, struct fund_node *nodes, u32 n,
-		      bool active)
-{
-	if (fund_count(gr, nodes, n, FUND_SELF, false, active)) {
-		if (gr->deltas)
-			fund_give(gr, nodes, n, !active);
-		fund_cascade(gr, nodes, n, active);
-	}
-	fund_settle(gr, nodes);
 }
 
 /* The value of base tickets. */
@@ -355,27 +386,26 @@ TIX_INLINE void fund_compute(struct fund_graph *gr, struct fund_node *nodes, u32
 	}
 }
 
-/* Make the value of `n` and of all it depends on fresh; `n` must be active. */
-TIX_FN void fund_refresh(struct fund_graph *gr, struct fund_node *nodes, u32 n)
-{
-	if (nodes[n].epoch == gr->epoch)
-		return;
-	gr->depth = 0;
-	fund_push(gr, n);
-	while (gr->depth && can_loop) {
-		u32 at = (gr->depth - 1) & (FUND_EDGES_MAX - 1), i = gr->cursor[at];
-		u32 me = gr->stack[at], up;
+#include "due.h"
 
-		if (i >= nodes[me].nr_edges || i >= FUND_FUNDERS) {
-			fund_compute(gr, nodes, me);
-			gr->depth--;
-			continue;
-		}
-		gr->cursor[at] = i + 1;
-		up = nodes[me].edge[i].issuer;
-		if (up != FUND_BASE && nodes[up].epoch != gr->epoch)
-			fund_push(gr, up);
+/* Make the value of `n` and of all it depends on fresh, and what they are due; `n` must be active. */
+TIX_INLINE void fund_refresh(struct fund_graph *gr, struct fund_node *nodes, u32 n)
+{
+	if (nodes[n].epoch != gr->epoch || nodes[n].at != gr->now)
+		fund_walk(gr, nodes, n, true);
+}
+
+/* Threads directly in `n` became runnable, or none is any longer. */
+TIX_FN void fund_self(struct fund_graph *gr, struct fund_node *nodes, u32 n,
+		      bool active)
+{
+	fund_walk(gr, nodes, n, false);
+	if (fund_count(gr, nodes, n, FUND_SELF, false, active)) {
+		if (gr->deltas)
+			fund_give(gr, nodes, n, !active);
+		fund_cascade(gr, nodes, n, active);
 	}
+	fund_settle(gr, nodes);
 }
 
 /* The value of the threads directly in `n`, after fund_refresh(). */
@@ -465,6 +495,7 @@ TIX_FN void fund_detach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
 	struct fund_node *node = &nodes[n];
 
+	fund_walk(gr, nodes, n, false);
 	/* The last one first. */
 	gr->steps = 0;
 	if (node->hard)
@@ -482,7 +513,12 @@ TIX_FN void fund_detach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 TIX_FN void fund_attach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
 	struct fund_node *node = &nodes[n];
+	u64 was = node->per_ticket;
 
+	fund_walk(gr, nodes, n, false);
+	node->per_ticket = was;	/* other funders were due something else */
+	node->due_then = node->due;
+	node->lead = 0;
 	gr->epoch++;
 	node->seen = ~0ull;	/* computed from funders that it no longer has */
 	gr->deltas += fund_size(node->delta);

@@ -85,6 +85,7 @@ static __noinline void reap(void)
 	idx = dead_nodes;
 	if (idx < TIX_NODES_MAX) {
 		dead_nodes = NODES[idx].next_free;
+		GRAPH->now = now_v;
 		fund_detach(GRAPH, FUNDS, idx);
 		for (i = tix_forget(0); i < FUNDS[idx].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
 			up = FUNDS[idx].edge[i].issuer;
@@ -119,6 +120,7 @@ static u32 node_alloc(u32 flags)
 		NODES[i].next_free = 0;
 		NODES[i].flags = flags;
 		QUEUES[i].tag = now_v;
+		QUEUES[i].seen_v = 0;
 		stats.nodes++;
 	}
 	bpf_spin_unlock(&tix_lock);
@@ -149,6 +151,7 @@ static __noinline void fund_locked(u32 idx, const struct tix_funding_args *new)
 	struct fund_node *f = &FUNDS[idx];
 	u32 i;
 
+	GRAPH->now = now_v;
 	fund_detach(GRAPH, FUNDS, idx);
 	for (i = tix_forget(0); i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
 		NODES[f->edge[i].issuer].nr_holders--;
@@ -217,6 +220,7 @@ static void node_mirror(struct cgroup *cgrp, u32 weight)
 	FUNDS[i].edge[0].amount = weight;
 	FUNDS[i].part[0] = 0xffff;
 	FUNDS[i].nr_edges = 1;
+	GRAPH->now = now_v;
 	fund_attach(GRAPH, FUNDS, i);
 	bpf_spin_unlock(&tix_lock);
 	bpf_map_update_elem(&cgroups, &cgid, &i, BPF_ANY);
@@ -251,6 +255,7 @@ static void node_weight(u32 i, u32 weight)
 	bpf_spin_lock(&tix_lock);
 	NODES[i].weight = weight;
 	if (NODES[i].flags & TIX_NODE_BY_PARENT) {
+		GRAPH->now = now_v;
 		fund_detach(GRAPH, FUNDS, i);
 		FUNDS[i].edge[0].amount = weight;
 		fund_attach(GRAPH, FUNDS, i);
@@ -317,6 +322,7 @@ static __noinline u32 home_queue(struct task_ctx *t, u32 vt)
 			QUEUES[q].node = node;
 			QUEUES[q].vt = vt;
 			QUEUES[q].tag = now_v;
+			QUEUES[q].seen_v = 0;
 			QUEUES[q].next = NODES[node].homes;
 			NODES[node].homes = q;
 		}

@@ -4,9 +4,9 @@
 #define TIX_PICK_BPF_H
 
 struct pick {
-	/* out: by how much the queue's tag and V were moved in advance; in: those of `refile` */
-	u64 grant, grant_v;
-	u64 inverse, rate;	/* out: what the run is charged by, and V */
+	u64 grant;	/* out: ns that the queue was charged in advance; in: those of `refile` */
+	u64 grant_v;	/* likewise: by how much V was moved for that */
+	u64 rate;	/* out: by what V passes during the run */
 	u64 now;	/* in */
 	u64 sum;	/* in: CPU time of the previous thread, if it is to be charged */
 	u32 weight;	/* in: its nice weight */
@@ -22,48 +22,36 @@ struct pick {
 	u32 brief;	/* likewise: shorter than it might be, for who woke up */
 	u32 vt;		/* the struct vtrr chosen from, or VTRR_NONE */
 	u32 late;	/* who is overdue in it, or VTRR_NONE */
+	u32 joined;	/* the previous thread's principal became active */
 };
 
+/* Queue `q` was picked in vain. */
 static __noinline void refund_locked(u32 q, u64 grant, u64 grant_v)
 {
 	if (q >= TIX_QUEUES_MAX)
 		return;
-	QUEUES[q].tag -= grant;
 	now_v -= grant_v;
-	if (QUEUES[q].nr)
-		file_locked(q, 0, false);
+	had_locked(q, -grant);
 }
 
-/* Charge a slice in advance for a run from queue `q`, of whose threads `nr` of `load` count. */
-static __always_inline void grant_locked(struct pick *pick, u32 q, u32 nr, u32 load)
+/* Charge a slice in advance for a run from queue `q`, which is up to date for `nr` threads. */
+static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr)
 {
 	struct tix_queue *queue = &QUEUES[q];
 
-	refresh_locked(q, nr, load);
 	if (pick->late == q)
 		queue->tag = now_v - nr * queue->period;
 	pick->queue = q;
 	pick->slice = queue->slice;
-	pick->grant = queue->period;
 	pick->brief = queue->brief && pick->slice > MIN_SLICE_NS;
-	if (pick->brief) {
+	if (pick->brief)
 		pick->slice = MIN_SLICE_NS;
-		pick->grant = tix_mul_q32(MIN_SLICE_NS, queue->inverse);
-	}
 	queue->brief = 0;
-	pick->inverse = queue->inverse;
+	pick->grant = pick->slice;
 	pick->rate = GRAPH->rate;
 	pick->grant_v = tix_mul_q32(pick->slice, pick->rate);
-	queue->tag += pick->grant;
+	queue->tag += tix_mul_q32(pick->slice, queue->inverse);
 	now_v += pick->grant_v;
-}
-
-/* Nobody waits: the previous thread goes on. */
-static __noinline void keep_locked(struct pick *pick)
-{
-	pick->waiting = 0;
-	pick->late = VTRR_NONE;
-	grant_locked(pick, pick->prev_queue, 1, pick->weight);
 }
 
 /* Whether somebody is overdue in struct vtrr `at`. */
@@ -180,12 +168,12 @@ static __always_inline void choose_locked(struct pick *pick)
 	}
 }
 
-/* Find whom to run next, file its queue again if more threads wait there. */
+/* Find whom to run next. */
 static __noinline void pick_locked(struct pick *pick)
 {
 	u32 q, waiting = 0, prev = 0;
 
-	pick->queue = q = VTRR_NONE;
+	pick->queue = VTRR_NONE;
 	while (can_loop) {	/* each round but the last drops somebody */
 		choose_locked(pick);
 		if (pick->vt == VTRR_NONE)
@@ -202,13 +190,11 @@ static __noinline void pick_locked(struct pick *pick)
 	}
 	if (q >= TIX_QUEUES_MAX)
 		return;
-	grant_locked(pick, q, waiting + prev, QUEUES[q].load + (prev ? pick->weight : 0));
+	pick->queue = q;
 	pick->waiting = waiting;
 	cpu_ctx(pick->cpu)->rescued = pick->late != VTRR_NONE;
 	stats.overdue += pick->late != VTRR_NONE;
 	stats.picks++;
-	if (waiting > !prev)
-		file_locked(q, prev ? pick->weight : 0, false);
 }
 
 /*
@@ -218,38 +204,28 @@ static __noinline void pick_locked(struct pick *pick)
  */
 static __noinline void gone_locked(u32 idx, u32 q)
 {
-	bool was = NODES[idx].self_active;
+	struct tix_node *n = &NODES[idx];
+	bool was = n->self_active;
 	struct tix_queue *queue;
 	s64 lead;
 
 	turned_locked(idx);
-	if (!was || NODES[idx].self_active || q >= TIX_QUEUES_MAX || !FUNDS[FUND_BASE].nr_active)
+	if (!was || n->self_active)
 		return;
+	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != idx)
+		q = n->homes < TIX_QUEUES_MAX ? n->homes : idx;
 	queue = &QUEUES[q];
-	if (queue->node != idx)
-		return;
-	lead = queue->tag - now_v;
+	lead = weighed(lead_locked(q, false), queue->inverse);
 	if (lead > (s64)queue->ahead)
 		lead = queue->ahead;
 	if (lead < -(s64)queue->behind)
 		lead = -queue->behind;
-	now_v -= moves_v(queue, &lead, GRAPH->rate);
+	bear_locked(q, lead, false);
 }
 
-/*
- * One decision: charge the previous thread, file its principal, choose. A global function,
- * so that the verifier looks at it once.
- */
-__noinline int tix_decide(struct pick *pick, struct task_ctx *t)
+/* What happened since the last decision here. */
+static __noinline void settle_locked(struct pick *pick, struct task_ctx *t)
 {
-	u64 grant, grant_v;
-
-	USES_ARENA();
-	if (!pick)
-		return 0;
-	grant = pick->grant;
-	grant_v = pick->grant_v;
-	bpf_spin_lock(&tix_lock);
 	advance_locked(pick->now);
 	if (t && pick->first)
 		charge_locked(t, pick->sum, pick->weight, pick->now);
@@ -258,17 +234,60 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 	pick->left = VTRR_NONE;
 	if (t && pick->prev_queue < TIX_QUEUES_MAX && t->ran_from != pick->prev_queue)
 		move_locked(t, pick->prev_queue, QUEUES[pick->prev_queue].nr, false);
-	if (pick->prev_queue != VTRR_NONE && !pick->yielded)
-		file_locked(pick->prev_queue, pick->weight, false);
-	pick_locked(pick);
-	if (pick->refile != VTRR_NONE)
-		refund_locked(pick->refile, grant, grant_v);
-	if (pick->prev_queue != VTRR_NONE) {
-		if (pick->queue == VTRR_NONE)
-			keep_locked(pick);
-		else if (pick->yielded)
-			file_locked(pick->prev_queue, pick->weight, false);
+	refund_locked(pick->refile, pick->grant, pick->grant_v);
+}
+
+/* The previous thread goes on being runnable: its queue is brought up to date, and filed unless it yielded. */
+static __noinline void prev_locked(struct pick *pick)
+{
+	struct tix_queue *queue;
+	u32 q = pick->prev_queue;
+
+	if (q >= TIX_QUEUES_MAX || CLIENTS[q].linked)
+		return;
+	queue = &QUEUES[q];
+	pick->joined = enter_locked(q, queue->nr + 1, queue->load + pick->weight, false);
+	if (!pick->yielded)
+		link_locked(q, queue->nr + 1, false, pick->joined);
+}
+
+/* What was picked runs, and is filed for who waits there besides; else the previous thread goes on. */
+static __noinline void serve_locked(struct pick *pick)
+{
+	u32 q = pick->queue, nr, waiting, prev = pick->prev_queue;
+
+	if (q < TIX_QUEUES_MAX) {
+		waiting = pick->waiting;
+		nr = waiting + (q == prev);
+		enter_locked(q, nr, QUEUES[q].load + (q == prev ? pick->weight : 0), false);
+		grant_locked(pick, q, nr);
+		if (waiting > (q != prev))
+			link_locked(q, nr, false, false);
 	}
+	if (pick->refile < TIX_QUEUES_MAX && QUEUES[pick->refile].nr)
+		link_locked(pick->refile, 1, false, false);
+	if (prev >= TIX_QUEUES_MAX)
+		return;
+	if (q == VTRR_NONE) {
+		pick->waiting = 0;
+		pick->late = VTRR_NONE;
+		grant_locked(pick, prev, 1);
+	} else if (pick->yielded) {
+		link_locked(prev, 1, false, pick->joined);
+	}
+}
+
+/* One decision: charge the previous thread, file its principal, choose. A global function, so that the verifier looks at it once. */
+__noinline int tix_decide(struct pick *pick, struct task_ctx *t)
+{
+	USES_ARENA();
+	if (!pick)
+		return 0;
+	bpf_spin_lock(&tix_lock);
+	settle_locked(pick, t);
+	prev_locked(pick);
+	pick_locked(pick);
+	serve_locked(pick);
 	bpf_spin_unlock(&tix_lock);
 	return 0;
 }
@@ -279,6 +298,8 @@ __noinline int tix_undo(u32 q, u64 grant, u64 grant_v)
 	USES_ARENA();
 	bpf_spin_lock(&tix_lock);
 	refund_locked(q, grant, grant_v);
+	if (q < TIX_QUEUES_MAX)
+		file_locked(q, false);
 	bpf_spin_unlock(&tix_lock);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #ifndef TIX_SHARE_BPF_H
 #define TIX_SHARE_BPF_H
 
+#define LEAD_MAX ((s64)1 << 32)	/* ns: so that it can be weighed */
 #define INVERSE_MAX (1ull << 56)	/* 2^-24 of what values are counted against: the smallest weight */
 
 /* inverse * total / load, for total >= load > 0; at most INVERSE_MAX. */
@@ -45,6 +46,69 @@ static __always_inline u64 inverse_of(u64 value)
 	return ((1ull << 63) / (value >> by)) << (31 - by);
 }
 
+/* CPU time `ns`, which may be negative, weighed. */
+static __always_inline u64 weighed(s64 ns, u64 inverse)
+{
+	return fund_like(ns, tix_mul_q32(fund_size(ns), inverse));
+}
+
+/* The CPU time that queue `queue` is charged virtual time `v` for, ns; likewise. */
+static __always_inline s64 unweighed(const struct tix_queue *queue, s64 v)
+{
+	u64 size = fund_size(v);
+
+	if (size >> 47)
+		size = 1ull << 47;
+	return fund_like(v, (size << 16) / ((queue->inverse >> 16) ?: 1));
+}
+
+static __always_inline s64 bounded(s64 lead)
+{
+	if (lead > LEAD_MAX)
+		return LEAD_MAX;
+	return lead < -LEAD_MAX ? -LEAD_MAX : lead;
+}
+
+/*
+ * What queue `q` has had more than it was due, ns of CPU; fund_refresh() brought that up to
+ * date. Its tag tells what that was the last time, and what it has been charged for since;
+ * V tells what it was due since only as long as siblings neither come nor go (due.h).
+ * `away`: it was not there since.
+ */
+static __noinline s64 lead_locked(u32 q, bool away)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	u64 due = fund_self_due(&FUNDS[queue->node]), more = due - queue->seen_due, size;
+	s64 lead;
+
+	if (away)
+		more = fund_stayed(more, FUND_SELF, FUNDS[queue->node].issued);
+	size = fund_size(more);
+	if (!queue->seen_v || queue->forced) {	/* no account of what it is due */
+		lead = unweighed(queue, queue->tag - now_v);
+	} else {
+		lead = unweighed(queue, queue->tag - queue->seen_v);
+		due -= fund_like(more, size & ((1u << FUND_DUE_LOG) - 1));	/* for next time */
+		size >>= FUND_DUE_LOG;
+		if (queue->seen_load != queue->seen_total)
+			size = size / (queue->seen_total ?: 1) * queue->seen_load;
+		lead -= fund_like(more, size);
+	}
+	queue->seen_v = now_v;
+	queue->seen_due = due;
+	return bounded(lead);
+}
+
+/* What the threads of queue `q`, who come back, have had more than they were due. */
+static __noinline s64 owes_locked(u32 q)
+{
+	u32 node = QUEUES[q].node;
+
+	GRAPH->now = now_v;
+	fund_walk(GRAPH, FUNDS, node, false);
+	return FUNDS[node].nr_active ? lead_locked(q, true) : bounded(fund_owes(GRAPH, FUNDS, node));
+}
+
 /*
  * Bring share, slice and group of queue `q` up to date, of whose threads `nr` of nice
  * weight `load` count, of `total` that its node has.
@@ -63,11 +127,15 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
 	struct tix_node *n = &NODES[queue->node];
 	struct fund_node *f = &FUNDS[queue->node];
 	u64 value, inverse, slice, round, period, most;
-	u32 up;
+	u32 up, forced = 0;
+	bool told = queue->seen_v;
+	s64 lead;
 
 	units_locked();
 	round = v_round;
+	GRAPH->now = now_v;
 	fund_refresh(GRAPH, FUNDS, queue->node);
+	lead = lead_locked(q, false);
 	queue->seen_epoch = GRAPH->epoch;
 	/* More that are active make a round of virtual time shorter, and slices that fill it too long. */
 	queue->seen_rate = GRAPH->rate - GRAPH->rate / 8;
@@ -107,12 +175,16 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
 		if (slice < MIN_SLICE_NS) {
 			slice = MIN_SLICE_NS;
 			inverse = ((round << 18) / (nr * MIN_SLICE_NS)) << 14;
+			forced = 1;
 			stats.forced++;
 		}
 		period = tix_mul_q32(slice, inverse);
 	}
 	queue->slice = slice;
 	queue->inverse = inverse;
+	queue->forced = forced;
+	if (told)
+		queue->tag = now_v + weighed(lead, inverse);
 	queue->period = period;
 	queue->group = vtrr_group_of(period) ?: BRIEF_GROUP + 1;
 	most = (LAG_PERIODS + up) * period;
@@ -130,6 +202,7 @@ static __noinline void turned_locked(u32 idx)
 	if (n->self_active == active)
 		return;
 	n->self_active = active;
+	GRAPH->now = now_v;
 	fund_self(GRAPH, FUNDS, idx, active);
 }
 
@@ -167,6 +240,25 @@ static __noinline void turn_locked(struct tix_node *n, u64 now)
 	n->last_high = __sync_lock_test_and_set(&n->high, n->vtime);
 }
 
+/* Queue `q` has had `ns` of CPU more, or less. */
+static __noinline void had_locked(u32 q, s64 ns)
+{
+	u32 node = QUEUES[q].node;
+	u64 due;
+
+	QUEUES[q].tag += weighed(ns, QUEUES[q].inverse);
+	if (NODES[node].self_active)
+		return;
+	/* It is away: who waits for a lock pays for the holder. */
+	GRAPH->now = now_v;
+	GRAPH->most = QUEUES[q].behind / 2;
+	fund_walk(GRAPH, FUNDS, node, false);
+	due = fund_self_due(&FUNDS[node]);
+	fund_late(GRAPH, FUNDS, node, ns);
+	QUEUES[q].seen_due += fund_self_due(&FUNDS[node]) - due;	/* that is for the others */
+	now_v = GRAPH->now;
+}
+
 /* What a thread has used since it was charged last, and its grant back. */
 static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u64 now)
 {
@@ -183,11 +275,9 @@ static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weigh
 		q = t->payer;
 		t->payer = VTRR_NONE;
 	}
-	QUEUES[q].tag += tix_mul_q32(used, t->inverse ?: QUEUES[q].inverse) - t->grant;
-	now_v -= t->grant_v;
-	if (NODES[QUEUES[q].node].self_active)	/* who is not is ahead of V when it comes, and moves it then */
-		now_v += tix_mul_q32(used, t->rate ?: GRAPH->rate);
-	t->grant = t->grant_v = t->inverse = t->rate = 0;
+	now_v += tix_mul_q32(used, t->rate ?: GRAPH->rate) - t->grant_v;
+	had_locked(q, used - t->grant);
+	t->grant = t->grant_v = t->rate = 0;
 	n->used_ns += used;
 	t->vtime += used * 100 / (weight ?: 1);
 	n->vtime += used * 100 / (n->load ?: 100);
@@ -244,76 +334,101 @@ static void charge(struct task_struct *p, struct task_ctx *t)
 }
 
 /*
- * By how much V moves when a queue comes whose tag is ahead of V by `*lead`, beside others that
- * are all of the machine at `rate`; as much the other way when it leaves. What those who are
+ * The threads of queue `q` come, or went, with `lead` in virtual time. What those who are
  * active have had more or less than their due is nothing, all in all, and V is the mean of
  * their tags: who comes or leaves ahead of it or behind takes it along (Stoica and
- * Abdel-Wahab 1995). Else V runs away from the hogs beside one who sleeps often, and who
- * wakes up starts behind them all.
+ * Abdel-Wahab 1995), and so it is in each currency. Else V runs away from the hogs beside one
+ * who sleeps often, who wakes up starts behind them all, and a currency whose principals
+ * sleep gets less than its tickets say, or more.
  *
- * One with most of the tickets takes it far. It must not go so far that what the others are
+ * One with most of the tickets takes V far. It must not go so far that what the others are
  * ahead of it and behind is forgotten (`behind`, `ahead`), for that is what their shares hang
- * on: from there on it is the lead that is.
+ * on.
  */
-static __always_inline u64 moves_v(const struct tix_queue *queue, s64 *lead, u64 rate)
+static __noinline void bear_locked(u32 q, s64 lead, bool came)
 {
-	u64 inverse = (queue->inverse >> 16) ?: 1, most = queue->behind / 2;
-	u64 move = tix_mul_q32((fund_size(*lead) << 16) / inverse, rate);
+	struct tix_queue *queue = &QUEUES[q];
 
-	if (move > most) {
-		move = most;
-		*lead = fund_like(*lead, tix_mul_q32((move << 16) / ((rate >> 16) ?: 1), inverse << 16));
-	}
-	return fund_like(*lead, move);
+	GRAPH->now = now_v;
+	GRAPH->most = queue->behind / 2;
+	fund_bear(GRAPH, FUNDS, queue->node, unweighed(queue, lead), came);
+	now_v = GRAPH->now;
+	queue->tag = now_v + lead;
+	queue->seen_v = now_v;
+	queue->seen_due = fund_self_due(&FUNDS[queue->node]);
 }
 
 /*
- * File queue `q` where its tag says, unless it is filed. `coming`: nice weight of a thread
- * that is about to join it and is not counted yet, or 0; `wake`: somebody woke up.
- *
- * A tag that is too far behind V or ahead of it (compute_locked) is forgotten as far as it
- * is, but on one CPU only of who was away. One who comes back starts a slice before V or where it was, whichever is later (Nieh
- * eq. 8), and if it wakes up has MIN_SLICE_NS of that at once, before who is not late: audio,
- * an editor, a server that answers. It is charged like all others, and who has just had that
- * is not owed any.
+ * Bring queue `q` up to date for `nr` threads of nice weight `load`, and if its principal was not
+ * active until now let it in: a slice before V or where it was, whichever is later (Nieh eq. 8).
+ * Returns whether it came in.
  */
-static __noinline void file_locked(u32 q, u32 coming, bool wake)
+static __noinline bool enter_locked(u32 q, u32 nr, u32 load, bool wake)
 {
-	struct tix_queue *queue;
-	u64 rate = GRAPH->rate;
-	bool joins, others = FUNDS[FUND_BASE].nr_active;
-	s64 lead;
-	u32 nr;
+	struct tix_queue *queue = &QUEUES[q];
+	bool joins = !NODES[queue->node].self_active;
+	s64 lead = 0;
 
-	if (q >= TIX_QUEUES_MAX || CLIENTS[q].linked)
-		return;
-	queue = &QUEUES[q];
-	nr = queue->nr + !!coming;
-	joins = !NODES[queue->node].self_active;
-	refresh_locked(q, nr, queue->load + coming);
+	if (joins)
+		lead = owes_locked(q);
+	refresh_locked(q, nr, load);
+	if (!joins)
+		return false;
+	lead = weighed(lead, queue->inverse);
 	queue->brief = 0;
-	lead = queue->tag - now_v;
-	if (!joins && !wake && nr_online == 1) {
-		/* It has always been there, and there is nothing that could keep it from its share. */
-	} else if (lead > (s64)queue->ahead) {
+	if (lead > (s64)queue->ahead) {
 		lead = queue->ahead;
-	} else if (lead < -(s64)v_granted && (joins || (wake && nr <= 1))) {
+	} else if (lead < -(s64)v_granted) {
 		queue->brief = wake && nr <= 1;
 		lead = -v_granted;
-	} else if (lead < -(s64)queue->behind) {
-		lead = -queue->behind;
 	}
-	if (joins && others) {
-		now_v += moves_v(queue, &lead, rate);
-	} else if (joins) {	/* alone */
-		now_v += lead;
-		lead = 0;
+	bear_locked(q, lead, true);
+	return true;
+}
+
+/*
+ * File queue `q`, which entered just now if `joined`, where its tag says. `wake`: somebody woke up.
+ *
+ * A tag that is too far behind V or ahead of it (compute_locked) is forgotten as far as it
+ * is, but on one CPU only of who was away. Who is owed service when it wakes up has MIN_SLICE_NS
+ * of that at once, before who is not late: audio, an editor, a server that answers. It is charged
+ * like all others, and who has just had that is not owed any.
+ */
+static __noinline void link_locked(u32 q, u32 nr, bool wake, bool joined)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	s64 lead = queue->tag - now_v;
+
+	if (CLIENTS[q].linked)
+		return;
+
+	if (!joined) {
+		queue->brief = 0;
+		if (!wake && nr_online == 1) {
+			/* It has always been there, and there is nothing that could keep it from its share. */
+		} else if (lead > (s64)queue->ahead) {
+			lead = queue->ahead;
+		} else if (wake && nr <= 1 && lead < -(s64)v_granted) {
+			queue->brief = 1;
+			lead = -v_granted;
+		} else if (lead < -(s64)queue->behind) {
+			lead = -queue->behind;
+		}
+		queue->tag = now_v + lead;
 	}
-	queue->tag = now_v + lead;
 	if (queue->brief)
 		vtrr_link(VT(queue->vt), CLIENTS, q, now_v - BRIEF_LEAD, BRIEF_GROUP, false, now_ns);
 	else
 		vtrr_link(VT(queue->vt), CLIENTS, q, queue->tag, queue->group, wake, now_ns);
+}
+
+/* Both, for the threads that wait there. */
+static __always_inline void file_locked(u32 q, bool wake)
+{
+	u32 nr = QUEUES[q].nr;
+
+	if (nr && !CLIENTS[q].linked)
+		link_locked(q, nr, wake, enter_locked(q, nr, QUEUES[q].load, wake));
 }
 
 /*
@@ -339,6 +454,7 @@ static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool w
 		return;		/* what its new principal owes */
 	if (!others) {
 		QUEUES[q].tag = tag;
+		QUEUES[q].seen_v = 0;
 	} else if ((s64)(tag - QUEUES[q].tag) >= 0) {
 		QUEUES[q].tag += (tag - QUEUES[q].tag) / (others + 1);
 	} else {
@@ -359,8 +475,7 @@ static void file(u32 q, bool wake, struct task_ctx *t)
 	bpf_spin_lock(&tix_lock);
 	advance_locked(now);
 	move_locked(t, q, QUEUES[q].nr - 1, wake);
-	if (QUEUES[q].nr)
-		file_locked(q, 0, wake);
+	file_locked(q, wake);
 	bpf_spin_unlock(&tix_lock);
 }
 

@@ -59,6 +59,10 @@ struct tix_queue {
 	u32 slice;		/* ns */
 	u32 group;
 	u32 brief;		/* filed for a run of MIN_SLICE_NS, at once */
+	u32 forced;		/* charged by more than its share, so that all of its threads get to run */
+	u32 pad;
+	u64 seen_v;		/* when its lead was told from what it was due last, V; 0: take the tag as it is */
+	u64 seen_due;		/* what that was (due.h) */
 	/* what these were computed from */
 	u64 seen_epoch;
 	u64 seen_rate, seen_rates;	/* good from this rate of the graph on, and for so many */

@@ -6,10 +6,9 @@
 struct task_ctx {
 	u64 sum;	/* p->se.sum_exec_runtime up to which it has been charged */
 	u64 vtime;	/* inside its principal, ns at nice 0 */
-	u64 grant;	/* by how much its queue's tag was moved for the run that it is on */
+	u64 grant;	/* ns that its queue was charged in advance for the run that it is on */
 	u64 grant_v;	/* by how much V was moved for that */
-	u64 inverse;	/* what it is charged by: its queue's when it was picked */
-	u64 rate;	/* and by what V passes, the graph's then */
+	u64 rate;	/* and by what it passes, the graph's rate then */
 	u64 awaited;	/* the lock of the kernel's that it waits for, or waited for last (lock.bpf.h) */
 	u64 held;	/* a lock that it holds, and another waits for */
 	u64 holds;	/* it goes first for these until it has used so much CPU; 0: no longer */
@@ -32,7 +31,7 @@ struct {
 
 struct cpu_ctx {
 	/* what the thread being moved to the local queue is charged in advance */
-	u64 grant, grant_v, inverse, rate;
+	u64 grant, grant_v, rate;
 	u64 began;	/* when the running thread was picked */
 	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
 	u64 timer_at;	/* when the timer fires next; 0: it is off */
@@ -50,7 +49,7 @@ struct cpu_ctx {
 	u32 offline;	/* no more decisions here */
 	u32 kicked;	/* the running thread's slice was ended by the timer */
 	u32 brief;	/* it was, and is to have MIN_SLICE_NS */
-	u32 pad;	/* cache lines of its own */
+	u32 pad[3];	/* cache lines of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];

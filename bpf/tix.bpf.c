@@ -9,7 +9,7 @@
  * Threads bound to a CPU wait in queues and a struct vtrr apart, charged alike and never
  * in the way of another CPU's pick.
  *
- * Who sleeps most of the time and wakes up is served before who is not late (file_locked),
+ * Who sleeps most of the time and wakes up is served before who is not late (link_locked),
  * and at once (hurry).
  *
  * The kernel side stands alone: cgroups are mirrored into the funding graph here, funded
@@ -248,7 +248,6 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 		if (c->granting == q) {
 			t->grant = c->grant;
 			t->grant_v = c->grant_v;
-			t->inverse = c->inverse;
 			t->rate = c->rate;
 			c->granting = VTRR_NONE;
 		}
@@ -323,7 +322,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			t->ran_from = pick.queue;
 			t->grant = pick.grant;
 			t->grant_v = pick.grant_v;
-			t->inverse = pick.inverse;
 			t->rate = pick.rate;
 			scx_bpf_task_set_slice(prev, pick.slice);
 			c->asked = 0;
@@ -333,7 +331,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		c->grant = pick.grant;
 		c->grant_v = pick.grant_v;
-		c->inverse = pick.inverse;
 		c->rate = pick.rate;
 		c->granting = pick.queue;
 		if (scx_bpf_dsq_move_to_local(DSQ(pick.queue), 0)) {

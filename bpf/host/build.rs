@@ -5,6 +5,7 @@ fn main() {
     for file in [
         "core.c",
         "../arch.h",
+        "../due.h",
         "../exchange.h",
         "../funding.h",
         "../vtrr.h",

@@ -191,6 +191,37 @@ u64 core_fund_self_raw(struct core_fund *f, u32 n)
 	return fund_self_value(&f->graph, f->nodes, n);
 }
 
+/* V, and from then on what is due is what is due by then. */
+void core_fund_now(struct core_fund *f, u64 v) { f->graph.now = v; }
+u64 core_fund_self_due(struct core_fund *f, u32 n)
+{
+	fund_walk(&f->graph, f->nodes, n, false);
+	return fund_self_due(&f->nodes[n]);
+}
+
+s64 core_fund_stayed(s64 more, u64 amount, u64 others) { return fund_stayed(more, amount, others); }
+
+s64 core_fund_owes(struct core_fund *f, u32 n)
+{
+	fund_walk(&f->graph, f->nodes, n, false);
+	return fund_owes(&f->graph, f->nodes, n);
+}
+
+u64 core_fund_late(struct core_fund *f, u32 n, s64 ns, u64 most)
+{
+	f->graph.most = most;
+	fund_walk(&f->graph, f->nodes, n, false);
+	fund_late(&f->graph, f->nodes, n, ns);
+	return f->graph.now;
+}
+
+u64 core_fund_bear(struct core_fund *f, u32 n, s64 lead, bool came, u64 most)
+{
+	f->graph.most = most;
+	fund_bear(&f->graph, f->nodes, n, lead, came);
+	return f->graph.now;
+}
+
 u64 core_fund_share(struct core_fund *f, u64 value) { return fund_share(&f->graph, value); }
 u64 core_fund_rate(const struct core_fund *f) { return f->graph.rate; }
 

@@ -385,7 +385,7 @@ impl Sim {
         error
     }
 
-    /// pick_locked() and, when the quantum is over, file_locked(). A client's error falls
+    /// pick_locked() and, when the quantum is over, link_locked(). A client's error falls
     /// until it is picked and is highest when it has run, so it is looked at then.
     fn step(&mut self) -> usize {
         let (choice, c) = self.q.peek(self.now);

@@ -149,6 +149,12 @@ unsafe extern "C" {
     fn core_fund_self_value(f: *mut RawFund, n: u32) -> u64;
     fn core_fund_self_raw(f: *mut RawFund, n: u32) -> u64;
     fn core_fund_share(f: *mut RawFund, value: u64) -> u64;
+    fn core_fund_now(f: *mut RawFund, v: u64);
+    fn core_fund_self_due(f: *mut RawFund, n: u32) -> u64;
+    safe fn core_fund_stayed(more: i64, amount: u64, others: u64) -> i64;
+    fn core_fund_owes(f: *mut RawFund, n: u32) -> i64;
+    fn core_fund_late(f: *mut RawFund, n: u32, ns: i64, most: u64) -> u64;
+    fn core_fund_bear(f: *mut RawFund, n: u32, lead: i64, came: bool, most: u64) -> u64;
     fn core_fund_rate(f: *const RawFund) -> u64;
     fn core_fund_ver(f: *const RawFund, n: u32) -> u64;
 }
@@ -175,6 +181,11 @@ pub fn ratio(amount: u64, sum: u64) -> u64 {
 
 pub fn quotient(a: u64, b: u64) -> u64 {
     core_quotient(a, b)
+}
+
+/// What is due to who stayed, of `more` that was to who went and left `others` alone.
+pub fn stayed(more: i64, amount: u64, others: u64) -> i64 {
+    core_fund_stayed(more, amount, others)
 }
 
 pub fn shift(group: u32) -> u32 {
@@ -367,6 +378,31 @@ impl Funds {
             core_fund_refresh(self.at(n), n);
             core_fund_self_raw(self.at(n), n)
         }
+    }
+
+    /// Virtual time: from then on what is due is what is due by then.
+    pub fn set_now(&mut self, v: u64) {
+        unsafe { core_fund_now(self.at(0), v) }
+    }
+
+    /// What the threads directly in `n` have been due, ns / 2^16, modulo 2^64.
+    pub fn self_due(&mut self, n: u32) -> u64 {
+        unsafe { core_fund_self_due(self.at(n), n) }
+    }
+
+    /// What `n`, which is inactive, has had more than its due, ns.
+    pub fn owes(&mut self, n: u32) -> i64 {
+        unsafe { core_fund_owes(self.at(n), n) }
+    }
+
+    /// The threads directly in `n`, which are not active, have had `ns` of CPU: virtual time, likewise.
+    pub fn late(&mut self, n: u32, ns: i64, most: u64) -> u64 {
+        unsafe { core_fund_late(self.at(n), n, ns, most) }
+    }
+
+    /// Those came or went having had `lead` ns more than their due: virtual time, which moves for that.
+    pub fn bear(&mut self, n: u32, lead: i64, came: bool, most: u64) -> u64 {
+        unsafe { core_fund_bear(self.at(n), n, lead, came, most) }
     }
 
     /// The part of the machine, Q62, that a value in Q62 of the scale stands for.

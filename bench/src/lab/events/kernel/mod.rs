@@ -63,6 +63,11 @@ struct Node {
 #[derive(Clone, Debug, Default)]
 struct Place {
     tag: u64,
+    seen_v: u64,
+    seen_due: u64,
+    /// The part of its node's load that it was.
+    seen_part: (u64, u64),
+    forced: bool,
     inverse: u64,
     period: u64,
     slice: u64,
@@ -97,7 +102,6 @@ pub struct Task {
     vtime: u64,
     grant: u64,
     grant_v: u64,
-    inverse: u64,
     rate: u64,
     ran_from: u32,
 }
@@ -174,7 +178,6 @@ impl Kernel {
             vtime: 0,
             grant: 0,
             grant_v: 0,
-            inverse: 0,
             rate: 0,
             ran_from: NONE,
         };
@@ -221,6 +224,7 @@ impl Kernel {
             hard: false,
             part: u16::MAX,
         };
+        self.funds.set_now(self.v);
         self.funds.back(node, &[edge], 0);
     }
 
@@ -281,8 +285,7 @@ impl Kernel {
         };
         let task = &mut self.tasks[next as usize];
         task.ran_from = q;
-        (task.grant, task.grant_v, task.inverse) = (pick.grant, pick.grant_v, pick.inverse);
-        task.rate = pick.rate;
+        (task.grant, task.grant_v, task.rate) = (pick.grant, pick.grant_v, pick.rate);
         task.cpu = cpu;
         if goes_on.is_none()
             && let Some(t) = prev.filter(|_| runnable)
@@ -314,7 +317,7 @@ impl Kernel {
         self.now = now;
         let others = self.queues[q as usize].nr() - 1;
         self.move_to(t, q, others, wake);
-        self.file(q, 0, wake);
+        self.file(q, wake);
         self.queues[q as usize].brief
     }
 
@@ -335,16 +338,6 @@ impl Kernel {
         let n = &mut self.nodes[node as usize];
         n.load -= WEIGHT;
         n.runnable -= 1;
-    }
-
-    /// turned_locked().
-    fn activity(&mut self, node: u32) {
-        let n = &mut self.nodes[node as usize];
-        let active = n.runnable > 0;
-        if active != n.active {
-            n.active = active;
-            self.funds.set_self(node, active);
-        }
     }
 
     /// anybody_waits() of timer.bpf.h, unbound: somebody whom an idle CPU could take.

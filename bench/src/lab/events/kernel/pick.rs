@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One decision, from tix_decide() down: who is next on a CPU.
 
-use super::{ANY, BRIEF_GROUP, Kernel, WEIGHT, since};
+use super::{ANY, BRIEF_GROUP, Kernel, since};
 use tix_core_host as host;
 use tix_core_host::{Choice, NONE};
 
@@ -15,7 +15,6 @@ pub(super) struct Pick {
     pub(super) brief: bool,
     pub(super) grant: u64,
     pub(super) grant_v: u64,
-    pub(super) inverse: u64,
     pub(super) rate: u64,
     pub(super) vt: u32,
     pub(super) late: u32,
@@ -32,7 +31,6 @@ impl Pick {
             brief: false,
             grant: 0,
             grant_v: 0,
-            inverse: 0,
             rate: 0,
             vt: NONE,
             late: NONE,
@@ -42,8 +40,6 @@ impl Pick {
 
 impl Kernel {
     fn grant(&mut self, pick: &mut Pick, q: u32, nr: u32) {
-        self.activity(self.node_of(q));
-        self.refresh(q, nr, nr * WEIGHT);
         let least = self.with.min_slice;
         let queue = &mut self.queues[q as usize];
         if pick.late == q {
@@ -51,16 +47,15 @@ impl Kernel {
         }
         pick.queue = q;
         pick.slice = queue.slice;
-        pick.grant = queue.period;
         pick.brief = std::mem::take(&mut queue.brief) && pick.slice > least;
         if pick.brief {
             pick.slice = least;
-            pick.grant = host::mul_q32(least, queue.inverse);
         }
-        pick.inverse = queue.inverse;
+        pick.grant = pick.slice;
         pick.rate = self.funds.rate();
         pick.grant_v = host::mul_q32(pick.slice, pick.rate);
-        queue.tag = queue.tag.wrapping_add(pick.grant);
+        let more = host::mul_q32(pick.slice, queue.inverse);
+        queue.tag = queue.tag.wrapping_add(more);
         self.v = self.v.wrapping_add(pick.grant_v);
     }
 
@@ -183,13 +178,16 @@ impl Kernel {
         self.vts[pick.vt as usize].unlink(q);
         self.queues[q as usize].linked = false;
         let prev = u32::from(q == pick.prev_queue);
-        let waiting = self.queues[q as usize].nr();
-        self.grant(pick, q, waiting + prev);
-        pick.waiting = waiting;
+        pick.queue = q;
+        pick.waiting = self.queues[q as usize].nr();
+        let nr = pick.waiting + prev;
         self.at[pick.cpu as usize].rescued = pick.late != NONE;
         self.counts.overdue += u64::from(pick.late != NONE);
-        if waiting + prev > 1 {
-            self.file(q, prev, false);
+        // serve_locked()
+        self.enter(q, nr, false);
+        self.grant(pick, q, nr);
+        if nr > 1 {
+            self.link(q, nr, false, false);
         }
     }
 
@@ -198,7 +196,7 @@ impl Kernel {
         self.now = now;
         self.counts.decisions += 1;
         self.counts.looks = 0;
-        let mut yielded = false;
+        let (mut yielded, mut joined) = (false, false);
         if let Some(t) = prev {
             yielded = std::mem::take(&mut self.tasks[t as usize].yielded);
             self.charge(t, now);
@@ -214,18 +212,21 @@ impl Kernel {
         if let (Some(t), true) = (prev, runnable) {
             let others = self.queues[prev_queue as usize].nr();
             self.move_to(t, prev_queue, others, false);
-            if !yielded {
-                self.file(prev_queue, 1, false);
+            // prev_locked()
+            if !self.queues[prev_queue as usize].linked {
+                joined = self.enter(prev_queue, others + 1, false);
+                if !yielded {
+                    self.link(prev_queue, others + 1, false, joined);
+                }
             }
         }
         self.pick(pick);
         if runnable && pick.queue == NONE {
-            // keep_locked()
             pick.waiting = 0;
             pick.late = NONE;
             self.grant(pick, prev_queue, 1);
         } else if runnable && yielded {
-            self.file(prev_queue, 1, false);
+            self.link(prev_queue, 1, false, joined);
         }
         self.counts.most_looks = self.counts.most_looks.max(self.counts.looks);
     }

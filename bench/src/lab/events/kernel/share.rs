@@ -6,7 +6,20 @@ use tix_core_host::NONE;
 
 use super::{ANY, BRIEF_GROUP, BRIEF_LEAD, Kernel, WEIGHT, since};
 
+const LEAD_MAX: i64 = 1 << 32;
 const INVERSE_MAX: u64 = 1 << 56;
+
+/// `ns` of CPU, weighed.
+fn weighed(ns: i64, inverse: u64) -> u64 {
+    let size = host::mul_q32(ns.unsigned_abs(), inverse);
+    if ns < 0 { size.wrapping_neg() } else { size }
+}
+
+/// The CPU time that is charged `v` for, ns.
+fn unweighed(v: i64, inverse: u64) -> i64 {
+    let size = v.unsigned_abs().min(1 << 47);
+    (((size << 16) / (inverse >> 16).max(1)).cast_signed()) * v.signum()
+}
 
 fn part(inverse: u64, total: u32, load: u32) -> u64 {
     let ratio = (u64::from(total) << 16) / u64::from(load);
@@ -25,11 +38,68 @@ impl Kernel {
         self.v_granted = host::mul_q32(self.with.slice * online, self.funds.rate());
     }
 
+    /// had_locked().
+    pub(super) fn had(&mut self, q: u32, ns: i64) {
+        let node = self.node_of(q);
+        let queue = &mut self.queues[q as usize];
+        queue.tag = queue.tag.wrapping_add(weighed(ns, queue.inverse));
+        if !self.nodes[node as usize].active {
+            self.funds.set_now(self.v);
+            let most = self.bounds(q, 1).0.unsigned_abs() / 2;
+            let due = self.funds.self_due(node);
+            self.v = self.funds.late(node, ns, most);
+            let more = self.funds.self_due(node).wrapping_sub(due);
+            let queue = &mut self.queues[q as usize];
+            queue.seen_due = queue.seen_due.wrapping_add(more);
+        }
+    }
+
+    /// lead_locked(): what `q` has had more than it was due, ns.
+    pub(super) fn lead(&mut self, q: u32, away: bool) -> i64 {
+        let node = self.node_of(q);
+        let due = self.funds.self_due(node);
+        let mut more = since(due, self.queues[q as usize].seen_due);
+        if away {
+            more = host::stayed(more, host::SELF.into(), self.funds.state(node).issued);
+        }
+        let v = self.v;
+        let queue = &mut self.queues[q as usize];
+        let mut lead;
+        (queue.seen_due, lead) = if queue.seen_v == 0 || queue.forced {
+            (due, unweighed(since(queue.tag, v), queue.inverse))
+        } else {
+            let (load, total) = queue.seen_part;
+            let rest = (more.unsigned_abs() & 0xffff).cast_signed() * more.signum();
+            let mut size = more.unsigned_abs() >> 16;
+            if load != total {
+                size = size / total * load;
+            }
+            let had = unweighed(since(queue.tag, queue.seen_v), queue.inverse);
+            let due = due.wrapping_add_signed(-rest);
+            (due, had - size.cast_signed() * more.signum())
+        };
+        lead = lead.clamp(-LEAD_MAX, LEAD_MAX);
+        queue.seen_v = v;
+        lead
+    }
+
+    pub(super) fn owes(&mut self, q: u32) -> i64 {
+        let node = self.node_of(q);
+        self.funds.set_now(self.v);
+        match self.funds.state(node).nr_active {
+            0 => self.funds.owes(node).clamp(-LEAD_MAX, LEAD_MAX),
+            _ => self.lead(q, true),
+        }
+    }
+
     pub(super) fn refresh(&mut self, q: u32, nr: u32, load: u32) {
         self.units();
         let (node, any) = (self.node_of(q), self.vt_of(q) == ANY);
         let round = self.v_round;
+        self.funds.set_now(self.v);
         let value = self.funds.self_raw(node);
+        let told = self.queues[q as usize].seen_v != 0;
+        let lead = self.lead(q, false);
         let share = self.funds.share(value);
         let n = &mut self.nodes[node as usize];
         let inverse = (1 << 62) / (value >> 18).max(1);
@@ -53,17 +123,25 @@ impl Kernel {
             true => n.inverse,
             false => part(n.inverse, total, load),
         };
+        let mut forced = false;
         if host::mul_q32(slice, inverse).wrapping_mul(nr) > round {
             slice = (round << 18) / ((inverse >> 14) * nr);
             if slice < self.with.min_slice {
                 slice = self.with.min_slice;
                 inverse = ((round << 18) / (nr * slice)) << 14;
+                forced = true;
                 self.counts.forced += 1;
             }
         }
+        let v = self.v;
         let queue = &mut self.queues[q as usize];
         queue.slice = slice;
         queue.inverse = inverse;
+        queue.forced = forced;
+        queue.seen_part = (u64::from(load), u64::from(total));
+        if told {
+            queue.tag = v.wrapping_add(weighed(lead, inverse));
+        }
         queue.period = host::mul_q32(slice, inverse);
         queue.group = host::group_of(queue.period).max(BRIEF_GROUP + 1);
     }
@@ -84,26 +162,23 @@ impl Kernel {
     pub(super) fn charge(&mut self, t: u32, now: u64) {
         let task = &mut self.tasks[t as usize];
         let used = std::mem::take(&mut task.uncharged);
-        let (inverse, grant, grant_v) = (task.inverse, task.grant, task.grant_v);
+        let (grant, grant_v) = (task.grant, task.grant_v);
+        (task.grant, task.grant_v) = (0, 0);
         let rate = match std::mem::take(&mut task.rate) {
             0 => self.funds.rate(),
             rate => rate,
         };
-        (task.inverse, task.grant, task.grant_v) = (0, 0, 0);
         task.vtime = task.vtime.wrapping_add(used);
         let (node, from) = (task.node, task.ran_from);
-        let n = &mut self.nodes[node as usize];
+        let n = &self.nodes[node as usize];
         let q = match from {
             NONE => n.homes.unwrap_or(node * self.vts.len() as u32),
             from => from,
         };
-        let queue = &mut self.queues[q as usize];
-        let by = if inverse == 0 { queue.inverse } else { inverse };
-        queue.tag = (queue.tag.wrapping_add(host::mul_q32(used, by))).wrapping_sub(grant);
-        self.v = self.v.wrapping_sub(grant_v);
-        if n.active {
-            self.v = self.v.wrapping_add(host::mul_q32(used, rate));
-        }
+        let passed = host::mul_q32(used, rate).wrapping_sub(grant_v);
+        self.v = self.v.wrapping_add(passed);
+        self.had(q, since(used, grant));
+        let n = &mut self.nodes[node as usize];
         let load = if n.load == 0 { 100 } else { n.load };
         n.vtime = n.vtime.wrapping_add(used * 100 / u64::from(load));
         self.turn(node, now);
@@ -147,62 +222,70 @@ impl Kernel {
         )
     }
 
-    /// moves_v(): what V moves when a queue comes that is ahead of it by `lead`, and what of that it keeps.
-    pub(super) fn moves_v(&self, q: u32, lead: i64, behind: i64, rate: u64) -> (i64, i64) {
-        let inverse = (self.queues[q as usize].inverse >> 16).max(1);
-        let by = host::mul_q32((lead.unsigned_abs() << 16) / inverse, rate);
-        let most = behind.unsigned_abs() / 2;
-        if by <= most {
-            return (by.cast_signed() * lead.signum(), lead);
-        }
-        let kept = host::mul_q32((most << 16) / (rate >> 16).max(1), inverse << 16);
-        let sign = lead.signum();
-        (most.cast_signed() * sign, kept.cast_signed() * sign)
+    pub(super) fn bear(&mut self, q: u32, lead: i64, came: bool) {
+        let node = self.node_of(q);
+        let ns = unweighed(lead, self.queues[q as usize].inverse);
+        self.funds.set_now(self.v);
+        let most = self.bounds(q, 1).0.unsigned_abs() / 2;
+        self.v = self.funds.bear(node, ns, came, most);
+        let queue = &mut self.queues[q as usize];
+        queue.tag = self.v.wrapping_add_signed(lead);
+        queue.seen_v = self.v;
+        queue.seen_due = self.funds.self_due(node);
     }
 
-    pub(super) fn file(&mut self, q: u32, coming: u32, wake: bool) {
+    /// enter_locked(): bring `q` up to date for `nr` threads; whether its principal became active.
+    pub(super) fn enter(&mut self, q: u32, nr: u32, wake: bool) -> bool {
+        let node = self.node_of(q);
+        let joins = !self.nodes[node as usize].active;
+        let owes = if joins { self.owes(q) } else { 0 };
+        self.activity(node);
+        self.refresh(q, nr, nr * WEIGHT);
+        if joins {
+            let (_, ahead) = self.bounds(q, nr);
+            let slice = self.v_granted.cast_signed();
+            let queue = &mut self.queues[q as usize];
+            let lead = weighed(owes, queue.inverse).cast_signed().min(ahead);
+            queue.brief = lead < -slice && wake && nr <= 1;
+            self.bear(q, lead.max(-slice), true);
+        }
+        joins
+    }
+
+    pub(super) fn link(&mut self, q: u32, nr: u32, wake: bool, joined: bool) {
         if self.queues[q as usize].linked {
             return;
         }
-        let nr = self.queues[q as usize].nr() + coming;
-        let node = self.node_of(q);
-        let joins = !self.nodes[node as usize].active;
-        let (others, rate) = (self.funds.state(0).nr_active > 0, self.funds.rate());
-        self.activity(node);
-        self.refresh(q, nr, nr * WEIGHT);
         let (behind, ahead) = self.bounds(q, nr);
-        let lead = since(self.queues[q as usize].tag, self.v);
-        let slice = self.v_granted.cast_signed();
-        let late = lead < -slice && (joins || (wake && nr <= 1));
-        let brief = late && wake && nr <= 1;
-        let mut lead = match late {
-            true => -slice,
-            false if !joins && !wake && self.cpus == 1 => lead,
-            false => lead.clamp(-behind, ahead),
-        };
-        if joins {
-            if others {
-                let (by, kept) = self.moves_v(q, lead, behind, rate);
-                self.v = self.v.wrapping_add_signed(by);
-                lead = kept;
-            } else {
-                self.v = self.v.wrapping_add_signed(lead);
-                lead = 0;
-            }
-        }
-        let v = self.v;
-        let queue = &mut self.queues[q as usize];
-        queue.tag = v.wrapping_add_signed(lead);
-        queue.linked = true;
-        queue.brief = brief;
-        let (tag, group) = (queue.tag, queue.group);
+        let (v, slice) = (self.v, self.v_granted.cast_signed());
         let vt = self.vt_of(q) as usize;
-        match brief {
+        let queue = &mut self.queues[q as usize];
+        if !joined {
+            let lead = since(queue.tag, v);
+            queue.brief = wake && nr <= 1 && lead < -slice;
+            let lead = match queue.brief {
+                true => -slice,
+                false if !wake && self.cpus == 1 => lead,
+                false => lead.clamp(-behind, ahead),
+            };
+            queue.tag = v.wrapping_add_signed(lead);
+        }
+        queue.linked = true;
+        let (tag, group) = (queue.tag, queue.group);
+        match queue.brief {
             true => {
                 let first = v.wrapping_sub(BRIEF_LEAD);
                 self.vts[vt].link(q, first, BRIEF_GROUP, false, self.now);
             }
             false => self.vts[vt].link(q, tag, group, wake, self.now),
+        }
+    }
+
+    pub(super) fn file(&mut self, q: u32, wake: bool) {
+        let nr = self.queues[q as usize].nr();
+        if nr > 0 && !self.queues[q as usize].linked {
+            let joined = self.enter(q, nr, wake);
+            self.link(q, nr, wake, joined);
         }
     }
 
@@ -215,12 +298,10 @@ impl Kernel {
             return;
         }
         self.activity(node);
-        if q != NONE && self.funds.state(0).nr_active > 0 {
+        if q != NONE {
             let (behind, ahead) = self.bounds(q, 1);
-            let lead = since(self.queues[q as usize].tag, self.v);
-            let lead = lead.clamp(-behind, ahead);
-            let (by, _) = self.moves_v(q, lead, behind, self.funds.rate());
-            self.v = self.v.wrapping_add_signed(-by);
+            let lead = weighed(self.lead(q, false), self.queues[q as usize].inverse);
+            self.bear(q, lead.cast_signed().clamp(-behind, ahead), false);
         }
     }
 
@@ -241,6 +322,21 @@ impl Kernel {
         }
         // Rounded towards `here`, as unsigned divisions there are.
         let by = since(tag, here) / (i64::from(others) + 1);
-        self.queues[q as usize].tag = here.wrapping_add_signed(by);
+        let queue = &mut self.queues[q as usize];
+        queue.tag = here.wrapping_add_signed(by);
+        if others == 0 {
+            queue.seen_v = 0;
+        }
+    }
+
+    /// turned_locked().
+    pub(super) fn activity(&mut self, node: u32) {
+        let n = &mut self.nodes[node as usize];
+        let active = n.runnable > 0;
+        if active != n.active {
+            n.active = active;
+            self.funds.set_now(self.v);
+            self.funds.set_self(node, active);
+        }
     }
 }
