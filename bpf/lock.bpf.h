@@ -73,7 +73,7 @@ static bool is_waited_for(struct task_struct *p, struct task_ctx *t)
 static bool can_pay(u32 q)
 {
 	return q < TIX_QUEUES_MAX && QUEUES[q].inverse &&
-	       (s64)(QUEUES[q].tag - now_v) <= (s64)(2 * v_steal);
+	       (s64)(QUEUES[q].tag - now_v) <= (s64)(2 * v_slack);
 }
 
 /* The queue that pays for whoever holds `lock`, or VTRR_NONE. */

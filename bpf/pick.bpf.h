@@ -101,7 +101,7 @@ static __noinline bool behind_locked(u32 cpu, u64 lag)
 
 	if ((s64)lag <= (s64)v_steal)
 		return false;
-	if ((s64)(now_ns - c->robbed_at) < (s64)CATCH_UP_NS && lag < c->robbed_lag + v_steal / 8)
+	if ((s64)(now_ns - c->robbed_at) < (s64)CATCH_UP_NS && lag < c->robbed_lag + v_steal / 2)
 		return false;
 	c->robbed_at = now_ns;
 	c->robbed_lag = lag;

@@ -23,7 +23,7 @@ static u64 part(u64 inverse, u32 total, u32 load)
 	return inverse > INVERSE_MAX / ratio ? INVERSE_MAX : inverse * ratio;
 }
 
-/* Bring `v_round` and `v_steal` up to date. */
+/* Bring what passes of V in some time up to date. */
 static __always_inline void units_locked(void)
 {
 	if (GRAPH->rate == v_rate && nr_online == v_online)
@@ -31,6 +31,7 @@ static __always_inline void units_locked(void)
 	v_rate = GRAPH->rate;
 	v_online = nr_online;
 	v_round = tix_mul_q32(ROUND_NS * v_online, v_rate);
+	v_slack = tix_mul_q32(SLACK_NS * v_online, v_rate);
 	v_steal = tix_mul_q32(STEAL_NS * v_online, v_rate);
 	v_granted = tix_mul_q32(slice_ns * v_online, v_rate);
 }
@@ -118,7 +119,7 @@ static __noinline s64 owes_locked(u32 q)
  * shorter than MIN_SLICE_NS would only buy switches, so from there on the share it is
  * charged by is raised instead (a forced run).
  *
- * A tag may be behind V by what a busy CPU owes and others may take over (STEAL_NS), and
+ * A tag may be behind V by what a busy CPU owes until others take it over (SLACK_NS), and
  * ahead by as much and by what runs at the same time, by a round at most in both directions.
  */
 static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
@@ -188,9 +189,9 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
 	queue->period = period;
 	queue->group = vtrr_group_of(period) ?: BRIEF_GROUP + 1;
 	most = (LAG_PERIODS + up) * period;
-	queue->behind = (most < round ? most : round) + 2 * v_steal;
+	queue->behind = (most < round ? most : round) + 2 * v_slack;
 	most = (LEAD_PERIODS + up) * period;
-	queue->ahead = (most < round + period ? most : round + period) + 2 * v_steal;
+	queue->ahead = (most < round + period ? most : round + period) + 2 * v_slack;
 }
 
 /* The threads directly in `idx` became runnable, or none is any longer. */

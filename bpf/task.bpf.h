@@ -58,8 +58,8 @@ static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
 private(TIX) struct bpf_spin_lock tix_lock;
 /* V: ns of CPU given out, times the graph's rate, under tix_lock; from where no tag gets below 0 */
 static u64 now_v = 1ull << 40;
-/* What passes of it in ROUND_NS and in STEAL_NS on a busy machine, of v_online CPUs. */
-static u64 v_round, v_steal, v_rate;
+/* What passes of it in ROUND_NS, SLACK_NS and STEAL_NS on a busy machine, of v_online CPUs. */
+static u64 v_round, v_slack, v_steal, v_rate;
 /* By how much V may be ahead of what has been used, for slices that have begun. */
 static u64 v_granted;
 static u32 v_online;

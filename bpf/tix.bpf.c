@@ -45,7 +45,8 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define TIMER_MIN_NS 50000ull
 #define LAG_PERIODS 4			/* how far a tag may be behind V */
 #define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
-#define STEAL_NS 64000000ull		/* overdue by this, another CPU takes it over */
+#define SLACK_NS 64000000ull		/* a tag may be twice this further behind V or ahead of it for what is on other CPUs */
+#define STEAL_NS 16000000ull		/* overdue by this, another CPU takes it over */
 #define CATCH_UP_NS 1000000000ull	/* and the next one after this */
 #define OVERDUE_NS 4000000000ull	/* who waits longer goes first */
 /* Who is owed service when it wakes up is filed as if it had been due long ago, apart from the others. */

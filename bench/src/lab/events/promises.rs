@@ -178,7 +178,7 @@ fn hogs() -> impl Strategy<Value = Vec<u32>> {
 /// What a share may be off by when nothing but this machine's grain is in the way: quanta on one CPU.
 const ONE_CPU: f64 = 5.0;
 /// On several CPUs nothing moves for less than STEAL_NS: see `a_few_quanta_on_several_cpus`.
-const SEVERAL_CPUS: f64 = 100.0;
+const SEVERAL_CPUS: f64 = 20.0;
 
 proptest! {
     #![proptest_config(config(40))]
@@ -223,7 +223,7 @@ proptest! {
     fn no_trick_pays(trick in trick(), cpus in 1u32..3, mine in 100u32..400, hogs in hogs()) {
         let total = mine + hogs.iter().sum::<u32>();
         let share = f64::from(mine * cpus) / f64::from(total);
-        let bound = if cpus == 1 { ONE_CPU } else { SEVERAL_CPUS / 4.0 };
+        let bound = if cpus == 1 { ONE_CPU } else { SEVERAL_CPUS };
         // Were there a gain each time, it would be twice as much in the end.
         for ms in [1_000, 2_000] {
             let (history, cycles) = tricky(Some(trick), cpus, mine, &hogs, ms * MS);
@@ -355,7 +355,7 @@ fn siblings_that_sleep_cost_nobody_else() {
 // What does not hold yet. Each says what is missing; --ignored runs it.
 
 #[test]
-#[ignore = "another CPU takes over only what is overdue by STEAL_NS of the whole machine"]
+#[ignore = "who is overdue waits until another CPU may take over again, CATCH_UP_NS; sooner it holds (50 ms: -3.1 ... +3.5 quanta), but then threads that sleep and wake move five times as often as under the kernel's own scheduler (tests/tests/guest/smp.rs)"]
 fn a_few_quanta_on_several_cpus() {
     several_cpus(Scenario::Steady);
 }

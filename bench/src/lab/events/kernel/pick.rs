@@ -105,7 +105,7 @@ impl Kernel {
             return false;
         }
         let lately = since(self.now, c.robbed_at) < self.with.catch_up.cast_signed();
-        if lately && lag < c.robbed_lag + self.v_steal / 8 {
+        if lately && lag < c.robbed_lag + self.v_steal / 2 {
             return false;
         }
         c.robbed_at = self.now;

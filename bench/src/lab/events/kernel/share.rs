@@ -34,6 +34,7 @@ impl Kernel {
     pub(super) fn units(&mut self) {
         let online = u64::from(self.cpus);
         self.v_round = host::mul_q32(self.with.round * online, self.funds.rate());
+        self.v_slack = host::mul_q32(self.with.slack * online, self.funds.rate());
         self.v_steal = host::mul_q32(self.with.steal * online, self.funds.rate());
         self.v_granted = host::mul_q32(self.with.slice * online, self.funds.rate());
     }
@@ -215,7 +216,7 @@ impl Kernel {
         let up = u64::from(nr);
         let behind = ((self.with.lag_periods + up) * period).min(self.v_round);
         let ahead = ((self.with.lead_periods + up) * period).min(self.v_round + period);
-        let slack = 2 * self.v_steal;
+        let slack = 2 * self.v_slack;
         (
             (behind + slack).cast_signed(),
             (ahead + slack).cast_signed(),
