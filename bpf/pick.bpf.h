@@ -14,6 +14,7 @@ struct pick {
 	u32 prev_queue;	/* in: its queue if it is still runnable, or VTRR_NONE */
 	u32 first;	/* in: not a second try */
 	u32 yielded;	/* in: the previous thread lets others go first */
+	u32 woke;	/* in: it slept since its last decision */
 	u32 left;	/* in: a principal of which no thread is runnable any longer, or VTRR_NONE */
 	u32 refile;	/* in: a queue that was picked in vain, or VTRR_NONE */
 	u32 queue;	/* out: VTRR_NONE if nobody waits */
@@ -38,6 +39,7 @@ static __noinline void refund_locked(u32 q, u64 grant, u64 grant_v)
 static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr)
 {
 	struct tix_queue *queue = &QUEUES[q];
+	struct cpu_ctx *c = cpu_ctx(pick->cpu);
 
 	if (pick->late == q)
 		queue->tag = now_v - nr * queue->period;
@@ -46,6 +48,8 @@ static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr)
 	pick->brief = queue->brief && pick->slice > MIN_SLICE_NS;
 	if (pick->brief)
 		pick->slice = MIN_SLICE_NS;
+	else if (nr_cpu_ids > 1 && pick->late != q)
+		c->lead += ((s64)(queue->tag - now_v) - c->lead) >> LEAD_LOG;
 	queue->brief = 0;
 	pick->grant = pick->slice;
 	pick->rate = GRAPH->rate;
@@ -91,17 +95,40 @@ static __noinline void jump_locked(const struct vtrr_choice *choice, u32 looks)
 }
 
 /*
- * Whether what waits on CPU `cpu`, due earlier than others' by `lag`, is to be taken over.
- * There all is about as late; and with one thread less it catches up, if slowly. So the
- * next one goes only if it falls behind further, or has not caught up after a while.
+ * Whether queue `q` has no more threads than its principal has on this CPU already. Apart they can
+ * use more of the machine than together, and where each principal has as many on each CPU, no CPU
+ * has more to do than another.
  */
-static __noinline bool behind_locked(u32 cpu, u64 lag)
+static __noinline bool crowds_locked(struct pick *pick, u32 q)
 {
-	struct cpu_ctx *c = cpu_ctx(cpu);
+	u32 here, nr;
 
-	if ((s64)lag <= (s64)v_steal)
+	if (q >= TIX_QUEUES_MAX)
+		return true;
+	for (here = NODES[QUEUES[q].node].homes; here < TIX_QUEUES_MAX && can_loop; here = QUEUES[here].next)
+		if (QUEUES[here].vt == VT_HOME(pick->cpu))
+			break;
+	if (here >= TIX_QUEUES_MAX)
 		return false;
-	if ((s64)(now_ns - c->robbed_at) < (s64)CATCH_UP_NS && lag < c->robbed_lag + v_steal / 2)
+	nr = QUEUES[here].nr + (here == pick->prev_queue);
+	return nr && nr >= QUEUES[q].nr;
+}
+
+/*
+ * Whether the next thread of CPU `other`, `lag` behind this one in virtual time, is to be taken
+ * over. There all is about as late; and with one thread less it catches up, if slowly. So the next
+ * one goes only if it falls behind further, or has not caught up after a while. A thread goes to
+ * where as many of its principal are only if nothing else helps.
+ */
+static __noinline bool behind_locked(struct pick *pick, u32 other, s64 lag)
+{
+	struct cpu_ctx *c = cpu_ctx(other);
+
+	if (lag <= (s64)v_steal)
+		return false;
+	if ((s64)(now_ns - c->robbed_at) < (s64)CATCH_UP_NS && lag < c->robbed_lag + (s64)(v_steal / 2))
+		return false;
+	if (lag <= (s64)(CROWD_STEALS * v_steal) && crowds_locked(pick, vtrr_first(VT(VT_HOME(other)))))
 		return false;
 	c->robbed_at = now_ns;
 	c->robbed_lag = lag;
@@ -110,8 +137,9 @@ static __noinline bool behind_locked(u32 cpu, u64 lag)
 
 /*
  * Choose the struct vtrr to take from: this CPU's, those of threads without a home, or,
- * in turn, one other CPU's if the next thread there is due earlier by STEAL_NS of the
- * whole machine. A CPU that has nothing looks at all others before it goes idle.
+ * in turn, one other CPU's if what it picked lately was later by STEAL_NS of the whole machine:
+ * a single thread there may be due early only because it is due often.
+ * A CPU that has nothing looks at all others before it goes idle.
  *
  * Who has waited for OVERDUE_NS goes first, whatever the tags say, but for every other pick:
  * should thousands be overdue at once, who has a large share has it still.
@@ -123,6 +151,7 @@ static __always_inline void choose_locked(struct pick *pick)
 {
 	u32 cpu = pick->cpu & (TIX_CPUS_MAX - 1), other;
 	struct vtrr_choice *mine, *theirs;
+	s64 lag;
 
 	pick->vt = pick->late = VTRR_NONE;
 	if (!cpu_ctxs[cpu].rescued &&
@@ -150,12 +179,16 @@ static __always_inline void choose_locked(struct pick *pick)
 			return;
 		if (!cpu_ctxs[cpu].rescued && late_locked(pick, VT_HOME(other)))
 			return;
-		vtrr_peek(VT(VT_HOME(other)), now_v);
-		mine = &VT(pick->vt)->choice;
-		theirs = &VT(VT_HOME(other))->choice;
-		jump_locked(theirs, 2 * nr_online);
 		units_locked();
-		if (theirs->group != BRIEF_GROUP && behind_locked(other, mine->finish - theirs->finish)) {
+		mine = &VT(pick->vt)->choice;
+		lag = cpu_ctxs[cpu].lead - cpu_ctxs[other].lead;
+		if (mine->eligible && lag <= (s64)v_steal)
+			return;
+		vtrr_peek(VT(VT_HOME(other)), now_v);
+		theirs = &VT(VT_HOME(other))->choice;
+		if (!mine->eligible)
+			jump_locked(theirs, 2 * nr_online);
+		if (theirs->group != BRIEF_GROUP && behind_locked(pick, other, lag)) {
 			pick->vt = VT_HOME(other);
 			stats.stolen++;
 		}
@@ -247,6 +280,8 @@ static __noinline void prev_locked(struct pick *pick)
 		return;
 	queue = &QUEUES[q];
 	pick->joined = enter_locked(q, queue->nr + 1, queue->load + pick->weight, false);
+	if (nr_cpu_ids > 1 && !queue->nr)
+		cap_locked(q, pick->woke);
 	if (!pick->yielded)
 		link_locked(q, queue->nr + 1, false, pick->joined);
 }

@@ -23,17 +23,33 @@ static u64 part(u64 inverse, u32 total, u32 load)
 	return inverse > INVERSE_MAX / ratio ? INVERSE_MAX : inverse * ratio;
 }
 
-/* Bring what passes of V in some time up to date. */
+/*
+ * Bring what passes of V in some time up to date. What is slack does not become less because
+ * somebody with most of the tickets works for a moment, as the kernel's own threads do, and V is
+ * slow meanwhile: it is of the highest rate that there was lately.
+ */
 static __always_inline void units_locked(void)
 {
-	if (GRAPH->rate == v_rate && nr_online == v_online)
+	u64 rate = GRAPH->rate, top;
+
+	if (now_ns - rate_at >= SLACK_NS) {
+		rate_at = now_ns;
+		rate_before = rate_top;
+		rate_top = rate;
+	} else if (rate == v_rate && nr_online == v_online) {
 		return;
-	v_rate = GRAPH->rate;
+	}
+	if (rate_top < rate)
+		rate_top = rate;
+	top = rate_top > rate_before ? rate_top : rate_before;
+	v_rate = rate;
 	v_online = nr_online;
-	v_round = tix_mul_q32(ROUND_NS * v_online, v_rate);
-	v_slack = tix_mul_q32(SLACK_NS * v_online, v_rate);
-	v_steal = tix_mul_q32(STEAL_NS * v_online, v_rate);
-	v_granted = tix_mul_q32(slice_ns * v_online, v_rate);
+	v_round = tix_mul_q32(ROUND_NS * v_online, rate);
+	v_slack = tix_mul_q32(SLACK_NS * v_online, top);
+	if (v_slack > v_round)
+		v_slack = v_round;
+	v_steal = v_slack / (SLACK_NS / STEAL_NS);
+	v_granted = tix_mul_q32(slice_ns * v_online, rate);
 }
 
 /* 1 / value in Q32.32, of a value in Q62, with 31 bits that are right. */
@@ -53,14 +69,12 @@ static __always_inline u64 weighed(s64 ns, u64 inverse)
 	return fund_like(ns, tix_mul_q32(fund_size(ns), inverse));
 }
 
-/* The CPU time that queue `queue` is charged virtual time `v` for, ns; likewise. */
+/* The CPU time that queue `queue` is charged virtual time `v` for, ns; likewise. V may pass by 2^47 in seconds. */
 static __always_inline s64 unweighed(const struct tix_queue *queue, s64 v)
 {
-	u64 size = fund_size(v);
+	u64 size = fund_size(v), inverse = (queue->inverse >> 16) ?: 1, whole = size / inverse;
 
-	if (size >> 47)
-		size = 1ull << 47;
-	return fund_like(v, (size << 16) / ((queue->inverse >> 16) ?: 1));
+	return fund_like(v, (whole << 16) + ((size - whole * inverse) << 16) / inverse);
 }
 
 static __always_inline s64 bounded(s64 lead)
@@ -91,8 +105,8 @@ static __noinline s64 lead_locked(u32 q, bool away)
 		lead = unweighed(queue, queue->tag - queue->seen_v);
 		due -= fund_like(more, size & ((1u << FUND_DUE_LOG) - 1));	/* for next time */
 		size >>= FUND_DUE_LOG;
-		if (queue->seen_load != queue->seen_total)
-			size = size / (queue->seen_total ?: 1) * queue->seen_load;
+		if (queue->seen_load && queue->seen_load < queue->seen_total)
+			size = size / queue->seen_total * queue->seen_load;
 		lead -= fund_like(more, size);
 	}
 	queue->seen_v = now_v;
@@ -128,7 +142,8 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
 	struct tix_node *n = &NODES[queue->node];
 	struct fund_node *f = &FUNDS[queue->node];
 	u64 value, inverse, slice, round, period, most;
-	u32 up, forced = 0;
+	u32 up, forced = 0, was_load = queue->seen_load, was_total = queue->seen_total;
+	u32 was_forced = queue->forced;
 	bool told = queue->seen_v;
 	s64 lead;
 
@@ -184,9 +199,13 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
 	queue->slice = slice;
 	queue->inverse = inverse;
 	queue->forced = forced;
-	if (told)
-		queue->tag = now_v + weighed(lead, inverse);
 	queue->period = period;
+	/* Of what the queue is ahead or behind, threads that come or go take their part along (move_locked). */
+	inverse = n->inverse;
+	if (was_load && was_load < was_total)
+		inverse = part(inverse, was_total, was_load);
+	if (told && !(was_forced && forced))
+		queue->tag = now_v + weighed(lead, inverse);
 	queue->group = vtrr_group_of(period) ?: BRIEF_GROUP + 1;
 	most = (LAG_PERIODS + up) * period;
 	queue->behind = (most < round ? most : round) + 2 * v_slack;
@@ -388,6 +407,49 @@ static __noinline bool enter_locked(u32 q, u32 nr, u32 load, bool wake)
 }
 
 /*
+ * A thread uses one CPU at most. What queue `q`, which has no other, is due beyond that cannot be
+ * given to it, and goes to its siblings first (model.md §2), as water that runs over. `woke`: it
+ * slept since it was here last. The slack is for CPUs that charge each at its own time, which moves
+ * V to and fro.
+ */
+static __noinline void cap_locked(u32 q, bool woke)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	s64 due = now_v - queue->cap_v, lead = queue->tag - now_v, lost, slack;
+	u64 passed = now_ns - queue->cap_at;
+	u32 node = queue->node;
+
+	woke |= !queue->cap_at;
+	queue->cap_at = now_ns;
+	queue->cap_v = now_v;
+	if (woke) {
+		queue->excess = 0;
+		return;
+	}
+	queue->excess += due - (s64)tix_mul_q32(passed, queue->inverse);
+	if (queue->excess <= 0) {
+		queue->excess = 0;
+		return;
+	}
+	slack = CAP_SLICES * (v_slack / (SLACK_NS / slice_ns));
+	lost = queue->excess - slack;
+	if (lost <= 0)
+		return;
+	queue->excess = slack;
+	if (queue->forced)
+		return;
+	GRAPH->now = now_v;
+	GRAPH->most = queue->behind / 2;
+	fund_walk(GRAPH, FUNDS, node, false);
+	fund_bear(GRAPH, FUNDS, node, unweighed(queue, lost), true);
+	now_v = GRAPH->now;
+	queue->tag = now_v + lead + lost;
+	queue->cap_v = now_v;
+	queue->seen_v = now_v;
+	queue->seen_due = fund_self_due(&FUNDS[node]);
+}
+
+/*
  * File queue `q`, which entered just now if `joined`, where its tag says. `wake`: somebody woke up.
  *
  * A tag that is too far behind V or ahead of it (compute_locked) is forgotten as far as it
@@ -428,8 +490,11 @@ static __always_inline void file_locked(u32 q, bool wake)
 {
 	u32 nr = QUEUES[q].nr;
 
-	if (nr && !CLIENTS[q].linked)
-		link_locked(q, nr, wake, enter_locked(q, nr, QUEUES[q].load, wake));
+	if (!nr || CLIENTS[q].linked)
+		return;
+	if (wake)
+		QUEUES[q].cap_at = 0;
+	link_locked(q, nr, wake, enter_locked(q, nr, QUEUES[q].load, wake));
 }
 
 /*
@@ -456,6 +521,7 @@ static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool w
 	if (!others) {
 		QUEUES[q].tag = tag;
 		QUEUES[q].seen_v = 0;
+		QUEUES[q].cap_at = 0;
 	} else if ((s64)(tag - QUEUES[q].tag) >= 0) {
 		QUEUES[q].tag += (tag - QUEUES[q].tag) / (others + 1);
 	} else {

@@ -61,6 +61,9 @@ struct tix_queue {
 	u32 brief;		/* filed for a run of MIN_SLICE_NS, at once */
 	u32 forced;		/* charged by more than its share, so that all of its threads get to run */
 	u32 pad;
+	/* cap_locked() */
+	u64 cap_v, cap_at;	/* V, and the time, up to which it looked; 0: it begins anew */
+	s64 excess;		/* what its threads could not use of what was due since, ns of virtual time */
 	u64 seen_v;		/* when its lead was told from what it was due last, V; 0: take the tag as it is */
 	u64 seen_due;		/* what that was (due.h) */
 	/* what these were computed from */

@@ -37,7 +37,8 @@ struct cpu_ctx {
 	u64 timer_at;	/* when the timer fires next; 0: it is off */
 	u64 now;	/* at the last decision or timer here */
 	u64 robbed_at;	/* when another CPU took over what was overdue here */
-	u64 robbed_lag;	/* and by how much that was */
+	s64 robbed_lag;	/* and by how much that was */
+	s64 lead;	/* how far ahead of V the queues were that were picked here lately, a mean of 2^LEAD_LOG */
 	u32 granting;	/* the queue that is being moved from, or VTRR_NONE */
 	u32 idle;
 	u32 probe;	/* the CPU to look at next for overdue work */
@@ -49,7 +50,7 @@ struct cpu_ctx {
 	u32 offline;	/* no more decisions here */
 	u32 kicked;	/* the running thread's slice was ended by the timer */
 	u32 brief;	/* it was, and is to have MIN_SLICE_NS */
-	u32 pad[3];	/* cache lines of its own */
+	u32 pad[1];	/* cache lines of its own */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];
@@ -60,6 +61,8 @@ private(TIX) struct bpf_spin_lock tix_lock;
 static u64 now_v = 1ull << 40;
 /* What passes of it in ROUND_NS, SLACK_NS and STEAL_NS on a busy machine, of v_online CPUs. */
 static u64 v_round, v_slack, v_steal, v_rate;
+/* The highest rate since rate_at, and in the SLACK_NS before that. */
+static u64 rate_top, rate_before, rate_at;
 /* By how much V may be ahead of what has been used, for slices that have begun. */
 static u64 v_granted;
 static u32 v_online;

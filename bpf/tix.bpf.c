@@ -46,8 +46,11 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define LAG_PERIODS 4			/* how far a tag may be behind V */
 #define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
 #define SLACK_NS 64000000ull		/* a tag may be twice this further behind V or ahead of it for what is on other CPUs */
-#define STEAL_NS 16000000ull		/* overdue by this, another CPU takes it over */
-#define CATCH_UP_NS 1000000000ull	/* and the next one after this */
+#define STEAL_NS 8000000ull		/* what is on a CPU that is behind by this another takes over */
+#define CROWD_STEALS 4			/* by so many of it, if it is no more apart from its own there (crowds_locked) */
+#define CATCH_UP_NS 100000000ull	/* and the next one after this */
+#define LEAD_LOG 4			/* how many picks a CPU's mean is of, 2^this */
+#define CAP_SLICES 16			/* of the machine: what threads that cannot use it are due all the same (cap_locked) */
 #define OVERDUE_NS 4000000000ull	/* who waits longer goes first */
 /* Who is owed service when it wakes up is filed as if it had been due long ago, apart from the others. */
 #define BRIEF_GROUP 0
@@ -303,6 +306,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		pick.sum = prev->se.sum_exec_runtime;
 		pick.weight = prev->scx.weight;
 		if (runnable && !is_kernel_pinned(prev)) {
+			pick.woke = !t->load;
 			count(prev, t);
 			pick.prev_queue = queue_of(prev, t, cpu);
 		}

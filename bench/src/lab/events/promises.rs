@@ -177,8 +177,8 @@ fn hogs() -> impl Strategy<Value = Vec<u32>> {
 
 /// What a share may be off by when nothing but this machine's grain is in the way: quanta on one CPU.
 const ONE_CPU: f64 = 5.0;
-/// On several CPUs nothing moves for less than STEAL_NS: see `a_few_quanta_on_several_cpus`.
-const SEVERAL_CPUS: f64 = 20.0;
+/// On several CPUs nothing moves for less than STEAL_NS, nor more often than each CATCH_UP_NS.
+const SEVERAL_CPUS: f64 = 10.0;
 
 proptest! {
     #![proptest_config(config(40))]
@@ -352,16 +352,21 @@ fn siblings_that_sleep_cost_nobody_else() {
     }
 }
 
-// What does not hold yet. Each says what is missing; --ignored runs it.
-
 #[test]
-#[ignore = "who is overdue waits until another CPU may take over again, CATCH_UP_NS; sooner it holds (50 ms: -3.1 ... +3.5 quanta), but then threads that sleep and wake move five times as often as under the kernel's own scheduler (tests/tests/guest/smp.rs)"]
 fn a_few_quanta_on_several_cpus() {
     several_cpus(Scenario::Steady);
 }
 
+/// Its tickets make V slow while it works: what others are ahead or behind is neither forgotten for that nor taken for a CPU's being late.
 #[test]
-#[ignore = "values do not know that a thread cannot use two CPUs: V passes too fast for the others, whose tags meet their bound, and the surplus is divided by value, not among siblings"]
+fn nor_does_a_large_holder_matter_there() {
+    several_cpus(Scenario::Seldom);
+}
+
+// What does not hold yet. Each says what is missing; --ignored runs it.
+
+#[test]
+#[ignore = "the surplus is divided among siblings, but of threads that are due most of a CPU each one must be moved again and again, and is only when its CPU is 8 ms behind: -21 ... +16 quanta on 2 CPUs"]
 fn a_surplus_stays_with_the_siblings() {
     several_cpus(Scenario::Infeasible);
 }
@@ -372,7 +377,10 @@ fn several_cpus(scenario: Scenario) {
         let case = scenario.case(2, 3_000 * MS, seed);
         let record = machine::run(&case.history, &case.cycles, seed, KERNEL);
         for e in judge::errors(&record, &record.history) {
-            assert!(e.low > -ONE_CPU && e.high < ONE_CPU, "seed {seed}: {e:?}");
+            assert!(
+                e.low > -SEVERAL_CPUS && e.high < SEVERAL_CPUS,
+                "seed {seed}: {e:?}"
+            );
         }
     }
 }

@@ -23,6 +23,9 @@ pub enum Scenario {
     Changes,
     /// Principals of one thread with more than one CPU's worth.
     Infeasible,
+    /// Five principals that could use the machine, and one of far more tickets that works 20 … 100 µs now and then, and 1 … 2 ms on one CPU,
+    /// as the kernel's own threads do.
+    Seldom,
 }
 
 /// A history, and those in it who react to what they get.
@@ -33,13 +36,14 @@ pub struct Case {
 }
 
 impl Scenario {
-    pub const ALL: [Scenario; 6] = [
+    pub const ALL: [Scenario; 7] = [
         Scenario::Steady,
         Scenario::Threads,
         Scenario::Blocking,
         Scenario::Parts,
         Scenario::Changes,
         Scenario::Infeasible,
+        Scenario::Seldom,
     ];
 
     pub fn name(self) -> &'static str {
@@ -50,6 +54,7 @@ impl Scenario {
             Scenario::Parts => "parts",
             Scenario::Changes => "changes",
             Scenario::Infeasible => "infeasible",
+            Scenario::Seldom => "seldom",
         }
     }
 
@@ -58,6 +63,10 @@ impl Scenario {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut case = Case::default();
         (case.history.cpus, case.history.end) = (cpus, end);
+        if self == Scenario::Seldom {
+            seldom(&mut case, &mut random);
+            return case;
+        }
         let users: Vec<u32> = (0..3)
             .map(|_| case.history.node(0, random.u32(50..=150)))
             .collect();
@@ -111,6 +120,32 @@ fn infeasible(case: &mut Case, user: u32, random: &mut fastrand::Rng) {
     for _ in 0..history.cpus {
         history.hog(user, random.u32(10..=100));
     }
+}
+
+fn seldom(case: &mut Case, random: &mut fastrand::Rng) {
+    let cpus = case.history.cpus;
+    for tickets in 1..=5 {
+        let node = case.history.node(0, tickets);
+        for _ in 0..cpus {
+            let thread = case.history.thread(node);
+            case.history.run(0, thread, FOREVER);
+        }
+    }
+    let node = case.history.node(0, 100);
+    let thread = case.history.thread(node);
+    let sleep = MS * random.u64(1..=20);
+    case.cycles.push(Cycle {
+        thread,
+        sleep: (sleep / 2, sleep * 2),
+        work: (MS / 50, MS / 10),
+    });
+    let thread = case.history.thread(node);
+    case.history.threads[thread as usize].on = Some(0);
+    case.cycles.push(Cycle {
+        thread,
+        sleep: (8 * MS, 8 * MS),
+        work: (MS, 2 * MS),
+    });
 }
 
 fn changes(history: &mut History, random: &mut fastrand::Rng) {

@@ -35,8 +35,8 @@ pub const KERNEL: Constants = Constants {
     lag_periods: 4,
     lead_periods: 2,
     slack: 64_000_000,
-    steal: 16_000_000,
-    catch_up: 1_000_000_000,
+    steal: 8_000_000,
+    catch_up: 100_000_000,
     overdue: 4_000_000_000,
 };
 
@@ -70,6 +70,9 @@ struct Place {
     /// The part of its node's load that it was.
     seen_part: (u64, u64),
     forced: bool,
+    cap_v: u64,
+    cap_at: u64,
+    excess: i64,
     inverse: u64,
     period: u64,
     slice: u64,
@@ -101,6 +104,8 @@ pub struct Task {
     /// ns that it has run and was not charged for.
     pub uncharged: u64,
     pub yielded: bool,
+    /// Since it was looked at last.
+    woke: bool,
     vtime: u64,
     grant: u64,
     grant_v: u64,
@@ -121,7 +126,8 @@ pub struct Next {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     robbed_at: u64,
-    robbed_lag: u64,
+    robbed_lag: i64,
+    lead: i64,
     probe: u32,
     rescued: bool,
 }
@@ -158,6 +164,9 @@ pub struct Kernel {
     jump_looks: u32,
     jump_head: u64,
     order: u64,
+    window_at: u64,
+    rate_top: u64,
+    rate_before: u64,
 }
 
 /// a - b, of counters that wrap around.
@@ -178,6 +187,7 @@ impl Kernel {
             cpu: bound.unwrap_or(i % cpus),
             uncharged: 0,
             yielded: false,
+            woke: false,
             vtime: 0,
             grant: 0,
             grant_v: 0,
@@ -208,6 +218,9 @@ impl Kernel {
             jump_looks: 0,
             jump_head: u64::MAX,
             order: 0,
+            window_at: 0,
+            rate_top: 0,
+            rate_before: 0,
         }
     }
 
@@ -334,6 +347,7 @@ impl Kernel {
         }
         n.load += WEIGHT;
         n.runnable += 1;
+        self.tasks[t as usize].woke = true;
     }
 
     /// tix_quiescent(); what becomes of its node is for the next decision.

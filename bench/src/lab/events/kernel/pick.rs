@@ -38,6 +38,9 @@ impl Pick {
     }
 }
 
+/// Of so many picks, 2^this, a CPU keeps a mean.
+const LEAD_LOG: u32 = 4;
+
 impl Kernel {
     fn grant(&mut self, pick: &mut Pick, q: u32, nr: u32) {
         let least = self.with.min_slice;
@@ -54,6 +57,10 @@ impl Kernel {
         pick.grant = pick.slice;
         pick.rate = self.funds.rate();
         pick.grant_v = host::mul_q32(pick.slice, pick.rate);
+        if !pick.brief && pick.late != q {
+            let c = &mut self.at[pick.cpu as usize];
+            c.lead += (since(queue.tag, self.v) - c.lead) >> LEAD_LOG;
+        }
         let more = host::mul_q32(pick.slice, queue.inverse);
         queue.tag = queue.tag.wrapping_add(more);
         self.v = self.v.wrapping_add(pick.grant_v);
@@ -99,15 +106,27 @@ impl Kernel {
         self.jump_head = u64::MAX;
     }
 
-    fn behind(&mut self, cpu: u32, lag: u64) -> bool {
-        let c = &mut self.at[cpu as usize];
-        if lag.cast_signed() <= self.v_steal.cast_signed() {
+    /// crowds_locked().
+    fn crowds(&self, pick: &Pick, q: u32) -> bool {
+        let here = q - self.vt_of(q) + 1 + 2 * pick.cpu;
+        let nr = self.queues[here as usize].nr() + u32::from(pick.prev_queue == here);
+        nr > 0 && nr >= self.queues[q as usize].nr()
+    }
+
+    fn behind(&mut self, pick: &Pick, other: u32, lag: i64) -> bool {
+        let c = &self.at[other as usize];
+        let steal = self.v_steal.cast_signed();
+        if lag <= steal {
             return false;
         }
         let lately = since(self.now, c.robbed_at) < self.with.catch_up.cast_signed();
-        if lately && lag < c.robbed_lag + self.v_steal / 2 {
+        if lately && lag < c.robbed_lag + steal / 2 {
             return false;
         }
+        if lag <= 4 * steal && self.crowds(pick, self.choices[1 + 2 * other as usize].1) {
+            return false;
+        }
+        let c = &mut self.at[other as usize];
         c.robbed_at = self.now;
         c.robbed_lag = lag;
         true
@@ -155,11 +174,15 @@ impl Kernel {
         if !rescued && self.late(pick, vt) {
             return;
         }
+        let lag = self.at[pick.cpu as usize].lead - self.at[other as usize].lead;
+        if mine.eligible != 0 && lag <= self.v_steal.cast_signed() {
+            return;
+        }
         let theirs = self.peek(vt);
-        self.jump(theirs, 2 * self.cpus);
-        if theirs.group != BRIEF_GROUP
-            && self.behind(other, mine.finish.wrapping_sub(theirs.finish))
-        {
+        if mine.eligible == 0 {
+            self.jump(theirs, 2 * self.cpus);
+        }
+        if theirs.group != BRIEF_GROUP && self.behind(pick, other, lag) {
             pick.vt = vt;
             self.counts.stolen += 1;
         }
@@ -196,9 +219,10 @@ impl Kernel {
         self.now = now;
         self.counts.decisions += 1;
         self.counts.looks = 0;
-        let (mut yielded, mut joined) = (false, false);
+        let (mut yielded, mut joined, mut woke) = (false, false, false);
         if let Some(t) = prev {
             yielded = std::mem::take(&mut self.tasks[t as usize].yielded);
+            woke = std::mem::take(&mut self.tasks[t as usize].woke);
             self.charge(t, now);
             if !runnable {
                 self.leave(t);
@@ -215,6 +239,9 @@ impl Kernel {
             // prev_locked()
             if !self.queues[prev_queue as usize].linked {
                 joined = self.enter(prev_queue, others + 1, false);
+                if self.cpus > 1 && others == 0 {
+                    self.cap(prev_queue, woke);
+                }
                 if !yielded {
                     self.link(prev_queue, others + 1, false, joined);
                 }

@@ -8,6 +8,7 @@ use super::{ANY, BRIEF_GROUP, BRIEF_LEAD, Kernel, WEIGHT, since};
 
 const LEAD_MAX: i64 = 1 << 32;
 const INVERSE_MAX: u64 = 1 << 56;
+const CAP_SLICES: i64 = 16;
 
 /// `ns` of CPU, weighed.
 fn weighed(ns: i64, inverse: u64) -> u64 {
@@ -17,8 +18,9 @@ fn weighed(ns: i64, inverse: u64) -> u64 {
 
 /// The CPU time that is charged `v` for, ns.
 fn unweighed(v: i64, inverse: u64) -> i64 {
-    let size = v.unsigned_abs().min(1 << 47);
-    (((size << 16) / (inverse >> 16).max(1)).cast_signed()) * v.signum()
+    let (size, inverse) = (v.unsigned_abs(), (inverse >> 16).max(1));
+    let ns = ((size / inverse) << 16) + ((size % inverse) << 16) / inverse;
+    ns.cast_signed() * v.signum()
 }
 
 fn part(inverse: u64, total: u32, load: u32) -> u64 {
@@ -32,11 +34,17 @@ fn part(inverse: u64, total: u32, load: u32) -> u64 {
 
 impl Kernel {
     pub(super) fn units(&mut self) {
-        let online = u64::from(self.cpus);
-        self.v_round = host::mul_q32(self.with.round * online, self.funds.rate());
-        self.v_slack = host::mul_q32(self.with.slack * online, self.funds.rate());
-        self.v_steal = host::mul_q32(self.with.steal * online, self.funds.rate());
-        self.v_granted = host::mul_q32(self.with.slice * online, self.funds.rate());
+        let (online, rate) = (u64::from(self.cpus), self.funds.rate());
+        if self.now - self.window_at >= self.with.slack {
+            self.window_at = self.now;
+            self.rate_before = std::mem::replace(&mut self.rate_top, rate);
+        }
+        self.rate_top = self.rate_top.max(rate);
+        let top = self.rate_top.max(self.rate_before);
+        self.v_round = host::mul_q32(self.with.round * online, rate);
+        self.v_slack = host::mul_q32(self.with.slack * online, top).min(self.v_round);
+        self.v_steal = self.v_slack / (self.with.slack / self.with.steal);
+        self.v_granted = host::mul_q32(self.with.slice * online, rate);
     }
 
     /// had_locked().
@@ -99,7 +107,8 @@ impl Kernel {
         let round = self.v_round;
         self.funds.set_now(self.v);
         let value = self.funds.self_raw(node);
-        let told = self.queues[q as usize].seen_v != 0;
+        let queue = &self.queues[q as usize];
+        let (told, was_forced, was) = (queue.seen_v != 0, queue.forced, queue.seen_part);
         let lead = self.lead(q, false);
         let share = self.funds.share(value);
         let n = &mut self.nodes[node as usize];
@@ -124,6 +133,10 @@ impl Kernel {
             true => n.inverse,
             false => part(n.inverse, total, load),
         };
+        let kept = match was {
+            (load, total) if load > 0 && load < total => part(n.inverse, total as u32, load as u32),
+            _ => n.inverse,
+        };
         let mut forced = false;
         if host::mul_q32(slice, inverse).wrapping_mul(nr) > round {
             slice = (round << 18) / ((inverse >> 14) * nr);
@@ -140,8 +153,8 @@ impl Kernel {
         queue.inverse = inverse;
         queue.forced = forced;
         queue.seen_part = (u64::from(load), u64::from(total));
-        if told {
-            queue.tag = v.wrapping_add(weighed(lead, inverse));
+        if told && !(was_forced && forced) {
+            queue.tag = v.wrapping_add(weighed(lead, kept));
         }
         queue.period = host::mul_q32(slice, inverse);
         queue.group = host::group_of(queue.period).max(BRIEF_GROUP + 1);
@@ -282,10 +295,47 @@ impl Kernel {
         }
     }
 
+    /// cap_locked(): what a thread that has not slept since is due beyond a CPU is for others.
+    pub(super) fn cap(&mut self, q: u32, woke: bool) {
+        let slack = CAP_SLICES * (self.v_slack / (self.with.slack / self.with.slice)).cast_signed();
+        let (v, now) = (self.v, self.now);
+        let queue = &mut self.queues[q as usize];
+        let passed = now - std::mem::replace(&mut queue.cap_at, now);
+        let due = since(v, std::mem::replace(&mut queue.cap_v, v));
+        if woke || passed == now {
+            queue.excess = 0;
+            return;
+        }
+        let can = host::mul_q32(passed, queue.inverse);
+        queue.excess = (queue.excess + due - can.cast_signed()).max(0);
+        let lost = queue.excess - slack;
+        if lost <= 0 {
+            return;
+        }
+        queue.excess = slack;
+        if queue.forced {
+            return;
+        }
+        let (lead, inverse) = (since(queue.tag, v), queue.inverse);
+        let node = self.node_of(q);
+        self.funds.set_now(v);
+        self.funds.self_due(node);
+        let most = self.bounds(q, 1).0.unsigned_abs() / 2;
+        self.v = self.funds.bear(node, unweighed(lost, inverse), true, most);
+        let queue = &mut self.queues[q as usize];
+        queue.tag = self.v.wrapping_add_signed(lead + lost);
+        queue.cap_v = self.v;
+        queue.seen_v = self.v;
+        queue.seen_due = self.funds.self_due(node);
+    }
+
     pub(super) fn file(&mut self, q: u32, wake: bool) {
         let nr = self.queues[q as usize].nr();
         if nr > 0 && !self.queues[q as usize].linked {
             let joined = self.enter(q, nr, wake);
+            if wake {
+                self.queues[q as usize].cap_at = 0;
+            }
             self.link(q, nr, wake, joined);
         }
     }
@@ -326,6 +376,7 @@ impl Kernel {
         let queue = &mut self.queues[q as usize];
         queue.tag = here.wrapping_add_signed(by);
         if others == 0 {
+            queue.cap_at = 0;
             queue.seen_v = 0;
         }
     }
