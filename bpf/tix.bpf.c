@@ -46,7 +46,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define LAG_PERIODS 4			/* how far a tag may be behind V */
 #define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
 #define SLACK_NS 64000000ull		/* a tag may be twice this further behind V or ahead of it for what is on other CPUs */
-#define STEAL_NS 8000000ull		/* what is on a CPU that is behind by this another takes over */
+#define STEAL_NS 16000000ull		/* what is on a CPU that is behind by this another takes over */
 #define CROWD_STEALS 4			/* by so many of it, if it is no more apart from its own there (crowds_locked) */
 #define CATCH_UP_NS 100000000ull	/* and the next one after this */
 #define LEAD_LOG 4			/* how many picks a CPU's mean is of, 2^this */

@@ -35,7 +35,7 @@ pub const KERNEL: Constants = Constants {
     lag_periods: 4,
     lead_periods: 2,
     slack: 64_000_000,
-    steal: 8_000_000,
+    steal: 16_000_000,
     catch_up: 100_000_000,
     overdue: 4_000_000_000,
 };
