@@ -55,6 +55,7 @@ static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr)
 	pick->rate = GRAPH->rate;
 	pick->grant_v = tix_mul_q32(pick->slice, pick->rate);
 	queue->tag += tix_mul_q32(pick->slice, queue->inverse);
+	NODES[queue->node].had_ns += pick->slice;
 	now_v += pick->grant_v;
 }
 
@@ -240,7 +241,7 @@ static __noinline void gone_locked(u32 idx, u32 q)
 	struct tix_node *n = &NODES[idx];
 	bool was = n->self_active;
 	struct tix_queue *queue;
-	s64 lead;
+	s64 lead, due;
 
 	turned_locked(idx);
 	if (!was || n->self_active)
@@ -248,7 +249,9 @@ static __noinline void gone_locked(u32 idx, u32 q)
 	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != idx)
 		q = n->homes < TIX_QUEUES_MAX ? n->homes : idx;
 	queue = &QUEUES[q];
-	lead = weighed(lead_locked(q, false), queue->inverse);
+	due = fund_self_due(&FUNDS[idx]) - n->was_due;
+	lead = n->lead + (s64)(n->had_ns - n->was_had) - (s64)fund_like(due, fund_size(due) >> FUND_DUE_LOG);
+	lead = weighed(bounded(lead), queue->inverse);
 	if (lead > (s64)queue->ahead)
 		lead = queue->ahead;
 	if (lead < -(s64)queue->behind)

@@ -267,6 +267,7 @@ static __noinline void had_locked(u32 q, s64 ns)
 	u64 due;
 
 	QUEUES[q].tag += weighed(ns, QUEUES[q].inverse);
+	NODES[node].had_ns += ns;
 	if (NODES[node].self_active)
 		return;
 	/* It is away: who waits for a lock pays for the holder. */
@@ -403,6 +404,9 @@ static __noinline bool enter_locked(u32 q, u32 nr, u32 load, bool wake)
 		lead = -v_granted;
 	}
 	bear_locked(q, lead, true);
+	NODES[queue->node].lead = unweighed(queue, lead);
+	NODES[queue->node].was_had = NODES[queue->node].had_ns;
+	NODES[queue->node].was_due = queue->seen_due;
 	return true;
 }
 
@@ -441,12 +445,15 @@ static __noinline void cap_locked(u32 q, bool woke)
 	GRAPH->now = now_v;
 	GRAPH->most = queue->behind / 2;
 	fund_walk(GRAPH, FUNDS, node, false);
+	NODES[node].was_due -= fund_self_due(&FUNDS[node]);
+	NODES[node].lead += unweighed(queue, lost);
 	fund_bear(GRAPH, FUNDS, node, unweighed(queue, lost), true);
 	now_v = GRAPH->now;
 	queue->tag = now_v + lead + lost;
 	queue->cap_v = now_v;
 	queue->seen_v = now_v;
 	queue->seen_due = fund_self_due(&FUNDS[node]);
+	NODES[node].was_due += queue->seen_due;
 }
 
 /*

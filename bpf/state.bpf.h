@@ -28,6 +28,9 @@ struct tix_node {
 	u64 turn_at;		/* when the present turn began (turn_locked) */
 	u64 high, last_high;	/* latest place given out in it; in the one before */
 	u64 used_ns;
+	/* What it has had more than its due since it became active (gone_locked) */
+	u64 had_ns, was_had, was_due;
+	s64 lead;
 	u64 cgid;
 	u32 parent;
 	u32 weight;		/* cpu.weight, also while another currency funds it */

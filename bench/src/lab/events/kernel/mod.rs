@@ -58,6 +58,11 @@ struct Node {
     runnable: u32,
     load: u32,
     active: bool,
+    /// Its account since it became active: see `leave`.
+    had: u64,
+    was_had: u64,
+    was_due: u64,
+    lead: i64,
     homes: Option<u32>,
 }
 

@@ -63,6 +63,8 @@ impl Kernel {
         }
         let more = host::mul_q32(pick.slice, queue.inverse);
         queue.tag = queue.tag.wrapping_add(more);
+        let node = q as usize / self.vts.len();
+        self.nodes[node].had = self.nodes[node].had.wrapping_add(pick.slice);
         self.v = self.v.wrapping_add(pick.grant_v);
     }
 

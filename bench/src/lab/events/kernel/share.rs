@@ -52,7 +52,9 @@ impl Kernel {
         let node = self.node_of(q);
         let queue = &mut self.queues[q as usize];
         queue.tag = queue.tag.wrapping_add(weighed(ns, queue.inverse));
-        if !self.nodes[node as usize].active {
+        let n = &mut self.nodes[node as usize];
+        n.had = n.had.wrapping_add_signed(ns);
+        if !n.active {
             self.funds.set_now(self.v);
             let most = self.bounds(q, 1).0.unsigned_abs() / 2;
             let due = self.funds.self_due(node);
@@ -261,7 +263,12 @@ impl Kernel {
             let queue = &mut self.queues[q as usize];
             let lead = weighed(owes, queue.inverse).cast_signed().min(ahead);
             queue.brief = lead < -slice && wake && nr <= 1;
-            self.bear(q, lead.max(-slice), true);
+            let lead = lead.max(-slice);
+            self.bear(q, lead, true);
+            let queue = &self.queues[q as usize];
+            let n = &mut self.nodes[node as usize];
+            n.lead = unweighed(lead, queue.inverse);
+            (n.was_had, n.was_due) = (n.had, queue.seen_due);
         }
         joins
     }
@@ -319,9 +326,14 @@ impl Kernel {
         let (lead, inverse) = (since(queue.tag, v), queue.inverse);
         let node = self.node_of(q);
         self.funds.set_now(v);
-        self.funds.self_due(node);
+        let due = self.funds.self_due(node);
         let most = self.bounds(q, 1).0.unsigned_abs() / 2;
-        self.v = self.funds.bear(node, unweighed(lost, inverse), true, most);
+        let ns = unweighed(lost, inverse);
+        self.v = self.funds.bear(node, ns, true, most);
+        let more = self.funds.self_due(node).wrapping_sub(due);
+        let n = &mut self.nodes[node as usize];
+        n.lead += ns;
+        n.was_due = n.was_due.wrapping_add(more);
         let queue = &mut self.queues[q as usize];
         queue.tag = self.v.wrapping_add_signed(lead + lost);
         queue.cap_v = self.v;
@@ -351,7 +363,12 @@ impl Kernel {
         self.activity(node);
         if q != NONE {
             let (behind, ahead) = self.bounds(q, 1);
-            let lead = weighed(self.lead(q, false), self.queues[q as usize].inverse);
+            let due = self.funds.self_due(node);
+            let n = &self.nodes[node as usize];
+            let more = since(due, n.was_due);
+            let more = (more.unsigned_abs() >> 16).cast_signed() * more.signum();
+            let lead = (n.lead + since(n.had, n.was_had) - more).clamp(-LEAD_MAX, LEAD_MAX);
+            let lead = weighed(lead, self.queues[q as usize].inverse);
             self.bear(q, lead.cast_signed().clamp(-behind, ahead), false);
         }
     }
