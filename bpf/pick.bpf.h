@@ -15,6 +15,7 @@ struct pick {
 	u32 first;	/* in: not a second try */
 	u32 yielded;	/* in: the previous thread lets others go first */
 	u32 woke;	/* in: it slept since its last decision */
+	u32 slept;	/* in: the previous thread went to sleep */
 	u32 left;	/* in: a principal of which no thread is runnable any longer, or VTRR_NONE */
 	u32 refile;	/* in: a queue that was picked in vain, or VTRR_NONE */
 	u32 queue;	/* out: VTRR_NONE if nobody waits */
@@ -43,7 +44,7 @@ static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr)
 
 	if (pick->late == q)
 		queue->tag = now_v - nr * queue->period;
-	pick->queue = q;
+	pick->queue = c->runs = q;
 	pick->slice = queue->slice;
 	pick->brief = queue->brief && pick->slice > MIN_SLICE_NS;
 	if (pick->brief)
@@ -241,7 +242,7 @@ static __noinline void gone_locked(u32 idx, u32 q)
 	struct tix_node *n = &NODES[idx];
 	bool was = n->self_active;
 	struct tix_queue *queue;
-	s64 lead, due;
+	s64 lead;
 
 	turned_locked(idx);
 	if (!was || n->self_active)
@@ -249,9 +250,7 @@ static __noinline void gone_locked(u32 idx, u32 q)
 	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != idx)
 		q = n->homes < TIX_QUEUES_MAX ? n->homes : idx;
 	queue = &QUEUES[q];
-	due = fund_self_due(&FUNDS[idx]) - n->was_due;
-	lead = n->lead + (s64)(n->had_ns - n->was_had) - (s64)fund_like(due, fund_size(due) >> FUND_DUE_LOG);
-	lead = weighed(bounded(lead), queue->inverse);
+	lead = weighed(account_locked(idx), queue->inverse);
 	if (lead > (s64)queue->ahead)
 		lead = queue->ahead;
 	if (lead < -(s64)queue->behind)
@@ -265,6 +264,8 @@ static __noinline void settle_locked(struct pick *pick, struct task_ctx *t)
 	advance_locked(pick->now);
 	if (t && pick->first)
 		charge_locked(t, pick->sum, pick->weight, pick->now);
+	if (t && pick->first && pick->slept)
+		emptied_locked(t);
 	if (pick->left < TIX_NODES_MAX)
 		gone_locked(pick->left, t && t->node == pick->left ? t->ran_from : VTRR_NONE);
 	pick->left = VTRR_NONE;

@@ -11,7 +11,6 @@
 #ifndef TIX_SHARE_BPF_H
 #define TIX_SHARE_BPF_H
 
-#define LEAD_MAX ((s64)1 << 32)	/* ns: so that it can be weighed */
 #define INVERSE_MAX (1ull << 56)	/* 2^-24 of what values are counted against: the smallest weight */
 
 /* inverse * total / load, for total >= load > 0; at most INVERSE_MAX. */
@@ -63,67 +62,6 @@ static __always_inline u64 inverse_of(u64 value)
 	return ((1ull << 63) / (value >> by)) << (31 - by);
 }
 
-/* CPU time `ns`, which may be negative, weighed. */
-static __always_inline u64 weighed(s64 ns, u64 inverse)
-{
-	return fund_like(ns, tix_mul_q32(fund_size(ns), inverse));
-}
-
-/* The CPU time that queue `queue` is charged virtual time `v` for, ns; likewise. V may pass by 2^47 in seconds. */
-static __always_inline s64 unweighed(const struct tix_queue *queue, s64 v)
-{
-	u64 size = fund_size(v), inverse = (queue->inverse >> 16) ?: 1, whole = size / inverse;
-
-	return fund_like(v, (whole << 16) + ((size - whole * inverse) << 16) / inverse);
-}
-
-static __always_inline s64 bounded(s64 lead)
-{
-	if (lead > LEAD_MAX)
-		return LEAD_MAX;
-	return lead < -LEAD_MAX ? -LEAD_MAX : lead;
-}
-
-/*
- * What queue `q` has had more than it was due, ns of CPU; fund_refresh() brought that up to
- * date. Its tag tells what that was the last time, and what it has been charged for since;
- * V tells what it was due since only as long as siblings neither come nor go (due.h).
- * `away`: it was not there since.
- */
-static __noinline s64 lead_locked(u32 q, bool away)
-{
-	struct tix_queue *queue = &QUEUES[q];
-	u64 due = fund_self_due(&FUNDS[queue->node]), more = due - queue->seen_due, size;
-	s64 lead;
-
-	if (away)
-		more = fund_stayed(more, FUND_SELF, FUNDS[queue->node].issued);
-	size = fund_size(more);
-	if (!queue->seen_v || queue->forced) {	/* no account of what it is due */
-		lead = unweighed(queue, queue->tag - now_v);
-	} else {
-		lead = unweighed(queue, queue->tag - queue->seen_v);
-		due -= fund_like(more, size & ((1u << FUND_DUE_LOG) - 1));	/* for next time */
-		size >>= FUND_DUE_LOG;
-		if (queue->seen_load && queue->seen_load < queue->seen_total)
-			size = size / queue->seen_total * queue->seen_load;
-		lead -= fund_like(more, size);
-	}
-	queue->seen_v = now_v;
-	queue->seen_due = due;
-	return bounded(lead);
-}
-
-/* What the threads of queue `q`, who come back, have had more than they were due. */
-static __noinline s64 owes_locked(u32 q)
-{
-	u32 node = QUEUES[q].node;
-
-	GRAPH->now = now_v;
-	fund_walk(GRAPH, FUNDS, node, false);
-	return FUNDS[node].nr_active ? lead_locked(q, true) : bounded(fund_owes(GRAPH, FUNDS, node));
-}
-
 /*
  * Bring share, slice and group of queue `q` up to date, of whose threads `nr` of nice
  * weight `load` count, of `total` that its node has.
@@ -136,7 +74,7 @@ static __noinline s64 owes_locked(u32 q)
  * A tag may be behind V by what a busy CPU owes until others take it over (SLACK_NS), and
  * ahead by as much and by what runs at the same time, by a round at most in both directions.
  */
-static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
+static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool joins)
 {
 	struct tix_queue *queue = &QUEUES[q];
 	struct tix_node *n = &NODES[queue->node];
@@ -152,6 +90,8 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total)
 	GRAPH->now = now_v;
 	fund_refresh(GRAPH, FUNDS, queue->node);
 	lead = lead_locked(q, false);
+	if (nr_cpu_ids > 1 && told && !joins)
+		lead = evened_locked(q, lead, load, total);
 	queue->seen_epoch = GRAPH->epoch;
 	/* More that are active make a round of virtual time shorter, and slices that fill it too long. */
 	queue->seen_rate = GRAPH->rate - GRAPH->rate / 8;
@@ -227,7 +167,7 @@ static __noinline void turned_locked(u32 idx)
 }
 
 /* The same unless what it is computed from is the same, or nearly; the node has a runnable thread. */
-static __always_inline void refresh_locked(u32 q, u32 nr, u32 load)
+static __always_inline void refresh_locked(u32 q, u32 nr, u32 load, bool joins)
 {
 	struct tix_queue *queue = &QUEUES[q];
 	struct tix_node *n = &NODES[queue->node];
@@ -242,7 +182,7 @@ static __always_inline void refresh_locked(u32 q, u32 nr, u32 load)
 	if (queue->seen_epoch != GRAPH->epoch ||
 	    GRAPH->rate - queue->seen_rate > queue->seen_rates ||
 	    queue->seen_total != total || queue->seen_load != load || nr - queue->seen_nr > queue->seen_nrs)
-		compute_locked(q, nr, load, total);
+		compute_locked(q, nr, load, total, joins);
 }
 
 /*
@@ -392,7 +332,7 @@ static __noinline bool enter_locked(u32 q, u32 nr, u32 load, bool wake)
 
 	if (joins)
 		lead = owes_locked(q);
-	refresh_locked(q, nr, load);
+	refresh_locked(q, nr, load, joins);
 	if (!joins)
 		return false;
 	lead = weighed(lead, queue->inverse);
@@ -404,9 +344,7 @@ static __noinline bool enter_locked(u32 q, u32 nr, u32 load, bool wake)
 		lead = -v_granted;
 	}
 	bear_locked(q, lead, true);
-	NODES[queue->node].lead = unweighed(queue, lead);
-	NODES[queue->node].was_had = NODES[queue->node].had_ns;
-	NODES[queue->node].was_due = queue->seen_due;
+	open_account_locked(q, unweighed(queue, lead));
 	return true;
 }
 
@@ -460,29 +398,37 @@ static __noinline void cap_locked(u32 q, bool woke)
  * File queue `q`, which entered just now if `joined`, where its tag says. `wake`: somebody woke up.
  *
  * A tag that is too far behind V or ahead of it (compute_locked) is forgotten as far as it
- * is, but on one CPU only of who was away. Who is owed service when it wakes up has MIN_SLICE_NS
- * of that at once, before who is not late: audio, an editor, a server that answers. It is charged
- * like all others, and who has just had that is not owed any.
+ * is, but on one CPU only of a principal that was away: another thread of one that runs or waits
+ * may wake up at any time, and neither clears what it owes nor loses what it is owed.
+ *
+ * Who is owed service when it wakes up has MIN_SLICE_NS of that at once, before who is not late:
+ * audio, an editor, a server that answers. It is charged like all others, and who has just had
+ * that is not owed any.
  */
 static __noinline void link_locked(u32 q, u32 nr, bool wake, bool joined)
 {
 	struct tix_queue *queue = &QUEUES[q];
-	s64 lead = queue->tag - now_v;
+	s64 was = queue->tag - now_v, lead = was;
+	bool alone = wake && nr <= 1;
 
 	if (CLIENTS[q].linked)
 		return;
 
 	if (!joined) {
 		queue->brief = 0;
-		if (!wake && nr_online == 1) {
+		if (nr_online == 1) {
 			/* It has always been there, and there is nothing that could keep it from its share. */
-		} else if (lead > (s64)queue->ahead) {
-			lead = queue->ahead;
-		} else if (wake && nr <= 1 && lead < -(s64)v_granted) {
-			queue->brief = 1;
-			lead = -v_granted;
-		} else if (lead < -(s64)queue->behind) {
-			lead = -queue->behind;
+			queue->brief = alone && lead < -(s64)v_granted;
+		} else if (alone && !runs_locked(queue, q)) {
+			lead = 0;	/* it brings nothing: its principal has it (emptied_locked) */
+		} else {
+			queue->brief = alone && lead < -(s64)v_granted;
+			if (lead > (s64)queue->ahead)
+				lead = queue->ahead;
+			if (lead < -(s64)queue->behind)
+				lead = -queue->behind;
+			if (lead != was)
+				forgive_locked(q, unweighed(queue, lead - was));
 		}
 		queue->tag = now_v + lead;
 	}
@@ -518,6 +464,8 @@ static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool w
 	if (from == q || q >= TIX_QUEUES_MAX)
 		return;
 	t->ran_from = q;
+	if (nr_cpu_ids > 1 && from < TIX_QUEUES_MAX && !QUEUES[from].nr)
+		close_locked(from);
 	moved = from >= TIX_QUEUES_MAX || QUEUES[from].node != t->node;
 	if (!moved && (!wake || (s64)(QUEUES[from].tag - tag) > 0))
 		tag = QUEUES[from].tag;

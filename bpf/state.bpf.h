@@ -28,9 +28,14 @@ struct tix_node {
 	u64 turn_at;		/* when the present turn began (turn_locked) */
 	u64 high, last_high;	/* latest place given out in it; in the one before */
 	u64 used_ns;
-	/* What it has had more than its due since it became active (gone_locked) */
+	/* account.bpf.h: what it has had more than its due since it became active, */
 	u64 had_ns, was_had, was_due;
 	s64 lead;
+	s64 sum_lead;		/* the same by its queues' accounts, as they were looked at last, ns */
+	u64 seen_at, seen_due;	/* up to when it was looked at, and what was due then */
+	s64 excess;		/* what it could not use of what was due, ns */
+	u32 evens;		/* looks at its queues yet that even these out */
+	u32 stint;		/* how often it became active */
 	u64 cgid;
 	u32 parent;
 	u32 weight;		/* cpu.weight, also while another currency funds it */
@@ -63,7 +68,8 @@ struct tix_queue {
 	u32 group;
 	u32 brief;		/* filed for a run of MIN_SLICE_NS, at once */
 	u32 forced;		/* charged by more than its share, so that all of its threads get to run */
-	u32 pad;
+	u32 stint;		/* its principal's when was_lead was told */
+	s64 was_lead;		/* account.bpf.h: when it was looked at last, ns */
 	/* cap_locked() */
 	u64 cap_v, cap_at;	/* V, and the time, up to which it looked; 0: it begins anew */
 	s64 excess;		/* what its threads could not use of what was due since, ns of virtual time */

@@ -50,7 +50,7 @@ struct cpu_ctx {
 	u32 offline;	/* no more decisions here */
 	u32 kicked;	/* the running thread's slice was ended by the timer */
 	u32 brief;	/* it was, and is to have MIN_SLICE_NS */
-	u32 pad[1];	/* cache lines of its own */
+	u32 runs;	/* the queue that was picked last, or VTRR_NONE */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];

@@ -46,7 +46,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define LAG_PERIODS 4			/* how far a tag may be behind V */
 #define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
 #define SLACK_NS 64000000ull		/* a tag may be twice this further behind V or ahead of it for what is on other CPUs */
-#define STEAL_NS 16000000ull		/* what is on a CPU that is behind by this another takes over */
+#define STEAL_NS 20000000ull		/* what is on a CPU that is behind by this another takes over */
 #define CROWD_STEALS 4			/* by so many of it, if it is no more apart from its own there (crowds_locked) */
 #define CATCH_UP_NS 100000000ull	/* and the next one after this */
 #define LEAD_LOG 4			/* how many picks a CPU's mean is of, 2^this */
@@ -60,6 +60,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define CALL_GRACES 10			/* and inside a system call */
 
 #include "task.bpf.h"
+#include "account.bpf.h"
 #include "share.bpf.h"
 #include "pick.bpf.h"
 #include "nodes.bpf.h"
@@ -292,6 +293,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	c->asked = prev ? prev->pid : 0;
 	if (prev && t) {
 		runnable = prev->scx.flags & SCX_TASK_QUEUED;
+		pick.slept = !runnable;
 		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
 		pick.yielded = runnable && !prev->scx.slice && !c->kicked && !used_up(prev, t);
 		c->kicked = 0;
@@ -313,6 +315,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	}
 
 	if ((wanted || retries.head != retries.tail) && fetch_waited_for(cpu, pick.now)) {
+		c->runs = VTRR_NONE;
 		run_until(cpu, c, pick.now, slice_ns, false);
 		return;
 	}
@@ -355,6 +358,8 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 	c->idle = !runnable;
+	if (pick.queue == VTRR_NONE)
+		c->runs = VTRR_NONE;
 }
 
 void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)

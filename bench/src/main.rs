@@ -6,15 +6,19 @@
 
 mod costs;
 mod dealer;
+mod exchanges;
 mod guests;
 mod lab;
 mod ledger;
 mod machine;
 mod native;
 mod peers;
+mod plot;
 mod progress;
 mod readme;
+mod resources;
 mod shares;
+mod stores;
 mod text;
 mod wakeups;
 
@@ -28,7 +32,7 @@ use tix_tests::load::switches::Kind;
 #[derive(Parser)]
 #[command(name = "bench/run", version)]
 struct Cli {
-    /// What to compare; by default everything but `cpus`, `wide` and `crowd`, and then the README's tables.
+    /// What to compare; by default everything but `disk`, `memory`, `exchange`, `stores`, `cpus`, `wide` and `crowd`, and then the README's tables.
     #[arg(value_enum, conflicts_with = "all")]
     what: Vec<What>,
     /// Really everything.
@@ -63,6 +67,14 @@ enum What {
     Dealer,
     /// The laboratory: service time error of tix's rule and others, simulated on this machine.
     Error,
+    /// Sullivan's Figure 8: a hard half of a disk; in a guest, in real time.
+    Disk,
+    /// Sullivan's Figure 7: guaranteed memory; in a guest, in real time.
+    Memory,
+    /// Sullivan's Figures 9 and 10: CPU tickets for disk tickets; in a guest, in real time.
+    Exchange,
+    /// Sullivan's Figure 11: two key-value stores, memory for disk tickets; in a guest, in real time.
+    Stores,
     /// Shares 1:2:3:4:5 and the largest service error.
     Shares,
     /// Shares on two and four CPUs, those included that one thread cannot use.
@@ -85,12 +97,16 @@ enum What {
 
 /// What `make bench` runs, with `LONG` if it is to be everything. What is timed by the wall clock comes first and has the machine to
 /// itself. What runs in guests comes last, all of it together, whatever its place here.
-const ALL: [What; 13] = [
+const ALL: [What; 17] = [
     What::Native,
     What::Ledger,
     What::Dealer,
     What::Error,
     What::Reality,
+    What::Disk,
+    What::Memory,
+    What::Exchange,
+    What::Stores,
     What::Shares,
     What::Switches,
     What::Pipes,
@@ -101,7 +117,15 @@ const ALL: [What; 13] = [
     What::Readme,
 ];
 /// What `make bench` leaves out, to be done in a quarter of an hour.
-const LONG: [What; 3] = [What::Cpus, What::Wide, What::Crowd];
+const LONG: [What; 7] = [
+    What::Disk,
+    What::Memory,
+    What::Exchange,
+    What::Stores,
+    What::Cpus,
+    What::Wide,
+    What::Crowd,
+];
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
@@ -134,6 +158,10 @@ fn main() -> Result<()> {
             What::Dealer => dealer::measure(&cli.dealer)?,
             What::Error => lab::measure(&cli.lab)?,
             What::Reality => lab::events::measure(&cli.reality)?,
+            What::Disk => resources::disk()?,
+            What::Memory => resources::memory()?,
+            What::Exchange => exchanges::measure()?,
+            What::Stores => stores::measure()?,
             What::Shares => comparisons.push(shares::compare(&schedulers)?),
             What::Cpus => comparisons.push(shares::several(&schedulers)?),
             What::Switches => {

@@ -4,7 +4,8 @@
 //! ```text
 //! cpus 2
 //! node 1 in 0 tickets 300             node 0 is base
-//! thread 0 of 1                       optionally: bound to a CPU, `on 1`; yielding after so many ns, `yields 100000`
+//! thread 0 of 1                       optionally: bound to a CPU, `on 1`; yielding after so many ns, `yields 100000`;
+//!                                     never letting go while it has something to do, `stuck`
 //! end 1000000000                      ns
 //! 0 run 0 forever
 //! 5000000 run 0 250000                ns of CPU: it becomes runnable, and sleeps when all that it was given to do is done
@@ -30,6 +31,8 @@ pub struct Thread {
     pub on: Option<u32>,
     /// Yields whenever it has run for so long, ns.
     pub yields: Option<u64>,
+    /// Does all that it has to do without ever letting go of the CPU, as in a long stretch of the kernel's code.
+    pub stuck: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +101,7 @@ impl History {
             let _ = write!(out, "thread {i} of {}", t.node);
             let _ = t.on.map(|cpu| write!(out, " on {cpu}"));
             let _ = t.yields.map(|ns| write!(out, " yields {ns}"));
-            out.push('\n');
+            out.push_str(if t.stuck { " stuck\n" } else { "\n" });
         }
         let _ = writeln!(out, "end {}", self.end);
         for (at, what) in &self.events {
@@ -148,15 +151,24 @@ impl History {
                 let node = self.known(node)?;
                 self.is_next(no, self.threads.len())?;
                 let (mut on, mut yields) = (None, None);
+                let (stuck, rest) = match rest {
+                    [rest @ .., "stuck"] => (true, rest),
+                    rest => (false, rest),
+                };
                 for pair in rest.chunks(2) {
                     match pair {
                         ["on", cpu] => on = Some(cpu.parse()?),
                         ["yields", ns] => yields = Some(ns.parse::<u64>()?.max(1)),
-                        _ => bail!("a thread may say `on CPU` and `yields NS`"),
+                        _ => bail!("a thread may say `on CPU`, `yields NS` and at last `stuck`"),
                     }
                 }
                 ensure!(on.is_none_or(|cpu| cpu < self.cpus), "there is no such CPU");
-                self.threads.push(Thread { node, on, yields });
+                self.threads.push(Thread {
+                    node,
+                    on,
+                    yields,
+                    stuck,
+                });
             }
             [at, "run", thread, work] => {
                 let thread: u32 = thread.parse()?;
@@ -216,6 +228,7 @@ mod tests {
         let thread = history.thread(user);
         history.threads[thread as usize].on = Some(1);
         history.threads[thread as usize].yields = Some(50);
+        history.threads[thread as usize].stuck = true;
         history.run(70, thread, 100);
         let share = What::Share {
             node: user,

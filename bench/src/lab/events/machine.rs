@@ -199,7 +199,9 @@ impl Machine {
     /// hurry(): who runs makes room, unless it was in a hurry, too, a moment ago.
     fn hurry(&mut self, now: u64, cpu: usize) {
         let c = &self.cpus[cpu];
-        if c.running.is_some() && (!c.brief || now - c.began >= self.kernel.min_slice()) {
+        let lets_go = |t: u32| !self.record.history.threads[t as usize].stuck;
+        if c.running.is_some_and(lets_go) && (!c.brief || now - c.began >= self.kernel.min_slice())
+        {
             self.asks(now, cpu);
         }
     }
@@ -218,8 +220,13 @@ impl Machine {
         let c = &mut self.cpus[cpu];
         let Some(thread) = c.running else { return };
         c.turn += 1;
-        let mut end = c.slice_end.min(now + self.work[thread as usize]);
-        if let Some(ns) = self.record.history.threads[thread as usize].yields {
+        let done = now + self.work[thread as usize];
+        let t = &self.record.history.threads[thread as usize];
+        let mut end = match t.stuck {
+            true => done,
+            false => c.slice_end.min(done),
+        };
+        if let Some(ns) = t.yields {
             end = end.min(now + ns - self.unyielded[thread as usize]);
         }
         let asks = Event::Asks { cpu, turn: c.turn };

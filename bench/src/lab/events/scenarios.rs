@@ -26,6 +26,9 @@ pub enum Scenario {
     /// Five principals that could use the machine, and one of far more tickets that works 20 … 100 µs now and then, and 1 … 2 ms on one CPU,
     /// as the kernel's own threads do.
     Seldom,
+    /// Principals of a hog, a reader that works 50 … 300 µs and sleeps 1 … 10 ms, and one that has the CPU for 2 … 20 ms at a time and
+    /// cannot be interrupted, as where the kernel looks for memory to take back.
+    Stuck,
 }
 
 /// A history, and those in it who react to what they get.
@@ -36,7 +39,7 @@ pub struct Case {
 }
 
 impl Scenario {
-    pub const ALL: [Scenario; 7] = [
+    pub const ALL: [Scenario; 8] = [
         Scenario::Steady,
         Scenario::Threads,
         Scenario::Blocking,
@@ -44,6 +47,7 @@ impl Scenario {
         Scenario::Changes,
         Scenario::Infeasible,
         Scenario::Seldom,
+        Scenario::Stuck,
     ];
 
     pub fn name(self) -> &'static str {
@@ -55,6 +59,7 @@ impl Scenario {
             Scenario::Changes => "changes",
             Scenario::Infeasible => "infeasible",
             Scenario::Seldom => "seldom",
+            Scenario::Stuck => "stuck",
         }
     }
 
@@ -63,24 +68,29 @@ impl Scenario {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut case = Case::default();
         (case.history.cpus, case.history.end) = (cpus, end);
-        if self == Scenario::Seldom {
-            seldom(&mut case, &mut random);
-            return case;
+        match self {
+            Scenario::Seldom => seldom(&mut case, &mut random),
+            Scenario::Stuck => stuck(&mut case, &mut random),
+            _ => self.by_user(&mut case, &mut random),
         }
+        case
+    }
+
+    fn by_user(self, case: &mut Case, random: &mut fastrand::Rng) {
+        let cpus = case.history.cpus;
         let users: Vec<u32> = (0..3)
             .map(|_| case.history.node(0, random.u32(50..=150)))
             .collect();
         for user in users {
             match self {
-                Scenario::Threads => threads(&mut case, user, &mut random),
-                Scenario::Infeasible => infeasible(&mut case, user, &mut random),
-                _ => (0..2 * cpus).for_each(|_| self.principal(&mut case, user, &mut random)),
+                Scenario::Threads => threads(case, user, random),
+                Scenario::Infeasible => infeasible(case, user, random),
+                _ => (0..2 * cpus).for_each(|_| self.principal(case, user, random)),
             }
         }
         if self == Scenario::Changes {
-            changes(&mut case.history, &mut random);
+            changes(&mut case.history, random);
         }
-        case
     }
 
     fn principal(self, case: &mut Case, user: u32, random: &mut fastrand::Rng) {
@@ -146,6 +156,25 @@ fn seldom(case: &mut Case, random: &mut fastrand::Rng) {
         sleep: (8 * MS, 8 * MS),
         work: (MS, 2 * MS),
     });
+}
+
+fn stuck(case: &mut Case, random: &mut fastrand::Rng) {
+    for _ in 0..2 * case.history.cpus {
+        let node = case.history.hog(0, random.u32(50..=150));
+        let reader = case.history.thread(node);
+        case.cycles.push(Cycle {
+            thread: reader,
+            sleep: (MS, 10 * MS),
+            work: (MS / 20, MS * 3 / 10),
+        });
+        let thread = case.history.thread(node);
+        case.history.threads[thread as usize].stuck = true;
+        case.cycles.push(Cycle {
+            thread,
+            sleep: (5 * MS, 100 * MS),
+            work: (2 * MS, 20 * MS),
+        });
+    }
 }
 
 fn changes(history: &mut History, random: &mut fastrand::Rng) {

@@ -4,6 +4,7 @@
 //! happens when two CPUs are between their decision and the move of the thread: here both are one moment. Where the kernel goes on with
 //! what it computed for nearly as many threads or nearly the same rate (compute_locked), this computes it exactly.
 
+mod account;
 mod pick;
 mod share;
 
@@ -24,6 +25,8 @@ pub struct Constants {
     pub slack: u64,
     pub steal: u64,
     pub catch_up: u64,
+    /// Of so many picks, 2^this, a CPU keeps a mean.
+    pub lead_log: u64,
     pub overdue: u64,
 }
 
@@ -35,8 +38,9 @@ pub const KERNEL: Constants = Constants {
     lag_periods: 4,
     lead_periods: 2,
     slack: 64_000_000,
-    steal: 16_000_000,
+    steal: 20_000_000,
     catch_up: 100_000_000,
+    lead_log: 4,
     overdue: 4_000_000_000,
 };
 
@@ -63,6 +67,11 @@ struct Node {
     was_had: u64,
     was_due: u64,
     lead: i64,
+    sum_lead: i64,
+    seen_at: u64,
+    seen_due: u64,
+    excess: i64,
+    evens: u32,
     homes: Option<u32>,
 }
 
@@ -72,6 +81,8 @@ struct Place {
     tag: u64,
     seen_v: u64,
     seen_due: u64,
+    /// ns, when it was looked at last.
+    was_lead: i64,
     /// The part of its node's load that it was.
     seen_part: (u64, u64),
     forced: bool,
@@ -135,6 +146,8 @@ struct Cpu {
     lead: i64,
     probe: u32,
     rescued: bool,
+    /// The queue that was picked last, plus 1.
+    runs: u32,
 }
 
 /// Counters: of struct tix_stats, and what decisions cost.
@@ -375,13 +388,16 @@ mod tests {
 
     /// What the kernel's side says of a constant, ns.
     fn defined(name: &str) -> u64 {
-        let source = include_str!("../../../../../bpf/tix.bpf.c");
+        let source = concat!(
+            include_str!("../../../../../bpf/tix.bpf.c"),
+            include_str!("../../../../../bpf/account.bpf.h")
+        );
         let line = source
             .lines()
             .find(|l| l.starts_with(&format!("#define {name} ")))
             .expect(name);
         let value = line.split_whitespace().nth(2).expect(name);
-        value.trim_end_matches("ull").parse().expect(name)
+        value.trim_end_matches(['u', 'l']).parse().expect(name)
     }
 
     #[test]
@@ -396,8 +412,11 @@ mod tests {
             slack: defined("SLACK_NS"),
             steal: defined("STEAL_NS"),
             catch_up: defined("CATCH_UP_NS"),
+            lead_log: defined("LEAD_LOG"),
             overdue: defined("OVERDUE_NS"),
         };
         assert_eq!(kernel, KERNEL);
+        assert_eq!(defined("EVENS"), u64::from(account::EVENS));
+        assert_eq!(defined("EVEN_LOG"), u64::from(account::EVEN_LOG));
     }
 }

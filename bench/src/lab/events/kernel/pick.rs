@@ -38,9 +38,6 @@ impl Pick {
     }
 }
 
-/// Of so many picks, 2^this, a CPU keeps a mean.
-const LEAD_LOG: u32 = 4;
-
 impl Kernel {
     fn grant(&mut self, pick: &mut Pick, q: u32, nr: u32) {
         let least = self.with.min_slice;
@@ -49,6 +46,7 @@ impl Kernel {
             queue.tag = self.v.wrapping_sub(u64::from(nr) * queue.period);
         }
         pick.queue = q;
+        self.at[pick.cpu as usize].runs = q + 1;
         pick.slice = queue.slice;
         pick.brief = std::mem::take(&mut queue.brief) && pick.slice > least;
         if pick.brief {
@@ -59,7 +57,7 @@ impl Kernel {
         pick.grant_v = host::mul_q32(pick.slice, pick.rate);
         if !pick.brief && pick.late != q {
             let c = &mut self.at[pick.cpu as usize];
-            c.lead += (since(queue.tag, self.v) - c.lead) >> LEAD_LOG;
+            c.lead += (since(queue.tag, self.v) - c.lead) >> self.with.lead_log;
         }
         let more = host::mul_q32(pick.slice, queue.inverse);
         queue.tag = queue.tag.wrapping_add(more);
@@ -227,6 +225,7 @@ impl Kernel {
             woke = std::mem::take(&mut self.tasks[t as usize].woke);
             self.charge(t, now);
             if !runnable {
+                self.emptied(t);
                 self.leave(t);
             }
         }
@@ -256,6 +255,9 @@ impl Kernel {
             self.grant(pick, prev_queue, 1);
         } else if runnable && yielded {
             self.link(prev_queue, 1, false, joined);
+        }
+        if pick.queue == NONE {
+            self.at[pick.cpu as usize].runs = 0;
         }
         self.counts.most_looks = self.counts.most_looks.max(self.counts.looks);
     }

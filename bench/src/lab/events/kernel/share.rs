@@ -6,9 +6,9 @@ use tix_core_host::NONE;
 
 use super::{ANY, BRIEF_GROUP, BRIEF_LEAD, Kernel, WEIGHT, since};
 
-const LEAD_MAX: i64 = 1 << 32;
+pub(super) const LEAD_MAX: i64 = 1 << 32;
 const INVERSE_MAX: u64 = 1 << 56;
-const CAP_SLICES: i64 = 16;
+pub(super) const CAP_SLICES: i64 = 16;
 
 /// `ns` of CPU, weighed.
 fn weighed(ns: i64, inverse: u64) -> u64 {
@@ -103,7 +103,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn refresh(&mut self, q: u32, nr: u32, load: u32) {
+    pub(super) fn refresh(&mut self, q: u32, nr: u32, load: u32, joins: bool) {
         self.units();
         let (node, any) = (self.node_of(q), self.vt_of(q) == ANY);
         let round = self.v_round;
@@ -111,7 +111,10 @@ impl Kernel {
         let value = self.funds.self_raw(node);
         let queue = &self.queues[q as usize];
         let (told, was_forced, was) = (queue.seen_v != 0, queue.forced, queue.seen_part);
-        let lead = self.lead(q, false);
+        let mut lead = self.lead(q, false);
+        if self.cpus > 1 && !joins && told {
+            lead = self.evened(q, lead, load);
+        }
         let share = self.funds.share(value);
         let n = &mut self.nodes[node as usize];
         let inverse = (1 << 62) / (value >> 18).max(1);
@@ -256,7 +259,7 @@ impl Kernel {
         let joins = !self.nodes[node as usize].active;
         let owes = if joins { self.owes(q) } else { 0 };
         self.activity(node);
-        self.refresh(q, nr, nr * WEIGHT);
+        self.refresh(q, nr, nr * WEIGHT, joins);
         if joins {
             let (_, ahead) = self.bounds(q, nr);
             let slice = self.v_granted.cast_signed();
@@ -265,10 +268,8 @@ impl Kernel {
             queue.brief = lead < -slice && wake && nr <= 1;
             let lead = lead.max(-slice);
             self.bear(q, lead, true);
-            let queue = &self.queues[q as usize];
-            let n = &mut self.nodes[node as usize];
-            n.lead = unweighed(lead, queue.inverse);
-            (n.was_had, n.was_due) = (n.had, queue.seen_due);
+            let inverse = self.queues[q as usize].inverse;
+            self.open_account(q, unweighed(lead, inverse));
         }
         joins
     }
@@ -280,17 +281,29 @@ impl Kernel {
         let (behind, ahead) = self.bounds(q, nr);
         let (v, slice) = (self.v, self.v_granted.cast_signed());
         let vt = self.vt_of(q) as usize;
+        let alone = wake && nr <= 1;
+        let runs = vt > 0 && self.at[(vt - 1) / 2].runs == q + 1;
         let queue = &mut self.queues[q as usize];
         if !joined {
-            let lead = since(queue.tag, v);
-            queue.brief = wake && nr <= 1 && lead < -slice;
-            let lead = match queue.brief {
-                true => -slice,
-                false if !wake && self.cpus == 1 => lead,
-                false => lead.clamp(-behind, ahead),
+            let was = since(queue.tag, v);
+            let fresh = self.cpus > 1 && alone && !runs;
+            queue.brief = alone && was < -slice;
+            let lead = match self.cpus {
+                // It has always been there.
+                1 => was,
+                _ if fresh => {
+                    queue.brief = false;
+                    0
+                }
+                _ => was.clamp(-behind, ahead),
             };
             queue.tag = v.wrapping_add_signed(lead);
+            if lead != was && !fresh {
+                let ns = unweighed(lead - was, queue.inverse);
+                self.forgive(q, ns);
+            }
         }
+        let queue = &mut self.queues[q as usize];
         queue.linked = true;
         let (tag, group) = (queue.tag, queue.group);
         match queue.brief {
@@ -363,11 +376,7 @@ impl Kernel {
         self.activity(node);
         if q != NONE {
             let (behind, ahead) = self.bounds(q, 1);
-            let due = self.funds.self_due(node);
-            let n = &self.nodes[node as usize];
-            let more = since(due, n.was_due);
-            let more = (more.unsigned_abs() >> 16).cast_signed() * more.signum();
-            let lead = (n.lead + since(n.had, n.was_had) - more).clamp(-LEAD_MAX, LEAD_MAX);
+            let lead = self.account(node);
             let lead = weighed(lead, self.queues[q as usize].inverse);
             self.bear(q, lead.cast_signed().clamp(-behind, ahead), false);
         }
@@ -378,6 +387,9 @@ impl Kernel {
         let from = std::mem::replace(&mut task.ran_from, q);
         if from == q {
             return;
+        }
+        if self.cpus > 1 && from != NONE && self.queues[from as usize].nr() == 0 {
+            self.close(from);
         }
         let mut tag = self.v;
         let here = self.queues[q as usize].tag;

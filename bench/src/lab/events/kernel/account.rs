@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! bpf/account.bpf.h: what a principal with threads on several CPUs has had more than its due, as a whole.
+
+use tix_core_host::NONE;
+
+use super::share::{CAP_SLICES, LEAD_MAX};
+use super::{Kernel, since};
+
+pub(super) const EVENS: u32 = 32;
+pub(super) const EVEN_LOG: u32 = 5;
+
+/// ns from `since` to `due`.
+fn due_ns(due: u64, from: u64) -> i64 {
+    let more = since(due, from);
+    (more.unsigned_abs() >> 16).cast_signed() * more.signum()
+}
+
+impl Kernel {
+    pub(super) fn account(&mut self, node: u32) -> i64 {
+        let due = self.funds.self_due(node);
+        let n = &self.nodes[node as usize];
+        let lead = n.lead + since(n.had, n.was_had) - due_ns(due, n.was_due);
+        lead.clamp(-LEAD_MAX, LEAD_MAX)
+    }
+
+    pub(super) fn open_account(&mut self, q: u32, lead: i64) {
+        let node = self.node_of(q);
+        let queue = &mut self.queues[q as usize];
+        let n = &mut self.nodes[node as usize];
+        (n.lead, n.sum_lead, queue.was_lead) = (lead, lead, lead);
+        n.was_had = n.had;
+        (n.was_due, n.seen_due) = (queue.seen_due, queue.seen_due);
+        (n.seen_at, n.excess) = (self.now, 0);
+    }
+
+    pub(super) fn close(&mut self, q: u32) {
+        let node = self.node_of(q);
+        let was = std::mem::take(&mut self.queues[q as usize].was_lead);
+        self.nodes[node as usize].sum_lead -= was;
+    }
+
+    pub(super) fn emptied(&mut self, t: u32) {
+        let q = self.tasks[t as usize].ran_from;
+        if self.cpus > 1 && q != NONE && self.queues[q as usize].nr() == 0 {
+            self.close(q);
+        }
+    }
+
+    pub(super) fn forgive(&mut self, q: u32, ns: i64) {
+        let node = self.node_of(q);
+        let n = &mut self.nodes[node as usize];
+        n.lead += ns;
+        n.sum_lead += ns;
+        self.queues[q as usize].was_lead += ns;
+    }
+
+    fn cannot_use(&mut self, node: u32) {
+        let (due, now) = (self.funds.self_due(node), self.now);
+        let most = CAP_SLICES * self.with.slice.cast_signed();
+        let n = &mut self.nodes[node as usize];
+        let can = (now - n.seen_at).cast_signed() * i64::from(n.runnable.min(self.cpus));
+        n.excess = (n.excess + due_ns(due, n.seen_due) - can).max(0);
+        (n.seen_at, n.seen_due) = (now, due);
+        if n.excess > most {
+            n.lead += n.excess - most;
+            n.excess = most;
+        }
+    }
+
+    pub(super) fn evened(&mut self, q: u32, lead: i64, load: u32) -> i64 {
+        let node = self.node_of(q);
+        self.cannot_use(node);
+        let account = self.account(node);
+        let was = self.queues[q as usize].was_lead;
+        let n = &mut self.nodes[node as usize];
+        n.sum_lead += lead - was;
+        if u64::from(n.load) != self.queues[q as usize].seen_part.1 {
+            n.evens = EVENS;
+        }
+        let mut more = 0;
+        if n.evens > 0 {
+            n.evens -= 1;
+            more = (account - n.sum_lead) >> EVEN_LOG;
+            if load > 0 && load < n.load {
+                more = more / i64::from(n.load) * i64::from(load);
+            }
+        }
+        n.sum_lead += more;
+        self.queues[q as usize].was_lead = lead + more;
+        lead + more
+    }
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What queues and principals have had more than their due, under tix_lock.
+ *
+ * On one CPU a principal is one queue, and its tag tells all. On several it has a queue on each
+ * CPU where it has threads, and they share what it is due by the nice weights of their threads. As
+ * threads sleep and wake up those parts change, and each queue learns of that only when somebody
+ * looks at it: a little is due to none of them, or to two. And what a queue is ahead or behind when
+ * its last thread goes to sleep belongs to those that stay. So the principal has an account of its
+ * own, which is exact (had_ns, and what is due to all of it), and when its threads have changed
+ * the queues take over, little by little, what their own sum lacks of it.
+ *
+ * What a principal could not use because it has fewer threads than CPUs' worth of tickets is not
+ * owed to it (model.md §2).
+ */
+#ifndef TIX_ACCOUNT_BPF_H
+#define TIX_ACCOUNT_BPF_H
+
+#define LEAD_MAX ((s64)1 << 32)	/* ns: so that it can be weighed */
+#define EVENS 32u		/* looks at its queues that even out, after threads came or went, */
+#define EVEN_LOG 5u		/* each 2^-this of what is lacking */
+
+/* CPU time `ns`, which may be negative, weighed. */
+static __always_inline u64 weighed(s64 ns, u64 inverse)
+{
+	return fund_like(ns, tix_mul_q32(fund_size(ns), inverse));
+}
+
+/* The CPU time that queue `queue` is charged virtual time `v` for, ns; likewise. V may pass by 2^47 in seconds. */
+static __always_inline s64 unweighed(const struct tix_queue *queue, s64 v)
+{
+	u64 size = fund_size(v), inverse = (queue->inverse >> 16) ?: 1, whole = size / inverse;
+
+	return fund_like(v, (whole << 16) + ((size - whole * inverse) << 16) / inverse);
+}
+
+static __always_inline s64 bounded(s64 lead)
+{
+	if (lead > LEAD_MAX)
+		return LEAD_MAX;
+	return lead < -LEAD_MAX ? -LEAD_MAX : lead;
+}
+
+/*
+ * What queue `q` has had more than it was due, ns of CPU; fund_refresh() brought that up to
+ * date. Its tag tells what that was the last time, and what it has been charged for since;
+ * V tells what it was due since only as long as siblings neither come nor go (due.h).
+ * `away`: it was not there since.
+ */
+static __noinline s64 lead_locked(u32 q, bool away)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	u64 due = fund_self_due(&FUNDS[queue->node]), more = due - queue->seen_due, size;
+	s64 lead;
+
+	if (away)
+		more = fund_stayed(more, FUND_SELF, FUNDS[queue->node].issued);
+	size = fund_size(more);
+	if (!queue->seen_v || queue->forced) {	/* no account of what it is due */
+		lead = unweighed(queue, queue->tag - now_v);
+	} else {
+		lead = unweighed(queue, queue->tag - queue->seen_v);
+		due -= fund_like(more, size & ((1u << FUND_DUE_LOG) - 1));	/* for next time */
+		size >>= FUND_DUE_LOG;
+		if (queue->seen_load && queue->seen_load < queue->seen_total)
+			size = size / queue->seen_total * queue->seen_load;
+		lead -= fund_like(more, size);
+	}
+	queue->seen_v = now_v;
+	queue->seen_due = due;
+	return bounded(lead);
+}
+
+/* What the threads of queue `q`, who come back, have had more than they were due. */
+static __noinline s64 owes_locked(u32 q)
+{
+	u32 node = QUEUES[q].node;
+
+	GRAPH->now = now_v;
+	fund_walk(GRAPH, FUNDS, node, false);
+	return FUNDS[node].nr_active ? lead_locked(q, true) : bounded(fund_owes(GRAPH, FUNDS, node));
+}
+
+/* ns from `since` to `due`, both as of due.h. */
+static __always_inline s64 due_ns(u64 due, u64 since)
+{
+	return fund_like(due - since, fund_size(due - since) >> FUND_DUE_LOG);
+}
+
+/* What principal `idx` has had more than its due since it became active, ns; its funding is up to date. */
+static s64 account_locked(u32 idx)
+{
+	struct tix_node *n = &NODES[idx];
+
+	return bounded(n->lead + (s64)(n->had_ns - n->was_had) -
+		       due_ns(fund_self_due(&FUNDS[idx]), n->was_due));
+}
+
+/* Queue `q` brings its principal back, which has had `lead` ns more than its due. */
+static __always_inline void open_account_locked(u32 q, s64 lead)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	struct tix_node *n = &NODES[queue->node];
+
+	n->lead = n->sum_lead = queue->was_lead = lead;
+	queue->stint = ++n->stint;
+	n->was_had = n->had_ns;
+	n->was_due = n->seen_due = queue->seen_due;
+	n->seen_at = now_ns;
+	n->excess = 0;
+}
+
+/* Queue `q` counts no longer for what its principal's queues are ahead or behind. */
+static __always_inline void close_locked(u32 q)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	struct tix_node *n = &NODES[queue->node];
+
+	if (queue->stint == n->stint)
+		n->sum_lead -= queue->was_lead;
+	queue->was_lead = 0;
+}
+
+/* `t` has gone to sleep, and perhaps was the last of its queue. */
+static __always_inline void emptied_locked(struct task_ctx *t)
+{
+	u32 q = t->ran_from;
+
+	if (nr_cpu_ids == 1 || q >= TIX_QUEUES_MAX || QUEUES[q].node != t->node || QUEUES[q].nr)
+		return;
+	close_locked(q);
+}
+
+/* Queue `q` is `ns` further ahead, and so is its principal: that is forgotten. */
+static __always_inline void forgive_locked(u32 q, s64 ns)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	struct tix_node *n = &NODES[queue->node];
+
+	n->lead += ns;
+	if (queue->stint == n->stint) {
+		n->sum_lead += ns;
+		queue->was_lead += ns;
+	}
+}
+
+/* What principal `idx` was due since it was looked at last and its threads could not use is not owed to it. */
+static __always_inline void cannot_use_locked(u32 idx)
+{
+	struct tix_node *n = &NODES[idx];
+	u64 due = fund_self_due(&FUNDS[idx]), passed = now_ns - n->seen_at;
+	u32 threads = n->nr_runnable < nr_online ? n->nr_runnable : nr_online;
+	s64 most = CAP_SLICES * slice_ns;
+
+	n->excess += due_ns(due, n->seen_due) - (s64)(passed * threads);
+	n->seen_at = now_ns;
+	n->seen_due = due;
+	if (n->excess < 0)
+		n->excess = 0;
+	if (n->excess > most) {
+		n->lead += n->excess - most;
+		n->excess = most;
+	}
+}
+
+/*
+ * Queue `q` has had `lead` ns more than its due, by its own account; the same with what it takes over
+ * for its principal, of whose `total` nice weights it has `load`.
+ */
+static __noinline s64 evened_locked(u32 q, s64 lead, u32 load, u32 total)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	u32 idx = queue->node;
+	struct tix_node *n = &NODES[idx];
+	s64 more;
+
+	cannot_use_locked(idx);
+	n->sum_lead += lead;
+	if (queue->stint == n->stint)
+		n->sum_lead -= queue->was_lead;
+	if (total != queue->seen_total)
+		n->evens = EVENS;
+	if (n->evens) {
+		n->evens--;
+		more = (account_locked(idx) - n->sum_lead) >> EVEN_LOG;
+		if (load && load < total)
+			more = fund_like(more, fund_size(more) / total * load);
+		n->sum_lead += more;
+		lead = bounded(lead + more);
+	}
+	queue->stint = n->stint;
+	queue->was_lead = lead;
+	return lead;
+}
+
+/* Whether a thread of queue `q` runs now, as far as is known. */
+static __always_inline bool runs_locked(const struct tix_queue *queue, u32 q)
+{
+	return queue->vt == VT_ANY || cpu_ctx((queue->vt - 1) / 2)->runs == q;
+}
+
+#endif
