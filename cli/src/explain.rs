@@ -224,6 +224,7 @@ mod tests {
                     share: 0.75,
                     used_usec: 12,
                     entitlement_bytes: None,
+                    ..Share::default()
                 },
                 disk: Share::default(),
                 memory: Share::default(),
@@ -268,6 +269,7 @@ mod tests {
             share: 0.1,
             used_usec: 0,
             entitlement_bytes: Some(858_993_459),
+            ..Share::default()
         };
         let exchange = |resource, amount_milli, with: &str| ExchangeTicket {
             resource,

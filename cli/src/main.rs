@@ -16,6 +16,7 @@ mod client;
 mod completions;
 mod create;
 mod destroy;
+mod disk;
 mod doctor;
 mod exchange;
 mod exchanges;

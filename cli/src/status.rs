@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use std::path::Path;
-use tix_api::{Enforcer, StatusReply, Tix};
+use tix_api::{DiskMechanism, DiskStatus, Enforcer, StatusReply, Tix};
 
 /// Say whether tix's scheduler is in force, and whether all is well
 ///
@@ -84,6 +84,22 @@ fn counted(count: u64, word: &str) -> String {
     }
 }
 
+/// What holds shares of a disk.
+fn disk_line(disk: &DiskStatus) -> String {
+    let rate = disk.rate.map(|r| format!(", at {r:.0} % of its model"));
+    match disk.mechanism {
+        DiskMechanism::Iocost => {
+            let rate = rate.unwrap_or_default();
+            format!("disk        {}: shares by iocost{rate}", disk.device)
+        }
+        DiskMechanism::Bfq => format!("disk        {}: shares by BFQ", disk.device),
+        DiskMechanism::None => {
+            let name = &disk.device;
+            format!("disk        {name}: {WARN}nothing holds shares of it{WARN:#}")
+        }
+    }
+}
+
 fn render(status: &Status, zone: &TimeZone) -> String {
     let mut text = Vec::new();
     let style = if status.in_force { GOOD } else { BAD };
@@ -129,6 +145,12 @@ fn render(status: &Status, zone: &TimeZone) -> String {
             "in kernel   {} of {} nodes; {} cgroups share their parent's principal; {} forced runs; {} reloads",
             scheduler.nodes, scheduler.nodes_max, scheduler.shared_cgroups, scheduler.forced_runs, scheduler.reloads
         ));
+    }
+    for disk in &tixd.disks {
+        text.push(disk_line(disk));
+        if !disk.hint.is_empty() {
+            text.push(format!("            → {}", disk.hint));
+        }
     }
     text.push(match &tixd.user_currency {
         Some(name) => format!("you         fund from {name} by default"),
@@ -203,6 +225,22 @@ mod tests {
                     nodes_max: 131_072,
                     forced_runs: 7,
                 },
+                disks: vec![
+                    DiskStatus {
+                        device: "vda".into(),
+                        number: "254:0".into(),
+                        mechanism: DiskMechanism::Iocost,
+                        rate: Some(97.5),
+                        hint: String::new(),
+                    },
+                    DiskStatus {
+                        device: "vdb".into(),
+                        number: "254:16".into(),
+                        mechanism: DiskMechanism::None,
+                        rate: None,
+                        hint: "`tixctl disk enable vdb` measures it and turns iocost on".into(),
+                    },
+                ],
                 currencies: 44,
                 cgroups: 42,
                 base_tickets: 400,

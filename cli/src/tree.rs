@@ -15,7 +15,8 @@ use tix_api::{Currency, Funding, Kind, Resource, Tix, TreeReply};
 /// Show every currency: who funds it, what it is entitled to, what it gets now
 ///
 /// A currency stands below each currency that funds it; the second time without what is below it. The currency of a cgroup is shown
-/// by the last part of its path below its parent's. Tickets are weights; with a % or a size they are hard: reserved, whatever others get.
+/// by the last part of its path below its parent's. Of the disk there is also the weight in force and what was read and written, of
+/// memory what is protected (MIN never taken from it, LOW last) and in use, of both how long it was waited for. Tickets are weights; with a % or a size they are hard: reserved, whatever others get.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print JSON, of all resources
@@ -227,9 +228,12 @@ impl<'a> Walk<'a> {
                 if self.exchanged {
                     columns.push(">EXCHANGED");
                 }
-                if resource == Resource::Cpu {
-                    columns.push(">CPU USED");
-                }
+                columns.extend(match resource {
+                    Resource::Cpu => vec![">CPU USED"],
+                    Resource::Disk => vec![">WEIGHT", ">MOVED", ">WAITED"],
+                    Resource::Memory => vec![">MIN", ">LOW", ">USED", ">WAITED"],
+                    Resource::Net => vec![],
+                });
             }
         }
         columns.push("BOUND TO");
@@ -258,8 +262,20 @@ impl<'a> Walk<'a> {
                 if self.exchanged {
                     row.push(exchanged(currency, resource));
                 }
-                if resource == Resource::Cpu {
-                    row.push(out::duration(share.used_usec));
+                let bytes = |n: Option<u64>| n.map(out::bytes).unwrap_or_default();
+                let waited = share.stalled_usec.map(out::duration).unwrap_or_default();
+                match resource {
+                    Resource::Cpu => row.push(out::duration(share.used_usec)),
+                    Resource::Disk => {
+                        let weight = share.weight.map(|w| w.to_string());
+                        row.extend([weight.unwrap_or_default(), bytes(share.used_bytes), waited]);
+                    }
+                    Resource::Memory => {
+                        let sizes = [share.min_bytes, share.low_bytes, share.used_bytes];
+                        row.extend(sizes.map(bytes));
+                        row.push(waited);
+                    }
+                    Resource::Net => {}
                 }
             }
         }

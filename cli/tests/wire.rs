@@ -161,6 +161,26 @@ fn operations_are_asked_for_in_numbers() {
 }
 
 #[test]
+fn what_was_measured_of_a_disk_is_said() {
+    let reply = json!({
+        "mechanism": "iocost", "random_iops": 400, "sequential_iops": 410, "bytes_per_sec": 52_428_800,
+        "model": "254:0 ctrl=user", "qos": "254:0 enable=1"
+    });
+    let (method, asked, said) = granted(&["disk", "enable", "vda"], reply.clone());
+    let wanted = json!({ "device": "vda", "bfq": false });
+    assert_eq!((method.as_str(), asked), ("DiskEnable", wanted));
+    let measured = "measured: 400 reads/s anywhere, 410 reads/s in a row, 50 MiB/s";
+    let first = "iocost holds shares of vda now";
+    assert_eq!(
+        said,
+        format!("{first}\n{measured}\n254:0 ctrl=user\n254:0 enable=1\n")
+    );
+    let (_, asked, said) = granted(&["disk", "enable", "vda", "--bfq", "--json"], reply.clone());
+    assert_eq!(asked["bfq"], true);
+    assert_eq!(serde_json::from_str::<Value>(&said).unwrap(), reply);
+}
+
+#[test]
 fn offers_are_asked_for_as_they_are_written() {
     let reply = json!({ "id": 5, "matched": false, "exchanges": [], "offer": null, "note": null, "conflicting": [] });
     let line =

@@ -277,6 +277,7 @@ fn looking_up(l: &mut Ledger) {
             path: &format!("/j{n}"),
             id: 10 + n,
             weight: 100,
+            disk: 100,
             owner: 0,
             group: 0,
             inner_threads: false,

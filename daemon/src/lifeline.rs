@@ -7,7 +7,7 @@
 
 use crate::cgroups::systemd;
 use crate::core::{Core, Failure, Handle};
-use crate::ledger::{Caller, DEFAULT_MODE, Op, Resource};
+use crate::ledger::{Caller, Cid, Currency, DEFAULT_MODE, Op, Resource};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
@@ -113,34 +113,8 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
     let Some(cid) = core.ledger.find(NAME) else {
         return Ok(());
     };
-    let has = core.ledger.get(cid).map_or(0, |c| {
-        c.grants(Resource::Cpu)
-            .iter()
-            .map(|g| g.amount)
-            .sum::<u64>()
-    });
-    let wanted = due(core.ledger.total(Resource::Cpu).saturating_sub(has));
-    let fund = |amount: u64| Op::Fund {
-        holder: NAME.into(),
-        issuer: "base".into(),
-        resource: Resource::Cpu,
-        amount: i64::try_from(amount).unwrap_or(i64::MAX),
-    };
-    // Only when it is off by a quarter: each change is journaled.
-    if wanted > has + has / 4 {
-        core.submit(&[fund(wanted - has)], &Caller::ROOT)?;
-    } else if has > 5 && wanted < has - has / 4 {
-        let amount = i64::try_from(has - wanted).ok();
-        core.submit(
-            &[Op::Unfund {
-                holder: NAME.into(),
-                issuer: "base".into(),
-                resource: Resource::Cpu,
-                amount,
-            }],
-            &Caller::ROOT,
-        )?;
-    }
+    fund(core, cid, Resource::Cpu)?;
+    fund(core, cid, Resource::Disk)?;
     for path in paths {
         let free = core
             .ledger
@@ -158,6 +132,41 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
         {
             tracing::warn!("lifeline for {path}: {e}");
         }
+    }
+    Ok(())
+}
+
+/// Has the currency `cid` hold what is due to it.
+fn fund(core: &mut Core, cid: Cid, resource: Resource) -> Result<(), Failure> {
+    let amount = |c: &Currency| c.grants(resource).iter().map(|g| g.amount).sum();
+    let has: u64 = core.ledger.get(cid).map_or(0, amount);
+    // While nobody shares the disk by tickets its weights are others' business.
+    let shared = resource == Resource::Cpu
+        || (core.ledger.iter()).any(|(c, x)| c != cid && !x.grants(resource).is_empty());
+    let wanted = match shared {
+        true => due(core.ledger.total(resource).saturating_sub(has)),
+        false => 0,
+    };
+    let fund = |amount: u64| Op::Fund {
+        holder: NAME.into(),
+        issuer: "base".into(),
+        resource,
+        amount: i64::try_from(amount).unwrap_or(i64::MAX),
+    };
+    // Only when it is off by a quarter: each change is journaled.
+    if wanted > has + has / 4 {
+        core.submit(&[fund(wanted - has)], &Caller::ROOT)?;
+    } else if (has > 5 || wanted == 0) && wanted < has - has / 4 {
+        let amount = i64::try_from(has - wanted).ok();
+        core.submit(
+            &[Op::Unfund {
+                holder: NAME.into(),
+                issuer: "base".into(),
+                resource,
+                amount,
+            }],
+            &Caller::ROOT,
+        )?;
     }
     Ok(())
 }

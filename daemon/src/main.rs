@@ -10,6 +10,7 @@ use std::time::Duration;
 use tixd::cgroups::Follower;
 use tixd::core::{Core, Handle};
 use tixd::enforce::cpu;
+use tixd::enforce::steward::{Properties, Steward};
 use tixd::policy::{self, Policy, Subject};
 use tixd::{api, cgroups, govern, lifeline, store};
 use tokio::signal::unix::{SignalKind, signal};
@@ -166,7 +167,9 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     } else {
         cpu::Cpu::new(args.pin.clone())
     };
-    let core = Core::start(root, kept, cpu, &mut changes)
+    let by_systemd = !args.observe && cgroups::systemd::is_running();
+    let steward = by_systemd.then(Steward::default);
+    let core = Core::start(root, kept, cpu, steward.clone(), &mut changes)
         .await
         .context("cannot start from the ledger")?;
     let (handle, jobs) = core.handle();
@@ -174,6 +177,17 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     if !args.observe {
         tokio::task::spawn_local(lifeline::keep(handle.clone()));
     }
+    let (settled, serving) = (handle.clone(), steward.clone());
+    let told = tokio::task::spawn_local(async move {
+        let Some(steward) = serving else { return };
+        let done = async move |path, told: Properties, trouble| {
+            // tixd may be ending.
+            let _ = settled
+                .call(move |core| core.settled_with_systemd(path, &told, trouble))
+                .await;
+        };
+        steward.serve(done).await;
+    });
     let reread = Arc::new(Notify::new());
     tokio::task::spawn_local(govern::keep(
         handle.clone(),
@@ -205,6 +219,10 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         notify(&[sd_notify::NotifyState::Stopping]);
     };
     core.run(jobs, changes, stop).await;
+    told.abort();
+    if let Some(steward) = steward {
+        steward.finish().await;
+    }
     // Fails if somebody else removed it.
     let _ = std::fs::remove_file(&args.socket);
     tracing::info!("ended; what was in force stays so");

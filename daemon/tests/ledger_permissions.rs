@@ -106,6 +106,7 @@ fn ledger() -> Ledger {
             path,
             id: 10 + id as u64,
             weight: 100,
+            disk: 100,
             owner: OWNER,
             group: STAFF,
             inner_threads: false,

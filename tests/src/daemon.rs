@@ -26,21 +26,27 @@ pub enum Kind {
 
 /// Runs `inside` in a guest of this `kind`. `test` is the name of the calling test, as `cargo test --exact` takes it.
 pub fn in_guest(test: &str, kind: Kind, inside: impl FnOnce(&mut Checks)) {
+    // A clock that counts instructions: a share is what it is, however busy this machine is.
+    in_guest_with(test, kind, &["--icount", "3"], inside);
+}
+
+/// The same, with these options of `tests/vm/run` instead of a clock that counts instructions.
+pub fn in_guest_with(test: &str, kind: Kind, options: &[&str], inside: impl FnOnce(&mut Checks)) {
     if std::env::var_os(INSIDE).is_some() {
         let mut checks = Checks::default();
         inside(&mut checks);
         return checks.end();
     }
-    boot(test, kind).unwrap_or_else(|e| panic!("{e:#}"));
+    boot(test, kind, options).unwrap_or_else(|e| panic!("{e:#}"));
 }
 
-fn boot(test: &str, kind: Kind) -> Result<()> {
+fn boot(test: &str, kind: Kind, options: &[&str]) -> Result<()> {
     build()?;
     let _turn = turn()?;
     let mut command = Command::new(tree().join("tests/vm/run"));
     command
-        // A clock that counts instructions: a share is what it is, however busy this machine is.
-        .args(["--icount", "3", "--timeout", "900"])
+        .args(options)
+        .args(["--timeout", "900"])
         .args((kind == Kind::Systemd).then_some("--systemd"))
         .arg("--")
         .arg(std::env::current_exe()?)

@@ -25,6 +25,7 @@ pub struct Guest {
     memory: String,
     icount: Option<u32>,
     timeout_s: u64,
+    disk: Option<String>,
 }
 
 impl Default for Guest {
@@ -34,6 +35,7 @@ impl Default for Guest {
             memory: "2G".into(),
             icount: None,
             timeout_s: 600,
+            disk: None,
         }
     }
 }
@@ -50,6 +52,12 @@ impl Guest {
 
     pub fn memory(mut self, size: &str) -> Self {
         self.memory = size.into();
+        self
+    }
+
+    /// An empty disk, as `tests/vm/run --disk` takes it.
+    pub fn disk(mut self, spec: &str) -> Self {
+        self.disk = Some(spec.into());
         self
     }
 
@@ -77,6 +85,9 @@ impl Guest {
         if let Some(shift) = self.icount {
             command.args(["--icount", &shift.to_string()]);
             script = format!("export TIX_ICOUNT={shift}\n{script}");
+        }
+        if let Some(disk) = &self.disk {
+            command.args(["--disk", disk]);
         }
         command.args(["--", "/bin/sh", "-c", &script]);
         let out = command.output().context("run tests/vm/run")?;

@@ -2,11 +2,13 @@
 //! What measures tix: workloads that run inside a guest (`load`, driven by the binary `tix-load`),
 //! and what boots the guest around them (`guest`).
 
+pub mod alone;
 pub mod attack;
 pub mod daemon;
 pub mod daemon_load;
 pub mod daemon_wire;
 pub mod force;
 pub mod guest;
+pub mod hold;
 pub mod load;
 pub mod shell;

@@ -229,6 +229,7 @@ mod tests {
                     share: 1.0,
                     used_usec,
                     entitlement_bytes: None,
+                    ..Share::default()
                 },
             }],
             processes: None,

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl top`: who uses how much, live.
 
+mod held;
 mod live;
 mod view;
 
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::out;
+use clap::ValueEnum;
 use futures_util::{Stream, StreamExt};
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tix_api::{Event, Sample, Tix, WatchReply};
+use tix_api::{Event, Resource, Sample, Tix, WatchReply};
 
 /// Show live who uses how much of the CPU, and how much each is entitled to
+///
+/// Of the disk or memory it prints one table, of one interval: what each is entitled to, what is in force (the weight of its cgroup; what is
+/// never taken from it, and what is taken last), what it moves or has, and for which part of the time some of it waited.
 ///
 /// On a terminal it shows until `q` is pressed; elsewhere it prints one table. The keys: q quit, a all currencies or only those that
 /// want the CPU or had some, p processes, s sort by the next column, Space hold.
@@ -26,6 +31,9 @@ pub struct Args {
     /// Print JSON, one line for each sample and event; with --once a single sample
     #[arg(long)]
     json: bool,
+    /// Of which resource
+    #[arg(short, long, value_name = "RESOURCE", default_value = "cpu")]
+    resource: Shown,
     /// Show processes, too
     #[arg(long)]
     processes: bool,
@@ -37,6 +45,14 @@ pub struct Args {
     interval: Duration,
 }
 
+/// What it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Shown {
+    Cpu,
+    Disk,
+    Memory,
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.2..=60.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
@@ -45,6 +61,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
+    let held = match args.resource {
+        Shown::Cpu => None,
+        Shown::Disk => Some(Resource::Disk),
+        Shown::Memory => Some(Resource::Memory),
+    };
+    if let Some(resource) = held {
+        return held::main(resource, args.interval, args.all, args.json).await;
+    }
     let interval = args.interval.as_millis() as i64;
     let (mut connection, socket) = Client::connect().await?.into_parts();
     let replies = connection

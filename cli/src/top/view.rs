@@ -201,6 +201,7 @@ mod tests {
                     share: share.1,
                     used_usec,
                     entitlement_bytes: None,
+                    ..Share::default()
                 },
             };
         Sample {

@@ -31,6 +31,7 @@ fn currency(
             share: share.1,
             used_usec: share.2,
             entitlement_bytes: None,
+            ..Share::default()
         },
         disk: Share::default(),
         memory: Share::default(),
@@ -94,11 +95,14 @@ fn rich() -> TreeReply {
         share,
         used_usec: 0,
         entitlement_bytes: bytes,
+        ..Share::default()
     };
     let gib = |n: u64| Some(n << 30);
     let base = &mut tree.currencies[0];
     base.disk = share(1.0, 1.0, None);
     base.memory = share(1.0, 1.0, gib(8));
+    base.memory.used_bytes = gib(6);
+    base.disk.used_bytes = Some(5 << 20);
     let alice = &mut tree.currencies[1];
     (alice.owner, alice.group, alice.mode) = (1000, 50, 0o740);
     alice

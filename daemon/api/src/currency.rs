@@ -84,6 +84,21 @@ pub struct Share {
     /// Of memory: the guarantee in bytes. Absent for the other resources, and where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entitlement_bytes: Option<u64>,
+    /// Of the disk: the weight of its cgroup among the siblings, as it is in force: 1 … 10,000. Absent where there is none, or several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u64>,
+    /// Of memory: bytes that are never taken from it (`memory.min`), as they are in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_bytes: Option<u64>,
+    /// Of memory: bytes that are taken from it last (`memory.low`), those of `min_bytes` among them; 0: no more than those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low_bytes: Option<u64>,
+    /// Of the disk: bytes read and written so far; of memory: bytes in use. With descendants; of a named currency: of the cgroups it funds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_bytes: Option<u64>,
+    /// Of disk and memory: how long some of its threads have waited for it so far, microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_usec: Option<u64>,
 }
 
 /// A currency as `tixctl tree --json` prints it.

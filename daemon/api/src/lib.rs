@@ -71,6 +71,13 @@ pub fn socket_path() -> PathBuf {
 pub trait Tix {
     /// Is the scheduler in force, and is everything well?
     async fn status(&mut self) -> zlink::Result<Result<StatusReply, Error>>;
+    /// Have the kernel share the disk `device` (`vda`) by weights: by iocost, with parameters measured on it, which takes ten seconds
+    /// and slows it down meanwhile; or by BFQ if `bfq`. Only root may.
+    async fn disk_enable(
+        &mut self,
+        device: &str,
+        bfq: Option<bool>,
+    ) -> zlink::Result<Result<DiskEnableReply, Error>>;
     /// Every currency with its funding, entitlement, share and use.
     async fn tree(&mut self) -> zlink::Result<Result<TreeReply, Error>>;
     /// The names of all currencies, without values: cheaper than [`Tix::tree`].

@@ -39,6 +39,46 @@ pub struct SchedulerStatus {
     pub forced_runs: u64,
 }
 
+/// What in the kernel shares a disk among cgroups by their weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, CustomType)]
+#[serde(rename_all = "snake_case")]
+#[zlink(rename_all = "snake_case")]
+pub enum DiskMechanism {
+    /// The io controller's cost model, by `io.weight`.
+    Iocost,
+    /// The I/O scheduler BFQ, by `io.bfq.weight`.
+    Bfq,
+    /// Nothing: weights have no effect on it.
+    None,
+}
+
+/// How shares of a block device are held.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomType)]
+pub struct DiskStatus {
+    /// As in /dev: `vda`.
+    pub device: String,
+    /// `MAJOR:MINOR`, as the files of cgroups name it.
+    pub number: String,
+    pub mechanism: DiskMechanism,
+    /// Of iocost: at what rate it issues requests, per cent of what its model of the device says.
+    pub rate: Option<f64>,
+    /// What to do where nothing holds shares; empty otherwise.
+    pub hint: String,
+}
+
+/// What turned on shares of a disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct DiskEnableReply {
+    pub mechanism: DiskMechanism,
+    /// What was measured for iocost: reads of 4 KiB in a second, anywhere and in a row, and bytes in large ones. Null for BFQ.
+    pub random_iops: Option<u64>,
+    pub sequential_iops: Option<u64>,
+    pub bytes_per_sec: Option<u64>,
+    /// What was written into `io.cost.model` and `io.cost.qos`. Null for BFQ.
+    pub model: Option<String>,
+    pub qos: Option<String>,
+}
+
 /// Something that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, CustomType)]
 pub struct Problem {
@@ -82,13 +122,15 @@ pub struct PolicyStatus {
     pub problems: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Type)]
 pub struct StatusReply {
     /// tixd's version.
     pub version: String,
     /// Microseconds since tixd started.
     pub uptime_usec: u64,
     pub scheduler: SchedulerStatus,
+    /// Ordered by name.
+    pub disks: Vec<DiskStatus>,
     /// Currencies in the ledger, those that mirror cgroups included.
     pub currencies: u64,
     /// Of those, the ones that mirror cgroups.

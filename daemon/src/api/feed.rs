@@ -11,16 +11,26 @@ use zlink::Reply;
 
 pub type Item = std::result::Result<Reply<Whole<WatchReply>>, Error>;
 
-/// Samples and events into `tx`, until nobody takes them.
+/// Samples, one in `interval` milliseconds, and events into `tx`, until nobody takes them.
 pub async fn feed(
     tx: mpsc::Sender<Item>,
     handle: Handle,
     uid: u32,
     processes: bool,
-    interval: Duration,
+    interval: i64,
     more: bool,
 ) {
+    if !(200..=60_000).contains(&interval) {
+        let error = Error::BadParameter {
+            message: format!("an interval of {interval} ms"),
+            hint: "200 to 60000".into(),
+        };
+        // The watcher may be gone.
+        let _ = tx.send(Err(error)).await;
+        return;
+    }
     let mut events = handle.events();
+    let interval = Duration::from_millis(interval.unsigned_abs());
     let mut clock = tokio::time::interval(interval);
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

@@ -5,8 +5,10 @@
 
 mod amount;
 mod check;
+mod devices;
 mod feed;
 mod guard;
+mod inuse;
 mod market;
 mod names;
 mod peer;
@@ -82,6 +84,7 @@ pub async fn serve(doors: Doors, handle: Handle) {
         handle,
         counts: Rc::default(),
         pace: Rc::default(),
+        reading: Rc::default(),
     };
     tokio::join!(
         accept(doors.root, &hall, None),
@@ -94,6 +97,8 @@ struct Hall {
     handle: Handle,
     counts: Counts,
     pace: Rc<Pace>,
+    /// Of what is read beside the writer.
+    reading: Rc<Pace>,
 }
 
 /// At the pace of `uid`, if there is one.
@@ -125,6 +130,7 @@ fn admit(stream: UnixStream, hall: &Hall) {
         handle,
         counts,
         pace,
+        reading,
     } = hall;
     let (caller, pid) = match peer::of(&stream) {
         Ok(peer) => peer,
@@ -150,6 +156,7 @@ fn admit(stream: UnixStream, hall: &Hall) {
         caller,
         pid,
         pace: Rc::clone(pace),
+        reading: Rc::clone(reading),
         import: Default::default(),
     };
     let (counts, pace) = (Rc::clone(counts), Rc::clone(pace));

@@ -270,6 +270,19 @@ fn nearest(path: &str, good: impl Fn(&str) -> bool) -> Option<Ref> {
         .map(str::to_owned)
 }
 
+/// What a ticket amounts to, and whether that is bytes.
+pub fn held(
+    l: &Ledger,
+    holder: &str,
+    issuer: &str,
+    r: tix_api::Resource,
+    kind: crate::ledger::Kind,
+) -> (u64, bool) {
+    let ends = l.find(holder).zip(l.find(issuer));
+    ends.and_then(|(h, i)| l.held(h, i, super::view::from_api(r), kind))
+        .map_or((0, false), |g| (g.amount, g.bytes))
+}
+
 /// The currency that funds the cgroup `path`.
 pub fn bound_to(l: &Ledger, path: &str) -> String {
     let cgroup = l.find(path).and_then(|c| l.get(c));

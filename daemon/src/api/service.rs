@@ -12,7 +12,6 @@ use crate::ledger::{Event as Happened, Hard, Kind as TicketKind, Ledger, Op, Par
 use crate::store::{Page, Query, SCAN};
 use crate::units;
 use futures_util::Stream;
-use std::time::Duration;
 use tix_api::*;
 use tokio::sync::mpsc;
 use zlink::Reply;
@@ -33,16 +32,10 @@ type WholeExchanges = Whole<ExchangesReply>;
 /// Records of the log that are looked at, and told, before others' requests have their turn.
 const SLICE: i64 = 500;
 const SLICE_TOLD: usize = 100;
-/// What a ticket amounts to, and whether that is bytes.
-fn held(l: &Ledger, holder: &str, issuer: &str, r: Resource, kind: TicketKind) -> (u64, bool) {
-    let ends = l.find(holder).zip(l.find(issuer));
-    ends.and_then(|(h, i)| l.held(h, i, view::from_api(r), kind))
-        .map_or((0, false), |g| (g.amount, g.bytes))
-}
 
 #[zlink::service(
     interface = "org.tix.Tix",
-    types = [Resource, Kind, Funding, Rights, Offer, ExchangeState, Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, SchedulerStatus, Problem, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
+    types = [Resource, Kind, Funding, Rights, Offer, ExchangeState, Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, SchedulerStatus, DiskMechanism, DiskStatus, Problem, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
     vendor = "tix",
     product = "tixd",
     version = env!("CARGO_PKG_VERSION"),
@@ -55,8 +48,16 @@ impl Session {
         status.map(Whole)
     }
 
+    async fn disk_enable(
+        &self,
+        device: String,
+        bfq: Option<bool>,
+    ) -> Result<DiskEnableReply, Error> {
+        self.enable_disk(device, bfq.unwrap_or(false)).await
+    }
+
     async fn tree(&self) -> Result<WholeTree, Error> {
-        self.ask_all(view::tree).await.map(Whole)
+        self.tree_in_use().await.map(Whole)
     }
 
     async fn list_currencies(&self) -> Result<WholeList, Error> {
@@ -110,7 +111,7 @@ impl Session {
                 amount: amount.0,
             };
             let reply = move |l: &Ledger| FundReply {
-                amount: held(l, &holder, &issuer, resource, TicketKind::Soft).0,
+                amount: names::held(l, &holder, &issuer, resource, TicketKind::Soft).0,
             };
             Ok((vec![op], reply))
         })
@@ -134,7 +135,7 @@ impl Session {
                 amount: amount.map(|a| a.0),
             };
             let reply = move |l: &Ledger| FundReply {
-                amount: held(l, &holder, &issuer, resource, TicketKind::Soft).0,
+                amount: names::held(l, &holder, &issuer, resource, TicketKind::Soft).0,
             };
             Ok((vec![op], reply))
         })
@@ -168,7 +169,7 @@ impl Session {
                 amount,
             };
             let reply = move |l: &Ledger| {
-                let (amount, bytes) = held(l, &holder, &issuer, resource, TicketKind::Hard);
+                let (amount, bytes) = names::held(l, &holder, &issuer, resource, TicketKind::Hard);
                 ReserveReply { amount, bytes }
             };
             Ok((vec![op], reply))
@@ -569,26 +570,7 @@ impl Session {
         let (tx, rx) = mpsc::channel(4);
         let (handle, uid) = (self.handle.clone(), self.caller.uid);
         let processes = processes.unwrap_or(false);
-        tokio::task::spawn_local(async move {
-            if (200..=60_000).contains(&interval) {
-                feed(
-                    tx,
-                    handle,
-                    uid,
-                    processes,
-                    Duration::from_millis(interval.unsigned_abs()),
-                    more,
-                )
-                .await;
-            } else {
-                let error = Error::BadParameter {
-                    message: format!("an interval of {interval} ms"),
-                    hint: "200 to 60000".into(),
-                };
-                // The watcher may be gone.
-                let _ = tx.send(Err(error)).await;
-            }
-        });
+        tokio::task::spawn_local(feed(tx, handle, uid, processes, interval, more));
         Box::pin(futures_util::stream::unfold(rx, |mut rx| async move {
             rx.recv().await.map(|item| (item, rx))
         }))

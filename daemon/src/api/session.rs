@@ -16,6 +16,8 @@ pub struct Session {
     pub caller: Caller,
     pub pid: i32,
     pub pace: Rc<Pace>,
+    /// Of reading what cgroups use: it waits for itself alone.
+    pub reading: Rc<Pace>,
     /// A document that is being handed in.
     pub import: RefCell<Option<Import>>,
 }

@@ -2,6 +2,7 @@
 //! The ledger and the machine as the API shows them.
 
 use crate::core::{Core, now_usec, to_api};
+use crate::enforce::disk::{self, Mechanism};
 use crate::enforce::presence::Outlook;
 use crate::ledger::{self, BASE, Cid, Currency, POLICY, Refusal, Resource, TIXD, fraction};
 use crate::store::Record;
@@ -122,6 +123,7 @@ fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
         used_usec,
         entitlement_bytes: (r == Resource::Memory)
             .then(|| u64::try_from(entitlement >> 64).unwrap_or(u64::MAX)),
+        ..api::Share::default()
     }
 }
 
@@ -229,9 +231,46 @@ fn remedy(outlook: Outlook) -> String {
     }
 }
 
+/// What holds shares of which disk.
+fn disks(core: &mut Core) -> Vec<api::DiskStatus> {
+    core.disk.look(&core.root);
+    let iocost = core.disk.has_iocost;
+    let hint = |d: &disk::Device| match (d.mechanism, iocost, d.has_bfq) {
+        (Mechanism::None, true, _) => {
+            format!(
+                "`tixctl disk enable {}` measures it and turns iocost on",
+                d.name
+            )
+        }
+        (Mechanism::None, false, true) => {
+            format!("`tixctl disk enable {} --bfq` has BFQ schedule it", d.name)
+        }
+        (Mechanism::None, false, false) => {
+            "the kernel has neither iocost (CONFIG_BLK_CGROUP_IOCOST) nor BFQ for it (modprobe bfq)"
+                .to_owned()
+        }
+        _ => String::new(),
+    };
+    let devices = core.disk.devices().iter();
+    devices
+        .map(|d| api::DiskStatus {
+            device: d.name.clone(),
+            number: d.number.clone(),
+            mechanism: match d.mechanism {
+                Mechanism::Iocost => api::DiskMechanism::Iocost,
+                Mechanism::Bfq => api::DiskMechanism::Bfq,
+                Mechanism::None => api::DiskMechanism::None,
+            },
+            rate: d.rate,
+            hint: hint(d),
+        })
+        .collect()
+}
+
 pub fn status(core: &mut Core, uid: u32, pid: i32) -> api::StatusReply {
     // What tixd says of it is to be no older than what the kernel says.
     core.look();
+    let disks = disks(core);
     let force = tix_bpf::in_force();
     let in_force = matches!(force, tix_bpf::Force::InForce { .. }) && core.cpu.in_charge();
     let (state, ops) = match force {
@@ -270,6 +309,25 @@ pub fn status(core: &mut Core, uid: u32, pid: i32) -> api::StatusReply {
         problem(
             t.to_owned(),
             "tixd tries again with the next change; restart it if this stays",
+        );
+    }
+    for t in core.not_written() {
+        problem(
+            t.to_owned(),
+            "tixd tries again every second; what is asked of other cgroups is in force",
+        );
+    }
+    for t in core.unsettled.values() {
+        problem(
+            t.clone(),
+            "it is in force, but systemd does not know, and may set what it knows",
+        );
+    }
+    if !core.recursive && core.guarantees_memory() {
+        problem(
+            "cgroup2 is mounted without memory_recursiveprot: a guarantee of memory is handed down to cgroups below as they are now"
+                .to_owned(),
+            "mount -o remount,memory_recursiveprot /sys/fs/cgroup, and restart tixd",
         );
     }
     for t in core.trouble.values() {
@@ -319,6 +377,7 @@ pub fn status(core: &mut Core, uid: u32, pid: i32) -> api::StatusReply {
             nodes_max: u64::from(NODES_MAX),
             forced_runs: stats.forced,
         },
+        disks,
         currencies: core.ledger.len() as u64,
         cgroups: core.ledger.iter().filter(|(_, c)| c.is_mirror()).count() as u64,
         base_tickets: core.ledger.total(Resource::Cpu),

@@ -61,6 +61,9 @@ pub struct Cgroup {
     pub group: u32,
 }
 
+/// Where the kernel has the weight for the disk: of iocost, and of BFQ.
+pub const DISK_WEIGHTS: [&str; 2] = ["io.weight", "io.bfq.weight"];
+
 const MAGIC: u64 = 0x6367_7270;
 
 impl Root {
@@ -221,6 +224,30 @@ impl Cgroup {
                 text: text.trim().to_owned(),
             }),
         }
+    }
+
+    /// `io.weight` for all devices that it names no other for, 1 … 10,000, or where there is only that `io.bfq.weight`, 1 … 1,000;
+    /// `None` without the io controller.
+    pub fn disk_weight(&self) -> Result<Option<u64>, Error> {
+        for file in DISK_WEIGHTS {
+            match self.read(file) {
+                Ok(text) => return self.default_of(file, &text).map(Some),
+                Err(e) if e.is_gone() => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The number after `default` in a file that may name devices, too.
+    pub fn default_of(&self, file: &str, text: &str) -> Result<u64, Error> {
+        let first = text.lines().next().unwrap_or_default();
+        let number = first.strip_prefix("default ").unwrap_or(first);
+        number.trim().parse().map_err(|_| Error::Format {
+            path: self.path.join(file),
+            line: 1,
+            text: first.to_owned(),
+        })
     }
 
     /// Do the children have the cpu controller?

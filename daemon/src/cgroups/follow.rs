@@ -4,7 +4,8 @@
 //! A directory is watched first and listed afterwards, so nothing that appears in between is missed. When the kernel drops
 //! notifications, or watches run out, everything is listed again and compared. The root and every cgroup with `cpu.weight` are watched.
 
-use super::files::{Error, Root};
+use super::files::{Cgroup, Error, Root};
+use crate::ledger::DISK_TICKETS;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::MaybeUninit;
@@ -20,11 +21,17 @@ pub enum Change {
         path: String,
         id: u64,
         weight: u64,
+        /// `io.weight`, or the kernel's default of it where there is no such file.
+        disk: u64,
         owner: u32,
         group: u32,
         inner_threads: bool,
     },
     Gone {
+        path: String,
+    },
+    /// Somebody, perhaps tixd, has written to a file that is nobody's funding.
+    Touched {
         path: String,
     },
     /// Everything that was there at the start has been told.
@@ -39,7 +46,7 @@ pub enum Change {
 struct Known {
     wd: Option<i32>,
     id: u64,
-    told: (u64, (u32, u32), bool),
+    told: (u64, u64, (u32, u32), bool),
 }
 
 pub struct Follower<F: FnMut(Change) -> bool> {
@@ -106,22 +113,27 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                     return;
                 }
             }
-            let (dirs, lost) = self.drain(&mut buffer);
+            let (dirs, touched, lost) = self.drain(&mut buffer);
             let done = if lost {
                 self.rescan()
             } else {
                 dirs.iter()
                     .try_for_each(|(d, deep)| self.look_again(d, *deep))
             };
-            if done.is_err() {
+            let mut touched = touched.into_iter();
+            if done.is_err() || !touched.all(|path| (self.tell)(Change::Touched { path })) {
                 return;
             }
         }
     }
 
-    /// Reads what is there; which directories to look at again (true: what is below, too), and whether notifications were lost.
-    fn drain(&mut self, buffer: &mut [MaybeUninit<u8>]) -> (BTreeMap<String, bool>, bool) {
-        let (mut dirs, mut lost) = (BTreeMap::new(), false);
+    /// Reads what is there; which directories to look at again (true: what is below, too), in which a file was written that is no
+    /// funding, and whether notifications were lost.
+    fn drain(
+        &mut self,
+        buffer: &mut [MaybeUninit<u8>],
+    ) -> (BTreeMap<String, bool>, BTreeSet<String>, bool) {
+        let (mut dirs, mut touched, mut lost) = (BTreeMap::new(), BTreeSet::new(), false);
         let mut reader = inotify::Reader::new(&self.inotify, buffer);
         loop {
             match reader.next() {
@@ -145,9 +157,18 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                         Some("cgroup.subtree_control") => {
                             dirs.insert(dir.clone(), true);
                         }
-                        Some("cpu.weight" | "cpu.weight.nice" | "cpu.idle" | "cgroup.type")
+                        Some(
+                            "cpu.weight" | "cpu.weight.nice" | "cpu.idle" | "io.weight"
+                            | "io.bfq.weight" | "cgroup.type",
+                        )
                         | None => {
                             dirs.entry(dir.clone()).or_insert(false);
+                            if name == Some("io.bfq.weight") {
+                                touched.insert(dir.clone());
+                            }
+                        }
+                        Some("memory.min" | "memory.low") => {
+                            touched.insert(dir.clone());
                         }
                         Some(_) => {}
                     }
@@ -156,10 +177,10 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                         self.watches.remove(&wd);
                     }
                 }
-                Err(_) => return (dirs, lost),
+                Err(_) => return (dirs, touched, lost),
             }
             if reader.is_buffer_empty() {
-                return (dirs, lost);
+                return (dirs, touched, lost);
             }
         }
     }
@@ -223,6 +244,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         }
         let told = (
             weight.unwrap_or(100),
+            self.disk(path, &cgroup)?,
             (cgroup.owner, cgroup.group),
             cgroup.inner_threads(),
         );
@@ -243,11 +265,12 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             k.told = told;
         }
         if news {
-            let (weight, (owner, group), inner_threads) = told;
+            let (weight, disk, (owner, group), inner_threads) = told;
             self.say(Change::Here {
                 path: path.to_owned(),
                 id: cgroup.id,
                 weight,
+                disk,
                 owner,
                 group,
                 inner_threads,
@@ -288,6 +311,19 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             self.list(&p)?;
         }
         Ok(())
+    }
+
+    /// How many tickets for the disk its file says.
+    fn disk(&mut self, path: &str, cgroup: &Cgroup) -> Result<u64, ()> {
+        match cgroup.disk_weight() {
+            Ok(w) => Ok(w.unwrap_or(DISK_TICKETS)),
+            Err(e) => {
+                if !e.is_gone() {
+                    self.trouble(path, &e)?;
+                }
+                Ok(DISK_TICKETS)
+            }
+        }
     }
 
     fn children(&self, path: &str) -> Result<BTreeSet<String>, Error> {

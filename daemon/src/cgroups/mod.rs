@@ -8,5 +8,5 @@ pub mod files;
 pub mod follow;
 pub mod systemd;
 
-pub use files::{Cgroup, Error, Root};
+pub use files::{Cgroup, DISK_WEIGHTS, Error, Root};
 pub use follow::{Change, Follower};

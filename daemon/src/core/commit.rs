@@ -246,7 +246,7 @@ impl Core {
         }
         self.carry_out(&[(&events, caller.uid)]);
         self.cpu.push_all(&self.ledger);
-        self.write_weights();
+        self.write_marks();
         self.look_at_guarantees();
         self.say(api::EventKind::Policy, "a ledger was imported");
         Ok(())

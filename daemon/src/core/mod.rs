@@ -2,22 +2,27 @@
 //! The one writer: it alone has the ledger. Check, journal, apply, push to the kernel, publish; and follow what the cgroup tree does.
 
 mod commit;
+mod demand;
+mod foreign;
 mod handle;
+mod marks;
 mod notices;
 mod overhaul;
 mod running;
 mod tell;
 mod usage;
-mod weights;
 
 use crate::cgroups::{Change, Root};
-use crate::enforce::cpu;
 use crate::enforce::presence::{Outlook, Poll};
+use crate::enforce::{cpu, disk, memory, steward};
 use crate::ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use crate::store::{self, Loaded, Record, Store};
 use commit::Group;
+use demand::Demand;
 use handle::Asks;
 pub use handle::{Ask, Handle, Stopwatch};
+use marks::Marks;
+pub use marks::{File, Mark, Written};
 use notices::Notices;
 use overhaul::Overhaul;
 use std::collections::{BTreeMap, HashMap};
@@ -27,9 +32,7 @@ use tell::blank;
 pub(crate) use tell::to_api;
 use tix_api as api;
 use tokio::sync::{broadcast, mpsc};
-use usage::Usage;
-use weights::Weights;
-pub use weights::Written;
+use usage::{Counted, Usage};
 
 /// After an answer that took longer, connections are read before the next one.
 const LONG: Duration = Duration::from_millis(1);
@@ -61,8 +64,17 @@ pub struct Core {
     /// Guarantees that are not worth what they say.
     pub unheld: Vec<Unheld>,
     usage: HashMap<Cid, Usage>,
+    counted: Counted,
     largest: HashMap<Cid, u64>,
-    weights: Weights,
+    marks: Marks,
+    demand: Demand,
+    pub disk: disk::Disk,
+    /// The tree is mounted with `memory_recursiveprot`.
+    pub recursive: bool,
+    /// Tells systemd what is set where systemd owns the cgroup.
+    pub steward: Option<steward::Steward>,
+    /// What systemd would not have, by cgroup.
+    pub unsettled: BTreeMap<String, String>,
     events: broadcast::Sender<api::Event>,
     /// The paths of cgroups that appear.
     appear: broadcast::Sender<String>,
@@ -91,12 +103,16 @@ impl Core {
         root: Root,
         (store, loaded): (Store, Loaded),
         mut cpu: cpu::Cpu,
+        steward: Option<steward::Steward>,
         changes: &mut mpsc::UnboundedReceiver<Change>,
     ) -> Result<Core, Failure> {
         let mut ledger = Ledger::new(loaded.next_cid, memory());
         ledger.number_from(loaded.next_cid, loaded.next_exchange);
         cpu.start();
-        let weights = Weights::new(store.weights()?);
+        let marks = Marks::new(store.marks()?);
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mut disk = disk::Disk::new(std::path::Path::new("/sys"));
+        disk.look(&root);
         let notices = Notices::read(&store)?;
         let usage = store
             .usage()?
@@ -105,6 +121,7 @@ impl Core {
             .collect();
         let mut core = Core {
             ledger,
+            recursive: memory::is_recursive(root.path(), &mounts),
             root,
             cpu,
             group: Group::default(),
@@ -112,8 +129,13 @@ impl Core {
             unwritable: None,
             unheld: Vec::new(),
             usage,
+            counted: Counted::default(),
             largest: HashMap::new(),
-            weights,
+            marks,
+            demand: Demand::default(),
+            disk,
+            steward,
+            unsettled: BTreeMap::new(),
             events: broadcast::channel(1024).0,
             appear: broadcast::channel(1024).0,
             trouble: BTreeMap::new(),
@@ -146,7 +168,8 @@ impl Core {
         }
         core.settled = true;
         core.cpu.push_all(&core.ledger);
-        core.write_weights();
+        core.write_marks();
+        core.check_guarantees();
         core.look_at_guarantees();
         tracing::info!("{} currencies, {rows} rows read", core.ledger.len());
         Ok(core)
@@ -254,32 +277,43 @@ impl Core {
                 path,
                 id,
                 weight,
+                disk,
                 owner,
                 group,
                 inner_threads,
             } => {
                 self.trouble.remove(&path);
-                let weight = self.funding_of(&path, weight);
+                let fresh = self.mirror_id(&path) != Some(id);
+                let weight = self.funding_of(File::CpuWeight, &path, weight, fresh);
+                let disk = self.funding_of(File::IoWeight, &path, disk, fresh);
                 let events = self.ledger.cgroup_here(&Cgroup {
                     path: &path,
                     id,
                     weight,
+                    disk,
                     // A user's slice belongs to the user, though its directory is root's.
                     owner: user_of_slice(&path).unwrap_or(owner),
                     group,
                     inner_threads,
                 });
                 self.tree_did(events);
+                if self.complete {
+                    if fresh {
+                        self.put_marked(&path);
+                    }
+                    self.overhaul_if_time();
+                }
             }
             Change::Gone { path } => {
                 self.trouble.remove(&path);
-                self.forget_weight(&path);
+                self.forget_all(&path);
                 if self.ledger.funded_apart(&path) {
                     self.count_usage();
                 }
                 let events = self.ledger.cgroup_removed(&path);
                 self.tree_did(events);
             }
+            Change::Touched { path } => self.touched(&path),
             Change::Complete => self.complete = true,
             Change::Trouble { path, what } => {
                 if self.trouble.get(&path) != Some(&what) {
@@ -364,7 +398,7 @@ impl Core {
         if in_force {
             self.cpu.push_all(&self.ledger);
         }
-        self.write_weights();
+        self.write_marks();
         let message = match in_force {
             true => "scheduler loaded again".to_owned(),
             false => format!(
@@ -381,7 +415,7 @@ impl Core {
         if let Poll::Lost(why) = self.cpu.poll() {
             let message = format!("scheduler left: {why}");
             let _ = self.events.send(blank(api::EventKind::Scheduler, message));
-            self.write_weights();
+            self.write_marks();
         }
     }
 
@@ -403,6 +437,11 @@ impl Core {
     fn tick(&mut self) {
         self.look();
         self.keep_again();
+        self.put_again();
+        self.look_at_demand();
+        if self.disk.is_stale() {
+            self.disk.look(&self.root);
+        }
         self.expire_offers();
         let tidied = {
             let mut store = self.store();

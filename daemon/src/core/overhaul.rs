@@ -41,7 +41,7 @@ impl Core {
         }
         self.overhaul.due = false;
         let start = Instant::now();
-        self.write_weights();
+        self.write_marks();
         self.look_at_guarantees();
         let took = start.elapsed();
         self.overhaul.not_before = (took > QUICK).then(|| start + took * PART);

@@ -28,13 +28,21 @@ impl Usage {
     }
 }
 
+/// Whose use counts for whom, and the shape of the ledger that it was found in: to find it again each second would be most of what tixd
+/// does at rest.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    shape: Option<u64>,
+    cgroups: HashMap<Cid, Vec<(u64, String)>>,
+}
+
 impl Core {
     pub(super) fn save_usage(&mut self) {
         let counted = self.counted();
         let mut changed = Vec::new();
         for (cid, u) in &mut self.usage {
             // What is there still is read afresh by the next tixd; only what is gone must be remembered.
-            let here: u64 = (counted.get(cid).into_iter().flatten())
+            let here: u64 = (counted.cgroups.get(cid).into_iter().flatten())
                 .filter_map(|(id, _)| u.seen.get(id))
                 .sum();
             let gone = u.total.saturating_sub(here);
@@ -48,12 +56,26 @@ impl Core {
         {
             tracing::error!("{e}");
         }
+        self.counted = counted;
         self.saved = Instant::now();
+    }
+
+    /// To be put back.
+    fn counted(&mut self) -> Counted {
+        let shape = Some(self.ledger.shape());
+        let known = std::mem::take(&mut self.counted);
+        match known.shape == shape {
+            true => known,
+            false => Counted {
+                shape,
+                cgroups: self.find_counted(),
+            },
+        }
     }
 
     /// For each named currency that funds any, the cgroups whose use counts for it: those it funds, directly or not, each counted once
     /// with its descendants.
-    fn counted(&self) -> HashMap<Cid, Vec<(u64, String)>> {
+    fn find_counted(&self) -> HashMap<Cid, Vec<(u64, String)>> {
         let mut paths: HashMap<Cid, BTreeMap<String, u64>> = HashMap::new();
         for c in self.mirrors().filter_map(|c| self.ledger.get(c)) {
             let Some(m) = &c.mirror else { continue };
@@ -82,12 +104,14 @@ impl Core {
 
     /// Reads the clocks of all named currencies.
     pub fn count_usage(&mut self) {
-        for (cid, cgroups) in self.counted() {
+        let before = self.counted.shape;
+        let counted = self.counted();
+        for (cid, cgroups) in &counted.cgroups {
             let read: Vec<(u64, u64)> = cgroups
-                .into_iter()
-                .filter_map(|(id, path)| Some((id, self.root.used_usec(&path).ok()?)))
+                .iter()
+                .filter_map(|(id, path)| Some((*id, self.root.used_usec(path).ok()?)))
                 .collect();
-            let usage = self.usage.entry(cid).or_default();
+            let usage = self.usage.entry(*cid).or_default();
             for (id, now) in read {
                 let last = usage.seen.entry(id).or_insert(0);
                 // Less than before: the cgroup went, and this is another with its name, of which we shall be told.
@@ -95,9 +119,12 @@ impl Core {
                 *last = now.max(*last);
             }
         }
-        let ledger = &self.ledger;
-        self.usage.retain(|c, _| ledger.get(*c).is_some());
-        self.largest.retain(|c, _| ledger.get(*c).is_some());
+        if counted.shape != before {
+            let ledger = &self.ledger;
+            self.usage.retain(|c, _| ledger.get(*c).is_some());
+            self.largest.retain(|c, _| ledger.get(*c).is_some());
+        }
+        self.counted = counted;
     }
 
     /// CPU time of `cid` so far, microseconds.

@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What carries the ledger's values to the kernel: one module per resource. Policy is not decided here.
+//!
+//! [`weight`] and [`protection`] say what files of cgroups should hold, [`disk`] and [`memory`] write it, and [`steward`] tells systemd.
 
 pub mod cpu;
+pub mod disk;
+pub mod enable;
+mod files;
+pub mod measure;
+pub mod memory;
 pub mod presence;
+pub mod protection;
+pub mod steward;
 pub mod weight;
+
+pub use files::Error;

@@ -16,6 +16,11 @@ impl Ledger {
         })
     }
 
+    /// Do the threads directly in the cgroup of `c` want the resource?
+    pub fn is_running(&self, c: Cid, r: Resource) -> bool {
+        self.get(c).is_some_and(|x| x.side(r).running)
+    }
+
     /// The threads directly in the cgroup of `c` want the resource, or do not any longer.
     pub fn set_running(&mut self, c: Cid, r: Resource, on: bool) {
         let Some(side) = self.currencies.get_mut(&c).map(|x| x.side_mut(r)) else {

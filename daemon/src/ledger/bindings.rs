@@ -10,7 +10,9 @@
 //! backs it: what it was due from its parent is theirs to replace.
 
 use super::brokers::{Caller, Right, is_root};
-use super::{BASE, Binding, By, Cid, Event, Key, Ledger, MAX_BINDINGS, Refusal};
+use super::{
+    BASE, Binding, By, Cid, Currency, Event, Key, Ledger, MAX_BINDINGS, Refusal, Resource,
+};
 
 impl Ledger {
     /// The paths that `name` is bound to, there or waited for.
@@ -155,8 +157,10 @@ impl Ledger {
 
     pub(super) fn attach(&mut self, cgroup: Cid, b: &Binding, path: &str) -> Event {
         let (name, withdrawn) = (b.name, b.withdrawn);
+        let disk = self.get(name).map(Currency::says_of_disk);
         self.retake(cgroup, |c| {
             (c.bound_to, c.withdrawn) = (Some(name), withdrawn);
+            c.disk = disk.unwrap_or_default();
         });
         Event::Bound {
             name,
@@ -167,6 +171,23 @@ impl Ledger {
 
     pub(super) fn detach(&mut self, cgroup: Cid) {
         self.retake(cgroup, |c| (c.bound_to, c.withdrawn) = (None, false));
+    }
+
+    /// What `name` has of `r` has changed: it may be the first, or have been the last.
+    pub(super) fn tell_bound(&mut self, name: Cid, r: Resource) {
+        let Some(x) = self.get(name).filter(|_| r == Resource::Disk) else {
+            return;
+        };
+        let says = x.says_of_disk();
+        let bound = |path: &String| {
+            let cgroup = self.find(path)?;
+            let its = self.get(cgroup)?;
+            (its.bound_to == Some(name) && its.disk != says).then_some(cgroup)
+        };
+        let told: Vec<Cid> = x.binds.iter().filter_map(bound).collect();
+        for cgroup in told {
+            self.retake(cgroup, |c| c.disk = says);
+        }
     }
 
     /// What a user bound is that user's as long as the cgroup is.

@@ -62,6 +62,8 @@ pub struct Mirror {
     pub parent: Cid,
     /// `cpu.weight`: 1 … 10,000 tickets of the parent's currency.
     pub weight: u64,
+    /// `io.weight`: 1 … 10,000 tickets for the disk.
+    pub disk: u64,
     /// It may hold threads beside its children (threaded, or the root).
     pub inner_threads: bool,
     /// Who owns its directory.
@@ -140,6 +142,8 @@ pub struct Currency {
     pub transient: Option<String>,
     /// For a mirrored currency: the currency bound to its cgroup.
     pub bound_to: Option<Cid>,
+    /// What that says about the disk.
+    pub(super) disk: Bound,
     /// Binding withdrew the parent's weight ticket, and did not just put it aside.
     pub(super) withdrawn: bool,
     /// For a named currency: the cgroups it is bound to, there or waited for.
@@ -147,6 +151,16 @@ pub struct Currency {
     /// Mirrored children.
     pub(super) children: BTreeSet<Cid>,
     pub(super) side: [Side; Resource::COUNT],
+}
+
+/// What the currency that a cgroup is bound to says about a resource. Who never had tickets for the disk speaks of the CPU alone, and the
+/// cgroup's own weight for the disk stays what it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Bound {
+    /// It funds the cgroup,
+    pub funds: bool,
+    /// and instead of the parent: what came by an exchange alone is on top.
+    pub instead: bool,
 }
 
 impl Currency {
@@ -160,10 +174,36 @@ impl Currency {
             mirror: None,
             transient: None,
             bound_to: None,
+            disk: Bound::default(),
             withdrawn: false,
             binds: BTreeSet::new(),
             children: BTreeSet::new(),
             side: Default::default(),
+        }
+    }
+
+    /// Does the currency that its cgroup is bound to fund it?
+    pub fn is_funded_by_binding(&self, r: Resource) -> bool {
+        self.bound(r).funds
+    }
+
+    pub(super) fn bound(&self, r: Resource) -> Bound {
+        let bound = self.bound_to.is_some();
+        match r {
+            Resource::Disk if bound => self.disk,
+            _ => Bound {
+                funds: bound,
+                instead: bound,
+            },
+        }
+    }
+
+    /// What it says to the cgroups that are bound to it.
+    pub(super) fn says_of_disk(&self) -> Bound {
+        let instead = !self.grants(Resource::Disk).is_empty();
+        Bound {
+            funds: instead || self.delta(Resource::Disk) != 0,
+            instead,
         }
     }
 

@@ -329,6 +329,7 @@ impl Ledger {
                 side.delta += sign * n;
                 side.given += sign * n.min(&0);
             }
+            self.tell_bound(*party, *r);
             let parties = &mut self.parties[r.index()];
             let held = parties.entry(*party).or_insert(0);
             match sign {

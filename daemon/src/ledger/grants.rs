@@ -62,6 +62,7 @@ impl Ledger {
             }
         }
         self.reshaped();
+        self.tell_bound(holder, r);
         known.map_or(0, |g| g.amount)
     }
 

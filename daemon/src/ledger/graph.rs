@@ -4,8 +4,8 @@
 //! For shape, a bound cgroup has both its edges: the binding's and the kept one of its parent, so that unbinding can never close a cycle.
 
 use super::{
-    BASE, Cid, Currency, DISK_TICKETS, Grant, Kind, Ledger, MAX_ANCESTOR_EDGES, MAX_DEPTH,
-    MAX_FUNDERS, Refusal, Resource, SELF_TICKETS, Ticket,
+    BASE, Cid, Currency, Grant, Kind, Ledger, MAX_ANCESTOR_EDGES, MAX_DEPTH, MAX_FUNDERS, Refusal,
+    Resource, SELF_TICKETS, Ticket,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -24,28 +24,24 @@ impl Ledger {
             // The files that give a cgroup its part of its parent; memory and the network have none.
             let (weight, own) = match r {
                 Resource::Cpu => (m.weight, true),
-                Resource::Disk => (DISK_TICKETS, true),
+                Resource::Disk => (m.disk, true),
                 Resource::Memory | Resource::Net => (SELF_TICKETS, false),
             };
-            let bound = c.bound_to.map(|name| soft(name, weight));
+            let says = c.bound(r);
+            let bound = c.bound_to.map(|name| Ticket {
+                kept: !says.funds,
+                counted: says.funds,
+                ..soft(name, weight)
+            });
             let parents = own.then(|| Ticket {
-                kept: c.bound_to.is_some(),
-                counted: c.bound_to.is_none() || !c.withdrawn,
+                kept: says.instead,
+                counted: !says.instead || !c.withdrawn,
                 ..soft(m.parent, weight)
             });
             [bound, parents]
         });
         let granted = c.grants(r).iter().map(Grant::as_ticket);
         tree.into_iter().flatten().flatten().chain(granted)
-    }
-
-    /// Nobody has ever funded anything: shares are what the tree's own weights say.
-    pub fn is_plain(&self, r: Resource) -> bool {
-        self.bindings.is_empty()
-            && self
-                .currencies
-                .values()
-                .all(|c| !c.is_mirror() || c.grants(r).is_empty())
     }
 
     /// Who funds `cid`, each once, in the order of their numbers.

@@ -54,7 +54,7 @@ pub type Cid = u64;
 pub const BASE: Cid = 0;
 /// Soft tickets of the hidden leaf of a currency's own threads (model.md §1).
 pub const SELF_TICKETS: u64 = 100;
-/// Soft tickets of the disk that a cgroup holds of its parent: the kernel's default `io.weight`.
+/// Soft tickets of the disk that a cgroup without `io.weight` holds of its parent: the kernel's default of that file.
 pub const DISK_TICKETS: u64 = 100;
 /// The largest amount of one soft ticket.
 pub const MAX_AMOUNT: u64 = 1 << 31;
@@ -291,6 +291,7 @@ impl Ledger {
             id: 0,
             parent: BASE,
             weight: 0,
+            disk: 0,
             inner_threads: true,
             owner: 0,
             group: 0,
@@ -365,6 +366,11 @@ impl Ledger {
     /// All bindings by path, those that wait for their cgroup too.
     pub fn bindings(&self) -> impl Iterator<Item = (&str, &Binding)> {
         self.bindings.iter().map(|(p, b)| (p.as_str(), b))
+    }
+
+    /// Another number whenever what anybody is entitled to may be another.
+    pub fn shape(&self) -> u64 {
+        self.shape_epoch
     }
 
     /// The number the next currency gets.

@@ -12,6 +12,8 @@ pub struct Cgroup<'a> {
     pub id: u64,
     /// `cpu.weight`.
     pub weight: u64,
+    /// `io.weight`.
+    pub disk: u64,
     /// Who owns its directory.
     pub owner: u32,
     pub group: u32,
@@ -48,13 +50,20 @@ impl Ledger {
             id: g.id,
             parent,
             weight: g.weight.clamp(1, 10_000),
+            disk: g.disk.clamp(1, 10_000),
             inner_threads: g.inner_threads,
             owner: g.owner,
             group: g.group,
         });
         self.insert(cid, c);
+        let mut threads_inside = true;
         if let Some(p) = self.currencies.get_mut(&parent) {
             p.children.insert(cid);
+            threads_inside = p.mirror.as_ref().is_some_and(|m| m.inner_threads);
+        }
+        if !threads_inside {
+            // Who is active is not always looked at, of the disk: a domain with children has no requests of its own.
+            self.set_running(parent, Resource::Disk, false);
         }
         self.count_all(cid, true);
         self.count_what_waits(&self.end(cid));
@@ -73,14 +82,14 @@ impl Ledger {
 
     /// Weight, owner or kind of a known cgroup.
     fn cgroup_changed(&mut self, cid: Cid, g: &Cgroup<'_>) -> Vec<Event> {
-        let weight = g.weight.clamp(1, 10_000);
+        let (weight, disk) = (g.weight.clamp(1, 10_000), g.disk.clamp(1, 10_000));
         let (owner, group, _) = self.broker_of(g.path, g.owner, g.group);
         let Some(c) = self.get(cid).filter(|_| cid != BASE) else {
             return vec![];
         };
         let Some(m) = &c.mirror else { return vec![] };
         let owner_changed = c.owner != owner;
-        let as_known = m.weight == weight
+        let as_known = (m.weight, m.disk) == (weight, disk)
             && m.inner_threads == g.inner_threads
             && (m.owner, m.group) == (g.owner, g.group);
         if as_known && !owner_changed && c.group == group {
@@ -89,7 +98,8 @@ impl Ledger {
         self.retake(cid, |c| {
             (c.owner, c.group) = (owner, group);
             if let Some(m) = c.mirror.as_mut() {
-                (m.weight, m.inner_threads) = (weight, g.inner_threads);
+                (m.weight, m.disk) = (weight, disk);
+                m.inner_threads = g.inner_threads;
                 (m.owner, m.group) = (g.owner, g.group);
             }
         });
@@ -106,6 +116,18 @@ impl Ledger {
         }
         events.extend(self.revoke_overdrawn());
         events
+    }
+
+    /// The currencies of cgroups, base first, parents before children.
+    pub fn cgroups(&self) -> Vec<Cid> {
+        let mut order = vec![BASE];
+        let mut next = 0;
+        while let Some(c) = order.get(next).copied() {
+            let children = self.get(c).into_iter();
+            order.extend(children.flat_map(Currency::mirrored_children));
+            next += 1;
+        }
+        order
     }
 
     /// The cgroup `path` is gone, and all below it: what root gave it waits for it, everything else goes with it.
@@ -144,9 +166,13 @@ impl Ledger {
         }
         let parent = self.get(cid).and_then(|c| c.mirror.as_ref());
         if let Some(p) = parent.map(|m| m.parent)
-            && let Some(p) = self.currencies.get_mut(&p)
+            && let Some(its) = self.currencies.get_mut(&p)
         {
-            p.children.remove(&cid);
+            its.children.remove(&cid);
+            if its.children.is_empty() && p != BASE {
+                // Its processes are its own again.
+                self.set_running(p, Resource::Disk, true);
+            }
         }
         for r in Resource::ALL {
             self.set_running(cid, r, false);

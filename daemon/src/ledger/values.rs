@@ -186,6 +186,14 @@ impl Ledger {
         }
     }
 
+    /// What of that is left for the threads directly in its cgroup: what `c` has not issued to others.
+    pub fn own_entitlement(&self, c: Cid, r: Resource) -> u128 {
+        match self.has_self(c, r) {
+            false => self.entitlement(c, r),
+            true => self.parts(c, r, When::Always).soft(SELF_TICKETS),
+        }
+    }
+
     fn sum(&self, c: Cid, r: Resource, when: When) -> u128 {
         let Some(x) = self.get(c) else { return 0 };
         let backed: u128 = self

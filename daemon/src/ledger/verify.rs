@@ -4,8 +4,8 @@
 
 use super::currency::Issued;
 use super::{
-    BASE, Cid, End, HARD_WHOLE, Key, Kind, Ledger, MAX_AMOUNT, MAX_FUNDERS, MAX_HARD_OF_BASE,
-    Resource, rights::Made,
+    BASE, Cid, Currency, End, HARD_WHOLE, Key, Kind, Ledger, MAX_AMOUNT, MAX_FUNDERS,
+    MAX_HARD_OF_BASE, Resource, rights::Made,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,6 +212,14 @@ impl Ledger {
                 let b = self.bindings.get(&m.path).map(|b| (b.name, b.withdrawn));
                 let is = c.bound_to.map(|n| (n, c.withdrawn));
                 tell(b == is, format!("{:?}: bound {is:?}, not {b:?}", c.name));
+                let says = c
+                    .bound_to
+                    .and_then(|n| self.get(n))
+                    .map(Currency::says_of_disk);
+                tell(
+                    says.is_none_or(|says| says == c.disk),
+                    format!("{:?} has not been told: {says:?}", c.name),
+                );
             }
             for k in &c.children {
                 let of = self.get(*k).and_then(|c| Some(c.mirror.as_ref()?.parent));

@@ -7,7 +7,7 @@ use super::{Record, State, log, rows, side};
 use rusqlite::{Connection, Transaction, params};
 
 /// Version of the tables; a store of a later version is not touched.
-pub const SCHEMA: i64 = 4;
+pub const SCHEMA: i64 = 5;
 
 /// `rows` and `sum`: see [`rows::Total`]. `voided`: commits that failed too late to know whether they are on the disk, overwritten since.
 const STATE: &str = "
@@ -30,7 +30,7 @@ pub(super) fn create(db: &mut Connection) -> Result<(), Fault> {
     let tx = db.transaction()?;
     tables(&tx)?;
     tx.execute_batch(side::USAGE)?;
-    tx.execute_batch(side::WEIGHT)?;
+    tx.execute_batch(side::MARK)?;
     finish(tx)
 }
 
@@ -38,18 +38,20 @@ pub(super) fn create(db: &mut Connection) -> Result<(), Fault> {
 pub(super) fn upgrade(db: &mut Connection, found: i64) -> Result<(), Fault> {
     let tx = db.transaction()?;
     match found {
-        1 | 2 => from_journal(&tx, found)?,
-        _ => tx.execute_batch(rows::MARKET)?,
+        1 | 2 => from_journal(&tx)?,
+        3 => tx.execute_batch(rows::MARKET)?,
+        _ => {}
+    }
+    tx.execute_batch(side::MARK)?;
+    if found > 1 {
+        tx.execute_batch(side::FROM_WEIGHT)?;
     }
     finish(tx)
 }
 
 /// From a journal of operations to rows.
-fn from_journal(tx: &Transaction<'_>, found: i64) -> Result<(), Fault> {
+fn from_journal(tx: &Transaction<'_>) -> Result<(), Fault> {
     tables(tx)?;
-    if found < 2 {
-        tx.execute_batch(side::WEIGHT)?;
-    }
     let mut reduction = Reduction::default();
     {
         let mut query = tx.prepare("SELECT seq, time_usec, uid, op FROM event ORDER BY seq")?;

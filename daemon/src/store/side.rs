@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is kept beside the ledger: how much named currencies used, and which weights tixd wrote.
+//! What is kept beside the ledger: how much named currencies used, and what tixd wrote into files of cgroups.
 
 use super::{Error, Store};
-use crate::core::Written;
+use crate::core::{File, Mark, Written};
 use crate::ledger::Cid;
 use rusqlite::params;
 
@@ -11,10 +11,16 @@ pub(super) const USAGE: &str = "
 CREATE TABLE usage (cid INTEGER PRIMARY KEY, usec INTEGER NOT NULL) STRICT;
 ";
 
-pub(super) const WEIGHT: &str = "
--- cpu.weight files that tixd wrote while the scheduler was not in force, and the funding that each covers.
-CREATE TABLE weight (path TEXT PRIMARY KEY, written INTEGER NOT NULL, funding INTEGER NOT NULL) STRICT;
+pub(super) const MARK: &str = "
+-- Files of cgroups that tixd wrote, and the funding (of a guarantee, what stood there before) that each covers.
+CREATE TABLE mark (
+    file TEXT, path TEXT, written INTEGER NOT NULL, funding INTEGER NOT NULL, PRIMARY KEY (file, path)
+) STRICT, WITHOUT ROWID;
 ";
+
+/// Before schema 5 there were weights for the CPU only.
+pub(super) const FROM_WEIGHT: &str =
+    "INSERT INTO mark SELECT 'cpu.weight', path, written, funding FROM weight; DROP TABLE weight;";
 
 impl Store {
     /// Microseconds used by each named currency, as last set.
@@ -51,46 +57,50 @@ impl Store {
         })
     }
 
-    /// The weights that tixd wrote, by cgroup path.
+    /// What tixd wrote into which files. Those that this version does not know are left out.
     ///
     /// # Errors
     /// When they cannot be read.
-    pub fn weights(&self) -> Result<Vec<(String, Written)>, Error> {
-        let read = || -> rusqlite::Result<Vec<(String, Written)>> {
-            self.db
-                .prepare("SELECT path, written, funding FROM weight")?
-                .query_map([], |r| {
-                    let number = |i| r.get::<_, i64>(i).map(i64::cast_unsigned);
-                    let (weight, funding) = (number(1)?, number(2)?);
-                    Ok((r.get(0)?, Written { weight, funding }))
-                })?
-                .collect()
+    pub fn marks(&self) -> Result<Vec<(Mark, Written)>, Error> {
+        let read = || -> rusqlite::Result<Vec<(Mark, Written)>> {
+            let mut query = self
+                .db
+                .prepare("SELECT file, path, written, funding FROM mark")?;
+            let rows = query.query_map([], |r| {
+                let name: String = r.get(0)?;
+                let number = |i| r.get::<_, i64>(i).map(i64::cast_unsigned);
+                let written = Written {
+                    number: number(2)?,
+                    funding: number(3)?,
+                };
+                let file = File::ALL.into_iter().find(|f| f.name() == name);
+                let path: String = r.get(1)?;
+                Ok(file.map(|f| ((f, path), written)))
+            })?;
+            rows.filter_map(Result::transpose).collect()
         };
         read().map_err(|e| self.fail(e))
     }
 
-    /// Sets what has changed, all or none; `None`: it is no weight of tixd's any more.
+    /// Sets what has changed, all or none; `None`: it is no number of tixd's any more.
     ///
     /// # Errors
     /// As for [`Store::commit`].
-    pub fn set_weights(&mut self, changed: &[(String, Option<Written>)]) -> Result<(), Error> {
+    pub fn set_marks(&mut self, changed: &[(Mark, Option<Written>)]) -> Result<(), Error> {
         if changed.is_empty() {
             return Ok(());
         }
         self.write(|db, _| {
-            let mut set = db.prepare_cached("INSERT OR REPLACE INTO weight VALUES (?, ?, ?)")?;
-            let mut forget = db.prepare_cached("DELETE FROM weight WHERE path = ?")?;
-            for (path, written) in changed {
+            let mut set = db.prepare_cached("INSERT OR REPLACE INTO mark VALUES (?, ?, ?, ?)")?;
+            let mut forget = db.prepare_cached("DELETE FROM mark WHERE file = ? AND path = ?")?;
+            for ((file, path), written) in changed {
                 match written {
                     Some(w) => {
-                        set.execute(params![
-                            path,
-                            w.weight.cast_signed(),
-                            w.funding.cast_signed()
-                        ])?;
+                        let (number, funding) = (w.number.cast_signed(), w.funding.cast_signed());
+                        set.execute(params![file.name(), path, number, funding])?;
                     }
                     None => {
-                        forget.execute([path])?;
+                        forget.execute(params![file.name(), path])?;
                     }
                 }
             }

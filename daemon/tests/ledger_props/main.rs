@@ -10,5 +10,7 @@ mod isolation;
 mod kept;
 mod model;
 mod oracle;
+mod protections;
 mod random;
+mod weights;
 mod world;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What operations and the tree do, told again over plain maps by name. It follows what the ledger accepted, and knows what must come of it.
 
-use crate::oracle::{Graph, Q, Size, Ticket, q, ratio};
+use crate::oracle::{Graph, Q, Size, Ticket, ratio};
 use std::collections::{BTreeMap, BTreeSet};
 use tixd::ledger::{Caller, Resource, TIXD};
 
@@ -31,6 +31,13 @@ pub struct Dir {
     pub owner: u32,
     pub group: u32,
     pub inner: bool,
+}
+
+impl Dir {
+    /// `io.weight`: another number than `cpu.weight`, that one told from the other.
+    pub fn disk(&self) -> u64 {
+        10_001 - self.weight.clamp(1, 10_000)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -191,6 +198,10 @@ impl Model {
         self.said.retain(|p, s| rootly(s.by) || p != path);
         self.running.retain(|(n, _)| n != path);
         self.dirs.remove(path);
+        let parent = Self::parent(path);
+        if parent != "base" && self.children(&parent).is_empty() {
+            self.running.insert((parent, Resource::Disk));
+        }
         self.revoke();
     }
 
@@ -202,6 +213,12 @@ impl Model {
             self.bound.remove(path);
         }
         self.revoke();
+    }
+
+    /// A currency without tickets for the disk says nothing about it to what is bound to it.
+    pub fn speaks(&self, name: &str, r: Resource) -> bool {
+        let its = |(issuer, holder, of, _): &Edge| holder == name && *of == r && self.there(issuer);
+        r != Resource::Disk || self.grants.keys().any(its)
     }
 
     /// One resource as the oracle sees it.
@@ -234,6 +251,7 @@ impl Model {
             let bound = self.bound.get(path);
             let weight = match r {
                 Resource::Cpu => d.weight,
+                Resource::Disk => d.disk(),
                 _ => 100,
             };
             let ticket = |issuer: String, live, counted| Ticket {
@@ -243,13 +261,13 @@ impl Model {
                 live,
                 counted,
             };
+            let speaks = bound.is_some_and(|b| self.speaks(&b.name, r));
             if let Some(b) = bound {
-                g.tickets.push(ticket(b.name.clone(), true, true));
+                g.tickets.push(ticket(b.name.clone(), speaks, speaks));
             }
             if r == Resource::Cpu || r == Resource::Disk {
-                let counted = bound.is_none_or(|b| !b.withdrawn);
-                g.tickets
-                    .push(ticket(Self::parent(path), bound.is_none(), counted));
+                let counted = bound.is_none_or(|b| !speaks || !b.withdrawn);
+                g.tickets.push(ticket(Self::parent(path), !speaks, counted));
             }
         }
         for n in std::iter::once("base").chain(self.dirs.keys().map(String::as_str)) {
@@ -309,13 +327,15 @@ impl Model {
 
     /// Whether `giver` could give so much more, exactly.
     pub fn could_give(&self, giver: &str, milli: i64) -> Option<bool> {
-        let mut g = self.graph(Resource::Cpu);
-        g.exchanged.entry(giver.to_owned()).or_default().1 -= milli;
-        let s = g.solve();
-        let least = s.least.values().min()?.clone();
-        // So near to nothing that rounding decides.
-        (least.clone() >= rounding() || least <= -rounding() || least == q(0))
-            .then(|| least >= q(0))
+        let before = self.graph(Resource::Cpu);
+        let mut after = before.clone();
+        after.exchanged.entry(giver.to_owned()).or_default().1 -= milli;
+        let (before, after) = (before.solve(), after.solve());
+        let (before, after) = (before.least, after.least);
+        let near = |v: &Q| *v < rounding() && *v > -rounding();
+        // So near to nothing that rounding decides; who had nothing and has nothing is not.
+        let undecided = after.iter().any(|(n, v)| near(v) && before[n] != *v);
+        (!undecided).then(|| after.values().all(|v| *v > -rounding()))
     }
 }
 

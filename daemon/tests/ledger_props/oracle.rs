@@ -41,7 +41,7 @@ pub struct Ticket {
 }
 
 /// One resource of the whole graph.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Graph {
     pub nodes: BTreeSet<String>,
     pub tickets: Vec<Ticket>,
@@ -189,6 +189,13 @@ impl Solved<'_> {
             Size::Soft(n) => value * &d.pool / &d.whole * q(n) / &d.soft,
             _ => value * self.hard_size(t, entitled) / &d.whole,
         }
+    }
+
+    /// What a ticket is worth with all tickets active.
+    pub fn worth(&self, t: &Ticket) -> Q {
+        let entitled = &self.entitlement[&t.issuer];
+        let d = self.guaranteed(&t.issuer, entitled);
+        self.part(t, &d, entitled, entitled)
     }
 
     fn tickets_of(&self, n: &str) -> Vec<Ticket> {

@@ -46,7 +46,7 @@ pub fn any_path() -> impl Strategy<Value = String> {
     (0..PATHS.len()).prop_map(|i| PATHS[i].to_owned())
 }
 
-fn any_ref() -> impl Strategy<Value = String> {
+pub fn any_ref() -> impl Strategy<Value = String> {
     prop_oneof![
         2 => Just("base".to_owned()),
         5 => any_name(),
@@ -92,7 +92,7 @@ fn any_gid() -> impl Strategy<Value = u32> {
     prop_oneof![Just(0), Just(ALICE), Just(STAFF)]
 }
 
-fn any_hard() -> impl Strategy<Value = Hard> {
+pub fn any_hard() -> impl Strategy<Value = Hard> {
     prop_oneof![
         6 => (1u64..400).prop_map(Hard::Milli),
         2 => (0u64..1100).prop_map(Hard::Milli),

@@ -56,6 +56,7 @@ impl World {
             path,
             id: d.id,
             weight: d.weight,
+            disk: d.disk(),
             owner: d.owner,
             group: d.group,
             inner_threads: d.inner,

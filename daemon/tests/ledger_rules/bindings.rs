@@ -111,6 +111,7 @@ fn another_owner_of_the_directory_ends_what_the_old_one_bound() {
         path: "/u/a/j",
         id,
         weight: 100,
+        disk: 100,
         owner: BOB,
         group: BOB,
         inner_threads: false,

@@ -42,6 +42,7 @@ impl It {
             path,
             id: self.ids,
             weight,
+            disk: 100,
             owner,
             group: owner,
             inner_threads: false,

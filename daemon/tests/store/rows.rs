@@ -5,7 +5,7 @@ use crate::common::{Model, apply, contents, currency, dir, record, ticket};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use tixd::core::Written;
+use tixd::core::{File, Written};
 use tixd::ledger::{End, EndedLeg, Key, Kind, Leg, POLICY, Resource, Row};
 use tixd::store::{Change, Error, Query, Store};
 
@@ -233,20 +233,21 @@ fn a_batch_with_a_row_of_another_kind_changes_nothing() {
 }
 
 #[test]
-fn usage_and_weights_are_kept_apart_and_changed_one_by_one() {
+fn usage_and_marks_are_kept_apart_and_changed_one_by_one() {
     let dir = dir();
     let (mut store, _) = Store::open(dir.path()).unwrap();
-    let weight = |weight, funding| Written { weight, funding };
+    let written = |number, funding| Written { number, funding };
+    let mark = |file, path: &str| (file, path.to_owned());
     store.set_usage(&[(1, 10), (2, u64::MAX)]).unwrap();
     store.set_usage(&[(1, 11), (3, 5)]).unwrap();
     let a_and_b = [
-        ("/a".to_owned(), Some(weight(75, 100))),
-        ("/b".to_owned(), Some(weight(1, 2))),
+        (mark(File::CpuWeight, "/a"), Some(written(75, 100))),
+        (mark(File::MemoryMin, "/a"), Some(written(u64::MAX, 0))),
+        (mark(File::CpuWeight, "/b"), Some(written(1, 2))),
     ];
-    store.set_weights(&a_and_b).unwrap();
-    store
-        .set_weights(&[("/b".to_owned(), None), ("/c".to_owned(), None)])
-        .unwrap();
+    store.set_marks(&a_and_b).unwrap();
+    let gone = ["/b", "/c"].map(|path| (mark(File::CpuWeight, path), None));
+    store.set_marks(&gone).unwrap();
     // A currency's usage goes with it.
     store
         .commit(&[], &[(Key::Currency(3), Some(currency("bob")))])
@@ -256,8 +257,11 @@ fn usage_and_weights_are_kept_apart_and_changed_one_by_one() {
     let (store, _) = Store::open(dir.path()).unwrap();
     assert_eq!(store.usage().unwrap(), [(1, 11), (2, u64::MAX)]);
     assert_eq!(
-        store.weights().unwrap(),
-        [("/a".to_owned(), weight(75, 100))]
+        store.marks().unwrap(),
+        [
+            (mark(File::CpuWeight, "/a"), written(75, 100)),
+            (mark(File::MemoryMin, "/a"), written(u64::MAX, 0))
+        ]
     );
 }
 

@@ -5,7 +5,7 @@ use crate::common::{Model, contents, currency, dir, open, raw, ticket};
 use crate::vfs::Disk;
 use rusqlite::Connection;
 use std::path::Path;
-use tixd::core::Written;
+use tixd::core::{File, Written};
 use tixd::ledger::{End, Key, Resource, Row};
 use tixd::store::{Config, Error, Query, Store};
 
@@ -128,15 +128,15 @@ fn schema_1_and_2_are_taken_over_with_a_copy_beside_and_their_events_as_the_log(
         assert_eq!((loaded.next_cid, loaded.next_exchange), (2, 1));
         assert_eq!(store.usage().unwrap(), [(1, 5000)]);
         let weight = Written {
-            weight: 75,
+            number: 75,
             funding: 100,
         };
         let weights = if schema == 2 {
-            vec![("/w".to_owned(), weight)]
+            vec![((File::CpuWeight, "/w".to_owned()), weight)]
         } else {
             vec![]
         };
-        assert_eq!(store.weights().unwrap(), weights);
+        assert_eq!(store.marks().unwrap(), weights);
         let page = store.log(&Query::default()).unwrap();
         let told: Vec<_> = page
             .records
@@ -416,7 +416,8 @@ fn schema_3_gets_a_book_and_keeps_what_it_has() {
         let copy = format!("INSERT INTO main.{table} SELECT * FROM now.{table}");
         db.execute_batch(&copy).unwrap();
     }
-    db.execute_batch("DETACH now").unwrap();
+    db.execute_batch("DETACH now; INSERT INTO weight VALUES ('/w', 75, 100)")
+        .unwrap();
     db.pragma_update(None, "user_version", 3).unwrap();
     drop(db);
     let expected = rows(kept);
@@ -424,6 +425,12 @@ fn schema_3_gets_a_book_and_keeps_what_it_has() {
     assert_eq!(loaded.rows.into_iter().collect::<Model>(), expected);
     assert_eq!((loaded.next_cid, loaded.next_exchange), (8, 4));
     assert_eq!(store.log(&Query::default()).unwrap().records.len(), 1);
+    let weight = Written {
+        number: 75,
+        funding: 100,
+    };
+    let marks = [((File::CpuWeight, "/w".to_owned()), weight)];
+    assert_eq!(store.marks().unwrap(), marks);
     let offer = Row::Offer {
         party: End::Cid(7),
         by: 1000,

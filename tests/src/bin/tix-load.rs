@@ -90,6 +90,9 @@ enum Experiment {
         /// Processes beside them that wait for each other's locks of the kernel's.
         #[arg(long, default_value_t = 0)]
         quarrels: usize,
+        /// Threads in each leaf that mostly sleep, beside the busy ones.
+        #[arg(long, default_value_t = 0)]
+        readers: usize,
     },
     /// Sullivan's Figures 5 and 6; --seconds is both halves together.
     Figures56 {
@@ -203,6 +206,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
             scale,
             mechanism,
             quarrels,
+            readers,
         } => {
             let tree = match tree {
                 Some(text) => Tree::parse(text)?,
@@ -218,6 +222,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
                 scale: *scale,
                 mechanism: *mechanism,
                 quarrels: *quarrels,
+                readers: *readers,
             };
             report(c, "shares", || plan.run(root))
         }

@@ -127,6 +127,7 @@ impl Churn {
             scale: 100,
             mechanism: Mechanism::Weight,
             quarrels: 0,
+            readers: 0,
         };
         Ok(Outcome {
             rounds: self.rounds,

@@ -33,6 +33,8 @@ pub struct Plan {
     pub mechanism: Mechanism,
     /// In a cgroup beside all of them, so many processes that wait for each other's locks of the kernel's.
     pub quarrels: usize,
+    /// In each leaf beside the busy ones, so many that mostly sleep.
+    pub readers: usize,
 }
 
 /// Weight of the cgroup of those who quarrel, beside the experiment's own of 100.
@@ -47,6 +49,17 @@ fn quarrel(me: &Me, dir: &Path) -> ! {
             me.count.fetch_add(1, Ordering::Relaxed);
         }
         sys::sleep(TRUCE);
+    }
+}
+
+/// Works 50 … 300 µs and sleeps 1 … 10 ms, as who reads what a disk or the network brings.
+fn read(me: &Me, seed: u64) -> ! {
+    let mut random = fastrand::Rng::with_seed(seed);
+    loop {
+        me.spin_for(random.u64(50_000..=300_000));
+        sys::sleep(random.u64(1_000_000..=10_000_000));
+        // What it slept is no wait for a CPU.
+        me.seen.store(sys::now(), Ordering::Relaxed);
     }
 }
 
@@ -104,6 +117,10 @@ fn fill(arena: &Arena, crew: &mut Crew, leaves: Vec<Leaf>, plan: &Plan) -> Resul
         for _ in 0..plan.threads_of(&leaf.path) {
             members.push(crew.spawn(Some(&dir), 0, |me| me.spin())?);
         }
+        for _ in 0..plan.readers {
+            let seed = members.len() as u64 + 100 * groups.len() as u64;
+            members.push(crew.spawn(Some(&dir), 0, |me| read(me, seed))?);
+        }
         groups.push(Group { leaf, members });
     }
     Ok(groups)
@@ -128,7 +145,8 @@ impl Plan {
             Mechanism::Weight => None,
             Mechanism::Tickets => Some(Tickets::fund(&self.tree, arena.root(), self.scale)?),
         };
-        let total: usize = leaves.iter().map(|l| self.threads_of(&l.path)).sum();
+        let threads = |l: &Leaf| self.threads_of(&l.path) + self.readers;
+        let total: usize = leaves.iter().map(threads).sum();
         let beside = match self.quarrels {
             0 => None,
             _ => Some(Arena::new(&root.with_file_name("quarrels"))?),

@@ -30,6 +30,7 @@ pub fn weights(weights: &[u32], warmup: f64, seconds: f64) -> shares::Plan {
         scale: 1,
         mechanism: Mechanism::Weight,
         quarrels: 0,
+        readers: 0,
     }
 }
 
@@ -48,6 +49,7 @@ pub fn hogs(n: usize, shares: &str, warmup: f64, seconds: f64) -> Result<shares:
         scale: 1,
         mechanism: Mechanism::Weight,
         quarrels: 0,
+        readers: 0,
     })
 }
 

@@ -8,9 +8,9 @@ mod abuse;
 mod attack;
 mod durable;
 mod force;
-mod plain;
+pub mod plain;
 mod policies;
-mod service;
+pub mod service;
 mod story;
 mod users;
 

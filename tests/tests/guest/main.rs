@@ -5,5 +5,6 @@
 
 mod cost;
 mod daemon;
+mod resources;
 mod shares;
 mod smp;

@@ -22,6 +22,7 @@ fn two_cpus() {
     let script = under_tix(
         Path::new(LOAD),
         "$LOAD shares --threads 2 --seconds 20
+         $LOAD shares --label readers --threads 2 --readers 2 --shares 1,2,3,4 --seconds 20
          $LOAD nice --seconds 10
          $LOAD shares --label capped --shares 9,1 --sample-ms 0 --seconds 5",
     )
@@ -34,6 +35,14 @@ fn two_cpus() {
         shares.largest_relative_error < 0.02,
         "a share is {} off",
         shares.largest_relative_error
+    );
+
+    // Threads that mostly sleep, beside the busy ones of each, change who is where all the time.
+    let readers = reports.get::<Shares>("shares", "readers").unwrap().result;
+    assert!(
+        readers.largest_relative_error < 0.005,
+        "beside threads that mostly sleep a share is {} off",
+        readers.largest_relative_error
     );
 
     let nice = reports.get::<Nice>("nice", "").unwrap().result;

@@ -12,7 +12,7 @@ use tix_tests::daemon::{enabled_so_often, in_force, sh, tixctl, until};
 use tix_tests::daemon_load::{Meter, due};
 use tix_tests::daemon_wire::Wire;
 
-use super::plain::{PATIENCE, ROOT, SOCKET, Tixd};
+use tix_tests::alone::{PATIENCE, ROOT, SOCKET, Tixd};
 
 const DISK: &str = "/run/small";
 const LONG: Duration = Duration::from_secs(120);

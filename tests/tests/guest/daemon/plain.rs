@@ -2,8 +2,7 @@
 //! A machine without systemd: cgroups are directories that somebody made.
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use tix_tests::daemon::{
@@ -11,46 +10,11 @@ use tix_tests::daemon::{
     until,
 };
 
+use tix_tests::alone::{PATIENCE, ROOT, SOCKET, Tixd};
+
 use super::{abuse, durable};
 
-pub const ROOT: &str = "/sys/fs/cgroup";
-pub const SOCKET: &str = "/run/elsewhere/tixd.sock";
-pub const PATIENCE: Duration = Duration::from_secs(60);
 const UID: u32 = 1000;
-
-pub struct Tixd(Child);
-
-impl Tixd {
-    pub fn start() -> Result<Tixd> {
-        Tixd::at("/var/lib/elsewhere")
-    }
-
-    /// With its ledger in this directory.
-    pub fn at(state: &str) -> Result<Tixd> {
-        let child = Command::new("tixd")
-            .args(["--state", state, "--socket", SOCKET])
-            .stdin(Stdio::null())
-            .spawn()?;
-        let tixd = Tixd(child);
-        until("tixd answers", PATIENCE, || {
-            Ok(tixctl("status")?.status != 3)
-        })?;
-        Ok(tixd)
-    }
-
-    pub fn signal(mut self, name: &str) -> Result<std::process::ExitStatus> {
-        sh(&format!("kill -{name} {}", self.0.id()))?.ok()?;
-        Ok(self.0.wait()?)
-    }
-}
-
-impl Drop for Tixd {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// A command line as a user who is nobody here, in the cgroup `place`.
 fn user(place: &str, line: &str) -> Result<Said> {
@@ -121,12 +85,7 @@ pub fn all(c: &mut Checks) {
     });
     c.check("--observe changes nothing", || {
         let state = "/var/lib/observer";
-        let child = Command::new("tixd")
-            .args(["--observe", "--state", state, "--socket", SOCKET])
-            .stdin(Stdio::null())
-            .spawn()?;
-        let tixd = Tixd(child);
-        until("tixd answers", PATIENCE, || Ok(tixctl("tree")?.status != 3))?;
+        let tixd = Tixd::with(&["--observe", "--state", state], "tree")?;
         tixctl("status")?.exits(1)?.has("--observe")?;
         ensure!(!in_force());
         tixd.signal("TERM")?;

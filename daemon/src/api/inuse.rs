@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is in force and in use of the disk and of memory, as the files of cgroups say. Reading them takes long where there are many: the
+//! writer does not wait for it.
+
+use super::session::Session;
+use super::view;
+use crate::cgroups::{Cgroup, Root};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use tix_api::{Currency, Error, Resource, Share, TreeReply};
+use tokio::sync::{Semaphore, oneshot};
+
+/// How many read at a time: they are beside the writer, but on the same CPUs.
+static READERS: Semaphore = Semaphore::const_new(2);
+/// The nice value of those who read: the writer goes before them.
+const LAST: i32 = 19;
+
+impl Session {
+    /// Every currency, with what its cgroups hold and use.
+    pub(super) async fn tree_in_use(&self) -> Result<TreeReply, Error> {
+        let (tree, top) = self
+            .ask_all(|core| (view::tree(core), core.root.path().to_owned()))
+            .await?;
+        let uid = self.caller.uid;
+        self.reading.wait(uid, 1.0).await;
+        // Read for a peer that has gone, too: the next one waits for it, and it counts. What the user changes does not wait for it.
+        let (turn, spent) = (READERS.acquire().await, self.reading.spent(uid));
+        let (answer, filled) = oneshot::channel();
+        let read = move || {
+            let (_turn, began) = (turn, Instant::now());
+            // A part of tixd's CPU share that counts for little: two that read for a user had root wait seconds for what takes a
+            // tenth of one. A thread of its own, as nobody but root may be nicer again.
+            if let Err(e) = rustix::process::nice(LAST) {
+                tracing::debug!("nice: {e}");
+            }
+            let filled = match Root::open_any(&top) {
+                Ok(root) => fill(&root, tree),
+                Err(e) => {
+                    tracing::warn!("{e}");
+                    tree
+                }
+            };
+            let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            spent.fetch_add(took, Ordering::Relaxed);
+            // Who asked may have gone.
+            let _ = answer.send(filled);
+        };
+        let failed = |why: &dyn std::fmt::Display| Error::Internal {
+            message: format!("what the cgroups use cannot be read: {why}"),
+            hint: "try again; see tixd's log if it stays so".into(),
+        };
+        let thread = std::thread::Builder::new().name("read".into());
+        thread.spawn(read).map_err(|e| failed(&e))?;
+        filled.await.map_err(|e| failed(&e))
+    }
+}
+
+fn fill(root: &Root, mut tree: TreeReply) -> TreeReply {
+    let found: HashMap<String, [Share; 2]> = tree
+        .currencies
+        .iter()
+        .filter(|c| is_cgroup(c))
+        .filter_map(|c| {
+            let path = c.cgroup.as_deref()?;
+            // What goes meanwhile uses nothing.
+            let cgroup = root.cgroup(path).ok()?;
+            Some((c.name.clone(), [disk(&cgroup), memory(&cgroup)]))
+        })
+        .collect();
+    // A named currency has what the cgroups have that it funds.
+    let mut named: HashMap<(String, Resource), Vec<Share>> = HashMap::new();
+    for c in &tree.currencies {
+        let Some([disk, memory]) = found.get(&c.name) else {
+            continue;
+        };
+        for f in &c.funding {
+            let share = match f.resource {
+                Resource::Disk => disk,
+                Resource::Memory => memory,
+                _ => continue,
+            };
+            let all = named.entry((f.from.clone(), f.resource)).or_default();
+            all.push(*share);
+        }
+    }
+    for c in &mut tree.currencies {
+        if let Some([disk, memory]) = found.get(&c.name) {
+            merge(&mut c.disk, std::slice::from_ref(disk));
+            merge(&mut c.memory, std::slice::from_ref(memory));
+        } else {
+            for r in [Resource::Disk, Resource::Memory] {
+                let all = named.get(&(c.name.clone(), r));
+                let share = match r {
+                    Resource::Disk => &mut c.disk,
+                    _ => &mut c.memory,
+                };
+                merge(share, all.map(Vec::as_slice).unwrap_or_default());
+            }
+        }
+    }
+    tree
+}
+
+fn is_cgroup(c: &Currency) -> bool {
+    c.cid == 0 || c.name.starts_with('/')
+}
+
+/// What these have in all; a weight is one cgroup's.
+fn merge(into: &mut Share, all: &[Share]) {
+    let sum = |of: fn(&Share) -> Option<u64>| {
+        let known = all.iter().filter_map(of);
+        known.reduce(u64::saturating_add)
+    };
+    into.weight = match all {
+        [one] => one.weight,
+        _ => None,
+    };
+    into.min_bytes = sum(|s| s.min_bytes);
+    into.low_bytes = sum(|s| s.low_bytes);
+    into.used_bytes = sum(|s| s.used_bytes);
+    into.stalled_usec = sum(|s| s.stalled_usec);
+}
+
+fn disk(cgroup: &Cgroup) -> Share {
+    let stat = cgroup.read("io.stat").ok();
+    let moved = |text: String| {
+        let pairs = text.split_whitespace().filter_map(|p| p.split_once('='));
+        let bytes = pairs.filter(|(key, _)| matches!(*key, "rbytes" | "wbytes"));
+        bytes.filter_map(|(_, n)| n.parse::<u64>().ok()).sum()
+    };
+    Share {
+        weight: cgroup.disk_weight().ok().flatten(),
+        used_bytes: stat.map(moved),
+        stalled_usec: stalled(cgroup, "io.pressure"),
+        ..Share::default()
+    }
+}
+
+fn memory(cgroup: &Cgroup) -> Share {
+    let bytes = |file: &str| crate::enforce::memory::read(cgroup, file).ok();
+    Share {
+        min_bytes: bytes("memory.min"),
+        low_bytes: bytes("memory.low"),
+        used_bytes: bytes("memory.current"),
+        stalled_usec: stalled(cgroup, "memory.pressure"),
+        ..Share::default()
+    }
+}
+
+/// How long some threads have waited, microseconds.
+fn stalled(cgroup: &Cgroup, file: &str) -> Option<u64> {
+    let text = cgroup.read(file).ok()?;
+    let some = text.lines().find_map(|l| l.strip_prefix("some "))?;
+    crate::enforce::disk::value(some, "total")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::write;
+
+    #[test]
+    fn what_the_files_say() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("a");
+        std::fs::create_dir(&at).unwrap();
+        for (file, text) in [
+            ("io.weight", "default 300\n"),
+            (
+                "io.stat",
+                "8:0 rbytes=10 wbytes=2 rios=1 wios=1\n8:16 rbytes=30 wbytes=0\n",
+            ),
+            (
+                "io.pressure",
+                "some avg10=0.00 total=12\nfull avg10=0.00 total=7\n",
+            ),
+            ("memory.min", "4096\n"),
+            ("memory.low", "max\n"),
+            ("memory.current", "8192\n"),
+        ] {
+            write(at.join(file), text).unwrap();
+        }
+        let root = Root::open_any(dir.path()).unwrap();
+        let cgroup = root.cgroup("/a").unwrap();
+        let (disk, memory) = (disk(&cgroup), memory(&cgroup));
+        assert_eq!(
+            (disk.weight, disk.used_bytes, disk.stalled_usec),
+            (Some(300), Some(42), Some(12))
+        );
+        assert_eq!(
+            (memory.min_bytes, memory.low_bytes),
+            (Some(4096), Some(u64::MAX))
+        );
+        assert_eq!((memory.used_bytes, memory.stalled_usec), (Some(8192), None));
+        let mut both = Share::default();
+        merge(&mut both, &[disk, disk]);
+        assert_eq!((both.weight, both.used_bytes), (None, Some(84)));
+    }
+}

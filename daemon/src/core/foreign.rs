@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What others write into files that are tixd's business. A weight is their funding (see `marks`); a guarantee is written again, but not
+//! as often as they like.
+
+use super::Core;
+use super::marks::{File, Mark, Written, lasts};
+use crate::enforce::disk;
+use crate::enforce::steward::Properties;
+use std::time::{Duration, Instant};
+
+#[derive(Debug)]
+pub(super) struct Corrected {
+    at: Instant,
+    said: Instant,
+    /// Once more, when it is time.
+    again: bool,
+}
+
+/// Whoever may write to a file may do so as often as it likes: that often it is written again, and told to the log.
+const CORRECT_EACH: Duration = Duration::from_secs(1);
+const SAY_EACH: Duration = Duration::from_secs(60);
+
+/// The next `n` of these after `last`, or the first ones.
+fn turn<'a>(
+    all: impl Iterator<Item = &'a Mark> + Clone,
+    last: Option<&Mark>,
+    n: usize,
+) -> Vec<Mark> {
+    let rest = all.clone().filter(|m| last.is_none_or(|last| *m > last));
+    let next: Vec<Mark> = rest.take(n).cloned().collect();
+    match next.is_empty() {
+        true => all.take(n).cloned().collect(),
+        false => next,
+    }
+}
+
+impl Core {
+    /// Somebody has written to a file of the cgroup `path` that is no funding.
+    pub(super) fn touched(&mut self, path: &str) {
+        if self.observes() {
+            return;
+        }
+        for file in [File::IoWeight, File::MemoryMin, File::MemoryLow] {
+            let Some(w) = self.marks.get(file, path) else {
+                continue;
+            };
+            let found = file.read(&self.root, path);
+            match found {
+                Ok(n) if n == self.shown(file, w.number) => {
+                    if file == File::IoWeight && !disk::agrees(&self.root, path, w.number) {
+                        self.try_to_put(file, path, w.number);
+                    }
+                }
+                // Funding, as its weight is read.
+                Ok(_) if file == File::IoWeight => {}
+                Ok(n) => self.correct(file, path, n, w),
+                Err(_) => self.try_to_put(file, path, w.number),
+            }
+        }
+    }
+
+    /// Somebody has set a guarantee to `found`: that is what stands there when tix guarantees nothing any more, and in force is what is more.
+    fn correct(&mut self, file: File, path: &str, found: u64, w: Written) {
+        let number = w.number;
+        let (mark, now) = ((file, path.to_owned()), Instant::now());
+        let last = self.marks.corrected.get_mut(&mark);
+        let said = match last {
+            Some(last) if last.at.elapsed() < CORRECT_EACH => {
+                last.again = true;
+                return;
+            }
+            Some(last) if last.said.elapsed() < SAY_EACH => last.said,
+            _ if found > number => now,
+            _ => {
+                let what = format!(
+                    "{} of {path} was set to {found}, and is {number} again: it is what tix guarantees",
+                    file.name(),
+                );
+                tracing::warn!("{what}");
+                self.note(tix_api::EventKind::Held, &what);
+                now
+            }
+        };
+        let corrected = Corrected {
+            at: now,
+            said,
+            again: false,
+        };
+        self.marks.corrected.insert(mark.clone(), corrected);
+        let there = self.root.cgroup(path).map(|c| c.id).ok();
+        if found != w.funding && there == self.mirror_id(path) && !self.was_told(file, path, found)
+        {
+            let funding = Written {
+                funding: found,
+                ..w
+            };
+            self.marks.written.insert(mark.clone(), funding);
+            self.save_marks(&[(mark, Some(funding))]);
+            self.overhaul.due = true;
+        }
+        if found < number {
+            self.put(file, path, number);
+        }
+    }
+
+    /// Guarantees are what files say, not what was written once: the machine may have been started anew since, or others have written
+    /// while nobody listened.
+    pub(super) fn check_guarantees(&mut self) {
+        let files = [File::MemoryMin, File::MemoryLow].into_iter();
+        let all: Vec<(Mark, u64)> = files
+            .flat_map(|f| {
+                self.marks
+                    .of(f)
+                    .map(move |(p, w)| ((f, p.clone()), w.number))
+            })
+            .collect();
+        for ((file, path), number) in all {
+            if file.read(&self.root, &path).is_ok_and(|n| n != number) {
+                self.put(file, &path, number);
+            }
+        }
+    }
+
+    /// Once a second: what could not be written before, or too often; and some guarantees are looked at, should nobody have said that they
+    /// were written to (the kernel drops events when there are many).
+    pub(super) fn put_again(&mut self) {
+        const AT_ONCE: usize = 64;
+        const LOOKED_AT: usize = 4;
+        let again = self.marks.corrected.iter_mut().filter(|(_, c)| c.again);
+        let mut paths: Vec<String> = (again.take(AT_ONCE))
+            .map(|((_, path), c)| {
+                c.again = false;
+                path.clone()
+            })
+            .collect();
+        let guaranteed = (self.marks.written.keys())
+            .filter(|(f, _)| matches!(f, File::MemoryMin | File::MemoryLow));
+        let looked = turn(guaranteed, self.marks.looked.as_ref(), LOOKED_AT);
+        self.marks.looked = looked.last().cloned();
+        paths.extend(looked.into_iter().map(|(_, path)| path));
+        paths.iter().for_each(|path| self.touched(path));
+        let failed = turn(self.marks.failed.keys(), self.marks.tried.as_ref(), AT_ONCE);
+        self.marks.tried = failed.last().cloned();
+        for (file, path) in failed {
+            match self.marks.get(file, &path) {
+                Some(w) => self.try_to_put(file, &path, w.number),
+                None => {
+                    self.marks.failed.remove(&(file, path));
+                }
+            }
+        }
+        self.forget_told();
+    }
+
+    /// What systemd was told of units that it has no more.
+    fn forget_told(&mut self) {
+        const EACH: Duration = Duration::from_secs(60);
+        if self.marks.swept.is_some_and(|at| at.elapsed() < EACH) {
+            return;
+        }
+        self.marks.swept = Some(Instant::now());
+        let here = |path: &str| self.ledger.find(path).is_some();
+        self.marks.told.retain(|(file, path), last| {
+            let fresh = last.back().is_some_and(|t| t.at.elapsed() < EACH);
+            fresh || here(path) || lasts(*file, path)
+        });
+    }
+
+    /// systemd has been told these properties of the cgroup `path`, or would not have them.
+    pub fn settled_with_systemd(
+        &mut self,
+        path: String,
+        told: &Properties,
+        trouble: Option<String>,
+    ) {
+        if trouble.is_none() {
+            let now = Instant::now();
+            for file in File::ALL {
+                if let Some(n) = file.property().and_then(|p| told.get(p)) {
+                    self.marks.knows(file, &path, *n, now);
+                }
+            }
+        }
+        // It may have written another number.
+        self.touched(&path);
+        match trouble {
+            None => self.unsettled.remove(&path),
+            Some(why) => self.unsettled.insert(path, why),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_have_their_turn() {
+        let all: Vec<Mark> = ["/a", "/b", "/c"]
+            .map(|p| (File::MemoryMin, p.to_owned()))
+            .into();
+        let mut last = None;
+        let mut seen = String::new();
+        for _ in 0..3 {
+            let next = turn(all.iter(), last.as_ref(), 2);
+            seen.extend(next.iter().map(|(_, path)| path.as_str()));
+            last = next.last().cloned();
+        }
+        assert_eq!(seen, "/a/b/c/a/b");
+        assert!(turn([].iter(), last.as_ref(), 2).is_empty());
+    }
+}

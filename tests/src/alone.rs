@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A real tixd in a guest without systemd, where cgroups are directories that somebody made, and what wants all of a disk or of memory in
+//! them.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::daemon::{currency, install, read, sh, tixctl, until};
+
+pub const ROOT: &str = "/sys/fs/cgroup";
+pub const SOCKET: &str = "/run/elsewhere/tixd.sock";
+pub const PATIENCE: Duration = Duration::from_secs(60);
+pub struct Tixd(Child);
+
+impl Tixd {
+    pub fn start() -> Result<Tixd> {
+        Tixd::at("/var/lib/elsewhere")
+    }
+
+    /// With its ledger in this directory.
+    pub fn at(state: &str) -> Result<Tixd> {
+        Tixd::with(&["--state", state], "status")
+    }
+
+    /// With these arguments, and ready when it answers `line`.
+    pub fn with(arguments: &[&str], line: &str) -> Result<Tixd> {
+        let child = Command::new("tixd")
+            .args(arguments)
+            .args(["--socket", SOCKET])
+            .stdin(Stdio::null())
+            .spawn()?;
+        let tixd = Tixd(child);
+        until("tixd answers", PATIENCE, || Ok(tixctl(line)?.status != 3))?;
+        Ok(tixd)
+    }
+
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn signal(mut self, name: &str) -> Result<std::process::ExitStatus> {
+        sh(&format!("kill -{name} {}", self.0.id()))?.ok()?;
+        Ok(self.0.wait()?)
+    }
+}
+
+impl Drop for Tixd {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What wants all it can get, in a cgroup, until it is dropped.
+pub struct Hog(Child);
+
+impl Hog {
+    pub fn start(cgroup: &str, what: &[&str]) -> Result<Hog> {
+        let enter = format!("echo 0 >{ROOT}{cgroup}/cgroup.procs && exec \"$@\"");
+        let child = Command::new("sh")
+            .args(["-c", &enter, "sh"])
+            .arg(hog()?)
+            .args(what)
+            .stdin(Stdio::null())
+            .spawn()
+            .context("start tix-hog")?;
+        Ok(Hog(child))
+    }
+}
+
+impl Hog {
+    /// It has not ended, nor been killed.
+    pub fn is_there(&mut self) -> Result<bool> {
+        Ok(self.0.try_wait()?.is_none())
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// tixd, installed and started, on a machine without systemd.
+pub fn tixd() -> Result<Tixd> {
+    // SAFETY: no thread but this one reads the environment yet.
+    unsafe { std::env::set_var("TIX_SOCKET", SOCKET) };
+    install()?;
+    Tixd::start()
+}
+
+/// What `tixctl status` says is wrong.
+pub fn problems() -> Result<String> {
+    let status = tixctl("status --json")?.json()?;
+    Ok(status["tixd"]["problems"].to_string())
+}
+
+/// The program beside this one, or, of a test, above it.
+fn hog() -> Result<std::path::PathBuf> {
+    let me = std::env::current_exe().context("where am I")?;
+    let dir = me.parent().context("no directory")?;
+    let dir = match dir.ends_with("deps") {
+        true => dir.parent().context("no directory")?,
+        false => dir,
+    };
+    Ok(dir.join("tix-hog"))
+}
+
+/// Makes these cgroups, and waits until they are currencies.
+pub fn cgroups(paths: &[&str]) -> Result<()> {
+    for path in paths {
+        fs::create_dir_all(format!("{ROOT}{path}")).with_context(|| format!("make {path}"))?;
+        until("it is a currency", PATIENCE, || {
+            Ok(currency(path)?.is_some())
+        })?;
+    }
+    Ok(())
+}
+
+/// A file of a cgroup, without the last line end.
+pub fn file(path: &str, name: &str) -> Result<String> {
+    read(&format!("{ROOT}{path}/{name}"))
+}
+
+pub fn write(path: &str, name: &str, text: &str) -> Result<()> {
+    fs::write(format!("{ROOT}{path}/{name}"), text).with_context(|| format!("write {path}/{name}"))
+}
+
+/// The number in a file of a cgroup.
+pub fn number(path: &str, name: &str) -> Result<u64> {
+    let text = file(path, name)?;
+    text.parse()
+        .with_context(|| format!("{path}/{name}: {text:?}"))
+}
