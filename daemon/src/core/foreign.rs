@@ -6,6 +6,8 @@ use super::Core;
 use super::marks::{File, Mark, Written, lasts};
 use crate::enforce::disk;
 use crate::enforce::steward::Properties;
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
@@ -20,18 +22,15 @@ pub(super) struct Corrected {
 const CORRECT_EACH: Duration = Duration::from_secs(1);
 const SAY_EACH: Duration = Duration::from_secs(60);
 
-/// The next `n` of these after `last`, or the first ones.
-fn turn<'a>(
-    all: impl Iterator<Item = &'a Mark> + Clone,
-    last: Option<&Mark>,
-    n: usize,
-) -> Vec<Mark> {
-    let rest = all.clone().filter(|m| last.is_none_or(|last| *m > last));
-    let next: Vec<Mark> = rest.take(n).cloned().collect();
-    match next.is_empty() {
-        true => all.take(n).cloned().collect(),
-        false => next,
-    }
+/// The next `n` from `first` on after `last`, or the first ones: found without looking at the others.
+fn turn<V>(all: &BTreeMap<Mark, V>, first: Mark, last: Option<&Mark>, n: usize) -> Vec<Mark> {
+    let some = |from: Bound<Mark>| -> Vec<Mark> {
+        let rest = all.range((from, Bound::Unbounded)).take(n);
+        rest.map(|(mark, _)| mark.clone()).collect()
+    };
+    let next = last.map(|last| some(Bound::Excluded(last.clone())));
+    next.filter(|next| !next.is_empty())
+        .unwrap_or_else(|| some(Bound::Included(first)))
 }
 
 impl Core {
@@ -133,13 +132,15 @@ impl Core {
                 path.clone()
             })
             .collect();
-        let guaranteed = (self.marks.written.keys())
-            .filter(|(f, _)| matches!(f, File::MemoryMin | File::MemoryLow));
-        let looked = turn(guaranteed, self.marks.looked.as_ref(), LOOKED_AT);
+        let (marks, any) = (&self.marks, String::new());
+        // Guarantees come after all weights.
+        let first = (File::MemoryMin, any.clone());
+        let looked = turn(&marks.written, first, marks.looked.as_ref(), LOOKED_AT);
         self.marks.looked = looked.last().cloned();
         paths.extend(looked.into_iter().map(|(_, path)| path));
         paths.iter().for_each(|path| self.touched(path));
-        let failed = turn(self.marks.failed.keys(), self.marks.tried.as_ref(), AT_ONCE);
+        let (marks, first) = (&self.marks, (File::CpuWeight, any));
+        let failed = turn(&marks.failed, first, marks.tried.as_ref(), AT_ONCE);
         self.marks.tried = failed.last().cloned();
         for (file, path) in failed {
             match self.marks.get(file, &path) {
@@ -196,17 +197,18 @@ mod tests {
 
     #[test]
     fn all_have_their_turn() {
-        let all: Vec<Mark> = ["/a", "/b", "/c"]
-            .map(|p| (File::MemoryMin, p.to_owned()))
-            .into();
+        let guarantee = |path: &str| (File::MemoryMin, path.to_owned());
+        let mut all: BTreeMap<Mark, ()> = ["/a", "/b", "/c"].map(|p| (guarantee(p), ())).into();
+        all.insert((File::IoWeight, "/w".to_owned()), ());
         let mut last = None;
         let mut seen = String::new();
         for _ in 0..3 {
-            let next = turn(all.iter(), last.as_ref(), 2);
+            let next = turn(&all, guarantee(""), last.as_ref(), 2);
             seen.extend(next.iter().map(|(_, path)| path.as_str()));
             last = next.last().cloned();
         }
         assert_eq!(seen, "/a/b/c/a/b");
-        assert!(turn([].iter(), last.as_ref(), 2).is_empty());
+        let none = BTreeMap::<Mark, ()>::new();
+        assert!(turn(&none, guarantee(""), last.as_ref(), 2).is_empty());
     }
 }
