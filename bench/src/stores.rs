@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sullivan's exchanges between two databases (§5.6) by the real daemon in a guest, in real time: a table, and his Figure 11.
+//! Sullivan's exchanges between two databases (§5.6) by the real daemon in a guest, in real time: a table, and his Figure 11; and what
+//! two negotiators find by themselves.
 
 use anyhow::{Context, Result, ensure};
 use plotters::prelude::*;
 
-use tix_tests::hold::stores::Served;
+use tix_tests::hold::stores::{Served, Stores};
 use tix_tests::load::report::columns;
 
 use crate::plot::{self, Drawn, legend};
@@ -13,16 +14,26 @@ use crate::resources::measured;
 const SIZE: (u32, u32) = (900, 420);
 const COLOURS: [RGBColor; 2] = [RGBColor(0, 90, 181), RGBColor(220, 50, 32)];
 
+/// Negotiators are to reach so much of the best exchange by hand.
+const ENOUGH: f64 = 0.8;
+
 pub fn measure() -> Result<()> {
-    let all: Vec<Served> = measured("stores", "1G,iops=400")?;
-    let none = all.first().context("nothing was measured")?;
+    let Stores {
+        by_hand,
+        negotiated,
+    } = measured("stores", "1G,iops=400")?;
+    let none = by_hand.first().context("nothing was measured")?;
     ensure!(none.small > 0.0 && none.big > 0.0, "{none:?}");
     println!(
-        "Figure 11: disk tickets of 1,000 for memory of 10 MiB, and lookups in a small store and a big one"
+        "Figure 11: disk tickets of 1,000 for memory of 12 MiB, and lookups in a small store and a big one"
     );
-    let row = |s: &Served| {
+    let row = |(n, s): (usize, &Served)| {
         let times = |now: f64, before: f64| format!("× {:.2}", now / before);
         vec![
+            match n == by_hand.len() {
+                true => "negotiators".to_owned(),
+                false => "by hand".to_owned(),
+            },
             s.disk.to_string(),
             format!("{} MiB", s.memory),
             format!("{:.0}/s", s.small),
@@ -31,9 +42,26 @@ pub fn measure() -> Result<()> {
             times(s.big, none.big),
         ]
     };
-    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-    let heads = ["disk", "memory", "small", "", "big", ""];
+    let all: Vec<Served> = by_hand.iter().chain([&negotiated.then]).cloned().collect();
+    let rows: Vec<Vec<String>> = all.iter().enumerate().map(row).collect();
+    let heads = ["", "disk", "memory", "small", "", "big", ""];
     print!("{}", columns(&heads, &rows));
+    let total = |s: &Served| s.small + s.big;
+    let best = by_hand.iter().map(total).fold(0.0, f64::max);
+    let reached = negotiated
+        .samples
+        .iter()
+        .position(|s| s[0] + s[1] >= ENOUGH * best);
+    let when = match reached {
+        Some(n) => format!("{} s", (n + 1) * 10),
+        None => "not reached".to_owned(),
+    };
+    println!(
+        "negotiators: {:.2} of the best by hand; {ENOUGH} of it after: {when}; {} exchanges, {} of them undone",
+        total(&negotiated.then) / best,
+        negotiated.made,
+        negotiated.undone,
+    );
     plot::save("stores", |svg| picture(svg, &all, none))
 }
 
@@ -54,8 +82,11 @@ fn picture(svg: &mut String, all: &[Served], none: &Served) -> Drawn {
         .y_label_area_size(50)
         .build_cartesian_2d(0.0..exchanged.len() as f64, (0.5..most * 2.0).log_scale())?;
     let name = |x: &f64| {
-        let s = &exchanged[(*x as usize).min(exchanged.len() - 1)];
-        format!("{} tickets, {} MiB", s.disk, s.memory)
+        let n = (*x as usize).min(exchanged.len() - 1);
+        match n + 1 == exchanged.len() {
+            true => "negotiators".to_owned(),
+            false => format!("{} tickets, {} MiB", exchanged[n].disk, exchanged[n].memory),
+        }
     };
     chart
         .configure_mesh()

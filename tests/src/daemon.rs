@@ -87,6 +87,7 @@ pub fn install() -> Result<()> {
     for (from, to) in [
         (built.join("tixd"), "/usr/sbin/tixd"),
         (built.join("tixctl"), "/usr/bin/tixctl"),
+        (built.join("tix-negotiate"), "/usr/bin/tix-negotiate"),
         (
             tree().join("debian/tixd.service"),
             "/usr/lib/systemd/system/tixd.service",

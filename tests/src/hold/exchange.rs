@@ -17,7 +17,7 @@ const READ: [&str; 5] = ["read", "read2", "read3", "read4", "read5"];
 /// Tickets of base for each of the two resources.
 const EACH: u64 = 1000;
 /// CPU time of a page: a reader has to be scheduled to get on, as with the paper's disks it had.
-const WORK_US: &str = "2000";
+const WORK_US: &str = "1000";
 /// As in the experiment with the disk alone.
 const READERS: &str = "16";
 const SETTLE: Duration = Duration::from_secs(5);
