@@ -177,6 +177,8 @@ impl Shell {
         let Some(files) = &self.files else {
             return Ok(());
         };
+        // tixd may have taken its time.
+        let now = self.began.elapsed();
         let reading = match files.read(now) {
             Ok(reading) => reading,
             // It may come back, and its cgroup with it.
@@ -244,6 +246,10 @@ impl Shell {
             anyhow::bail!("{}", explained(&err));
         }
         self.house = None;
+        if matches!(err, Error::Refused(_)) {
+            // Whatever its files say, it is not there.
+            self.files = None;
+        }
         self.again = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSES[1]);
         self.say_once(explained(&err));

@@ -197,6 +197,15 @@ mod tests {
     }
 
     #[test]
+    fn tixd_reads_what_is_written() {
+        for (resource, milli) in [(Resource::Disk, 12_005), (Resource::Memory, 2_490_880_000)] {
+            let text = Amount { resource, milli }.text();
+            let read = rights::resource_and_amount(&text);
+            assert_eq!(read, Ok((resource, rights::Amount::Milli(milli))), "{text}");
+        }
+    }
+
+    #[test]
     fn amounts_from_elsewhere_saturate() {
         for (amount, milli) in [(f64::NAN, 0), (-1.0, 0), (f64::INFINITY, u64::MAX)] {
             assert_eq!(Amount::from(&of(Resource::Cpu, amount)).milli, milli);
