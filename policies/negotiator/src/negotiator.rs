@@ -111,6 +111,8 @@ pub struct Negotiator {
     window: Window,
     last: Option<Reading>,
     open: Option<Open>,
+    /// What was offered last, and before that: it may have been matched just before it was withdrawn.
+    offered: [Option<Pair>; 2],
     trial: Option<Trial>,
     /// Exchanges that stay, and of which pair they are.
     held: BTreeMap<u64, Option<Pair>>,
@@ -133,6 +135,7 @@ impl Negotiator {
             window: Window::default(),
             last: None,
             open: None,
+            offered: [None; 2],
             trial: None,
             held: BTreeMap::new(),
             going: BTreeSet::new(),
@@ -256,20 +259,20 @@ impl Negotiator {
         let id = deal.id;
         let pair = deal.pair().map(|(give, want)| Pair { give, want });
         let before = self.window.level();
-        let offered = self.open.filter(|o| Some(o.pair) == pair);
+        let offered = pair.filter(|p| self.offered.contains(&Some(*p)));
         let (what, word) = match (&mut self.trial, offered, before) {
             // More of what is on trial, before the offer was off the book.
             (Some(trial), _, _) if Some(trial.pair) == pair => {
                 trial.exchanges.insert(id);
                 (What::Matched, "on trial, too")
             }
-            (None, Some(open), Some(before)) => {
+            (None, Some(pair), Some(before)) => {
                 self.withdraw();
                 for lane in self.lanes.values_mut() {
                     lane.tries = 0;
                 }
                 self.trial = Some(Trial {
-                    pair: open.pair,
+                    pair,
                     exchanges: [id].into(),
                     before,
                 });
@@ -323,54 +326,45 @@ impl Negotiator {
         if gain <= noise && self.window.is_rising() {
             return;
         }
-        let (every, most) = (self.settings.every, self.settings.most);
-        let lane = self.lane(pair);
-        let (what, word) = match () {
-            () if worse => {
-                lane.hurt(now, every);
-                (What::Undone, "worse, undone")
-            }
-            () if gain > noise => {
-                lane.helped(most);
-                (What::Kept, "better, kept")
-            }
-            () => {
-                lane.made_no_difference();
-                (What::Kept, "no difference, kept")
-            }
-        };
         let Some(trial) = self.trial.take() else {
             return;
         };
         let ids: Vec<u64> = trial.exchanges.into_iter().collect();
-        match what {
-            What::Undone => {
-                self.going.extend(&ids);
-                self.settled = None;
-                self.lane(pair.back()).is_promising();
-                self.disturbed(now);
+        let (every, most) = (self.settings.every, self.settings.most);
+        self.anchor = None;
+        let (what, word) = if worse {
+            self.lane(pair).hurt(now, every);
+            self.lane(pair.back()).is_promising();
+            self.going.extend(&ids);
+            self.settled = None;
+            self.disturbed(now);
+            (What::Undone, "worse, undone")
+        } else {
+            self.held.extend(ids.iter().map(|id| (*id, Some(pair))));
+            self.settled = Some((now, needs));
+            if gain > noise {
+                self.lane(pair).helped(most);
+                (What::Kept, "better, kept")
+            } else {
+                self.lane(pair).made_no_difference();
+                self.anchor = Some((pair, anchor));
+                (What::Kept, "no difference, kept")
             }
-            _ => {
-                self.held.extend(ids.iter().map(|id| (*id, Some(pair))));
-                self.settled = Some((now, needs));
-            }
-        }
-        self.anchor = (word.starts_with("no")).then_some((pair, anchor));
-        let change = 100.0 * gain / before.median;
-        let apart = 100.0 * noise / before.median;
+        };
         let of: Vec<String> = ids.iter().map(u64::to_string).collect();
+        let percent = |part: f64| 100.0 * part / before.median;
+        let message = format!(
+            "exchange {}: {word} ({:+.1} %, where less than {:.1} % is noise)",
+            of.join(", "),
+            percent(gain),
+            percent(noise)
+        );
         out.news.push(News {
             exchanges: ids,
             before: Some(before.median),
             after: Some(after.median),
             noise: Some(noise),
-            ..News::new(
-                what,
-                format!(
-                    "exchange {}: {word} ({change:+.1} %, where less than {apart:.1} % is noise)",
-                    of.join(", ")
-                ),
-            )
+            ..News::new(what, message)
         });
     }
 
@@ -382,8 +376,11 @@ impl Negotiator {
             self.withdraw();
             return;
         };
-        if self.window.is_rising() || level.median <= 0.0 {
+        if level.median <= 0.0 {
             self.withdraw();
+            return;
+        }
+        if self.open.is_none() && self.window.is_rising() {
             return;
         }
         let (since, was) = *self.settled.get_or_insert((now, needs));
@@ -496,6 +493,9 @@ impl Negotiator {
             },
             None => Act::Offer { give, want, lasts },
         });
+        if self.offered[0] != Some(pair) {
+            self.offered = [Some(pair), self.offered[0]];
+        }
         let waits = waits(needs);
         let message = format!("offering {give} for {want} (it waits for {waits} of the time)");
         out.say(What::Offered, message);
