@@ -122,7 +122,9 @@ impl Lane {
         self.liked = self.undone == 0;
     }
 
-    pub fn made_no_difference(&mut self) {
+    /// It was too little to tell: more at once, up to half of what may be given.
+    pub fn made_no_difference(&mut self, most: f64) {
+        self.step = (self.step * 2.0).min(most / 2.0).max(self.step);
         self.evens += 1;
         self.liked = false;
     }
@@ -337,8 +339,9 @@ mod tests {
         let mut lane = Lane::new(0.2);
         lane.helped(0.3);
         assert!(lane.step == 0.3 && lane.liked);
-        lane.made_no_difference();
-        lane.made_no_difference();
+        lane.made_no_difference(0.8);
+        lane.made_no_difference(0.8);
+        assert_eq!(lane.step, 0.4);
         assert!(lane.is_open(Duration::ZERO) && !lane.is_hopeful());
     }
 }

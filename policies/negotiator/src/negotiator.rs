@@ -346,7 +346,7 @@ impl Negotiator {
                 self.lane(pair).helped(most);
                 (What::Kept, "better, kept")
             } else {
-                self.lane(pair).made_no_difference();
+                self.lane(pair).made_no_difference(most);
                 self.anchor = Some((pair, anchor));
                 (What::Kept, "no difference, kept")
             }

@@ -123,6 +123,11 @@ fn they_stay_with_it() {
 }
 
 #[test]
+fn however_it_scatters() {
+    all("10 % noise", |w| w.noise = 0.1, 240, is_good);
+}
+
+#[test]
 fn from_stalls_alone() {
     all("without progress", |w| w.says = false, 180, is_good);
 }
