@@ -4,7 +4,7 @@
 //! **A round.** While nothing is on trial the negotiator learns how the principal gets on, and what it waits for. Then it offers some of
 //! one resource for some of another; nobody who takes that, and another pair is offered. Once it is matched, offers are withdrawn, and
 //! after a while the principal is looked at again. It got on better: kept, and twice as much is tried next. Worse: undone, and half as
-//! much is tried, later. Neither: kept, but not offered again. What is noise its own samples say.
+//! much is tried, later, and the opposite before that. Neither: kept, but soon not offered any more. What is noise its own samples say.
 //!
 //! **Who begins.** An offer of somebody else's for the same resources goes before any other pair, so two negotiators meet as soon as one
 //! has offered what the other would do, too.
@@ -182,10 +182,11 @@ impl Negotiator {
         }
     }
 
-    /// The end: offers go, exchanges stay.
+    /// The end: offers go, exchanges stay, but for what was to be undone already.
     pub fn leave(&mut self) -> Vec<Act> {
-        let open = self.open.take().and_then(|o| o.id);
-        open.map(|id| Act::Cancel { id }).into_iter().collect()
+        self.withdraw();
+        let going = self.going.iter();
+        going.map(|id| Act::Cancel { id: *id }).collect()
     }
 
     fn lane(&mut self, pair: Pair) -> &mut Lane {
@@ -528,17 +529,23 @@ impl Negotiator {
         let lane = self.lane(open.pair);
         lane.bend(best);
         let (give, want) = scale.terms(lane, least);
-        let bends = now + self.settings.every / 4;
-        if let Some(open) = &mut self.open {
-            open.bends = bends;
+        let every = self.settings.every;
+        let mut new = Open {
+            give,
+            want,
+            bends: now + every / 4,
+            ..open
+        };
+        let changed = (give, want) != (open.give, open.want);
+        if changed {
+            // As long as they come nearer it is worth waiting.
+            new.until = open.until.max(now + every / 2);
         }
-        if (give, want) == (open.give, open.want) {
+        self.open = Some(new);
+        if !changed {
             return;
         }
-        if let Some(open) = &mut self.open {
-            (open.give, open.want) = (give, want);
-        }
-        let lasts = open.until.saturating_sub(now) + SLACK;
+        let lasts = new.until.saturating_sub(now) + SLACK;
         out.acts.push(Act::Amend {
             id,
             give,

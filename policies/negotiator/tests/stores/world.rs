@@ -136,6 +136,19 @@ impl World {
         })
     }
 
+    /// Root gives the big one so many disk tickets more.
+    pub fn enrich(&mut self, amount: i64) {
+        let op = Op::Fund {
+            holder: NAMES[1].to_owned(),
+            issuer: "base".to_owned(),
+            resource: Resource::Disk,
+            amount,
+        };
+        root(&mut self.ledger, &op);
+        self.ledger.settle();
+        self.run(100.0);
+    }
+
     /// Requests a second of each on average.
     pub fn run(&mut self, seconds: f64) -> [f64; 2] {
         let (has, steps) = (self.has(), (seconds * 4.0).round() as u32);
@@ -299,17 +312,16 @@ impl World {
         for disk in (0..=800).step_by(100) {
             for memory in 0..=8 {
                 let (d, m) = (f64::from(disk), f64::from(memory) * M);
-                let has = |sign: f64| Has {
-                    cpu: TICKETS,
-                    disk: TICKETS - sign * d,
-                    memory: EACH + sign * m,
-                };
+                let [small, big] = self.has();
+                let has = [(small, 1.0), (big, -1.0)].map(|(has, sign)| Has {
+                    cpu: has.cpu,
+                    disk: has.disk - sign * d,
+                    memory: has.memory + sign * m,
+                });
                 let mut stores = self.stores;
                 let mut sum = 0.0;
                 for n in 0..1200 {
-                    let rates = self
-                        .machine
-                        .run(&mut stores, [has(1.0), has(-1.0)], 0.5, [1.0; 2]);
+                    let rates = self.machine.run(&mut stores, has, 0.5, [1.0; 2]);
                     if n >= 1180 {
                         sum += (rates[0] + rates[1]) / 20.0;
                     }
