@@ -5,13 +5,14 @@ CARGO ?= cargo
 DESTDIR ?=
 PREFIX ?= /usr
 UNITDIR ?= $(PREFIX)/lib/systemd/system
+USERUNITDIR ?= $(PREFIX)/lib/systemd/user
 SECONDS ?= 60
 
 all: build
 
-## build      compile tixd, tixctl and the demo, optimised, into target/release (the default)
+## build      compile tixd, tixctl, tix-negotiate and the demo, optimised, into target/release (the default)
 build: deps
-	$(CARGO) build --release --locked -p tixd -p tixctl -p tix-demo
+	$(CARGO) build --release --locked -p tixd -p tixctl -p tix-negotiate -p tix-demo
 
 ## deps       install what is missing, by apt-get; says what and why
 deps:
@@ -42,11 +43,14 @@ picture:
 	@test -s target/demo/demo.svg || { echo "there is no target/demo/demo.svg: run make demo" >&2; exit 1; }
 	cp target/demo/demo.svg docs/demo.svg
 
-## install    put tixd, tixctl, the unit file and the ready policies below DESTDIR (after make)
+## install    put tixd, tixctl, tix-negotiate, the unit files and the ready policies below DESTDIR (after make)
 install:
 	install -D -m 755 target/release/tixd $(DESTDIR)$(PREFIX)/sbin/tixd
 	install -D -m 755 target/release/tixctl $(DESTDIR)$(PREFIX)/bin/tixctl
+	install -D -m 755 target/release/tix-negotiate $(DESTDIR)$(PREFIX)/bin/tix-negotiate
 	install -D -m 644 debian/tixd.service $(DESTDIR)$(UNITDIR)/tixd.service
+	install -D -m 644 debian/tix-negotiate@.service $(DESTDIR)$(USERUNITDIR)/tix-negotiate@.service
+	install -D -m 644 docs/market.md $(DESTDIR)$(PREFIX)/share/doc/tix/market.md
 	install -d $(DESTDIR)$(PREFIX)/share/tix/policies
 	install -m 644 policies/*.toml policies/README.md $(DESTDIR)$(PREFIX)/share/tix/policies
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl accept`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::{out, trade};
 use tix_api::Tix;
+use tix_client::Client;
 
 /// Do exactly what an offer on the book asks
 #[derive(Debug, clap::Args)]

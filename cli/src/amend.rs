@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl amend`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::offer::How;
 use crate::trade;
 use tix_api::Tix;
+use tix_client::Client;
 
 /// Change the terms of an offer on the book, and try again
 ///

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl bind`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use tix_api::Tix;
+use tix_client::Client;
 
 /// Let a currency fund a cgroup or unit
 ///

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl cancel`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::out;
 use tix_api::Tix;
+use tix_client::Client;
 
 /// Take an offer off the book, or end an exchange
 ///

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl chmod`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use tix_api::{Tix, units};
+use tix_client::Client;
 
 /// Change who may do what with a currency
 ///

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl chown`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::users;
 use tix_api::Tix;
+use tix_client::Client;
 
 /// Change whose a currency is
 ///
@@ -52,7 +52,7 @@ pub async fn main(Args { owner, name }: Args) -> Result<(), Failure> {
 /// Asks tixd for it; what is not given stays.
 pub async fn change(name: &str, user: Option<u32>, group: Option<u32>) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    client.call(|tixd| tixd.chown(name, user, group)).await
+    Ok(client.call(|tixd| tixd.chown(name, user, group)).await?)
 }
 
 #[cfg(test)]

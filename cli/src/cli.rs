@@ -103,12 +103,16 @@ pub fn main() -> Result<(), Failure> {
 }
 
 /// Runs a conversation with tixd on this thread.
-pub fn wait<T>(conversation: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub fn wait<T, E>(conversation: impl Future<Output = Result<T, E>>) -> Result<T, Failure>
+where
+    Failure: From<E>,
+{
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|err| Failure::refused(format!("cannot start: {err}"), ""))?
         .block_on(conversation)
+        .map_err(Failure::from)
 }
 
 #[cfg(test)]

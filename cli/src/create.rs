@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl create`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::users;
 use tix_api::{Tix, units};
+use tix_client::Client;
 
 /// Create a currency
 ///

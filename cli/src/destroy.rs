@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl destroy`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use tix_api::Tix;
+use tix_client::Client;
 
 /// Destroy a currency, with all the tickets it issued or holds
 ///
@@ -17,5 +17,5 @@ pub struct Args {
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    client.call(|tixd| tixd.destroy(&args.name)).await
+    Ok(client.call(|tixd| tixd.destroy(&args.name)).await?)
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl disk`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::out;
 use tix_api::{DiskEnableReply, DiskMechanism, Tix};
+use tix_client::Client;
 
 /// Have the kernel share a disk by tickets
 ///

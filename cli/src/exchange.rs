@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl exchange show`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::{out, trade};
 use clap::Subcommand;
 use tix_api::Tix;
+use tix_client::Client;
 
 /// Look at one exchange
 #[derive(Debug, clap::Args)]

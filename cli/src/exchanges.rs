@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl exchanges`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::{out, trade};
 use tix_api::{Exchange, ExchangeState, Tix};
+use tix_client::Client;
 
 /// Show who has exchanged what, and what was revoked of late
 #[derive(Debug, clap::Args)]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl explain`: how a share comes about.
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::out;
 use crate::ticket::ResourceArg;
 use tix_api::{ExplainReply, FundingPath, Kind, Resource, Step, Tix};
+use tix_client::Client;
 
 /// Explain how a currency's share comes about, path by path
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl export`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::out;
 use futures_util::StreamExt;
@@ -9,6 +8,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 use tix_api::{ExportReply, Tix};
+use tix_client::{Client, Error};
 use tokio::time::timeout;
 
 /// Write out what is kept of the currencies, as JSON
@@ -39,7 +39,7 @@ async fn document() -> Result<String, Failure> {
     let (mut connection, socket) = Client::connect().await?.into_parts();
     let late = || {
         let why = format!("no answer within {} s", PATIENCE.as_secs());
-        Failure::unreachable(&socket, why)
+        Error::unreachable(&socket, why)
     };
     let parts = timeout(PATIENCE, connection.export())
         .await

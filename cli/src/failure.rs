@@ -43,16 +43,6 @@ impl Failure {
         Failure::refused(format!("cannot {doing} {}: {err}", path.display()), hint)
     }
 
-    pub fn unreachable(socket: &Path, why: impl std::fmt::Display) -> Failure {
-        Failure::Unreachable {
-            message: format!("tixd cannot be reached at {}: {why}", socket.display()),
-            hint:
-                "start it with `systemctl start tixd`, or as root with `tixd &` where there is no \
-                   systemd; if it listens elsewhere, set TIX_SOCKET"
-                    .into(),
-        }
-    }
-
     /// Says it on stderr; the exit status to end with.
     pub fn report(&self) -> ExitCode {
         let (code, message, hint) = match self {
@@ -72,6 +62,16 @@ impl Failure {
 
 impl From<tix_api::Error> for Failure {
     fn from(err: tix_api::Error) -> Failure {
-        Failure::refused(err.message(), err.hint())
+        tix_client::Error::from(err).into()
+    }
+}
+
+impl From<tix_client::Error> for Failure {
+    fn from(err: tix_client::Error) -> Failure {
+        let (message, hint) = (err.message(), err.hint().to_owned());
+        match err {
+            tix_client::Error::Unreachable { .. } => Failure::Unreachable { message, hint },
+            _ => Failure::Refused { message, hint },
+        }
     }
 }

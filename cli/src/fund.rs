@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl fund`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::ticket::{Ticket, tickets};
 use tix_api::Tix;
+use tix_client::Client;
 
 /// Give a currency tickets of another one
 ///

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl import`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::out;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use tix_api::{IMPORT_CHUNK, ImportReply, Tix};
+use tix_client::Client;
 
 /// Make the currencies what an export says
 ///

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl log`: what was done, and by whom.
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::users::Names;
 use crate::{out, when};
@@ -11,6 +10,7 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tix_api::{LogRecord, LogReply, Tix};
+use tix_client::Client;
 
 /// Show what was done to the currencies, and by whom
 ///

@@ -12,7 +12,6 @@ mod chgrp;
 mod chmod;
 mod chown;
 mod cli;
-mod client;
 mod completions;
 mod create;
 mod destroy;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl offer`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::trade;
 use tix_api::Tix;
+use tix_client::Client;
 
 /// Trade rights to one resource for rights to another
 ///

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl offers`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::{out, trade};
 use tix_api::Tix;
+use tix_client::Client;
 
 /// Show the book: who offers what for what
 #[derive(Debug, clap::Args)]

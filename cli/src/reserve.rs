@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl reserve`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::ticket::Ticket;
 use tix_api::units::{self, Hard};
 use tix_api::{Resource, Tix};
+use tix_client::Client;
 
 /// Guarantee a currency a fixed part of another one
 ///

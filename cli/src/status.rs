@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl status`: is the scheduler in force? The kernel says, not tixd.
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::kernel::{self, SchedExt};
 use crate::{out, when};
@@ -10,6 +9,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use std::path::Path;
 use tix_api::{DiskMechanism, DiskStatus, Enforcer, StatusReply, Tix};
+use tix_client::Client;
 
 /// Say whether tix's scheduler is in force, and whether all is well
 ///
@@ -67,7 +67,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
 
 async fn ask() -> Result<StatusReply, Failure> {
     let mut client = Client::connect().await?;
-    client.call(|tixd| tixd.status()).await
+    Ok(client.call(|tixd| tixd.status()).await?)
 }
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();

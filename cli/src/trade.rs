@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::{out, when};
-use tix_api::units::rights;
+use tix_api::units::{duration, rights};
 use tix_api::{Exchange, ExchangeState, Offer, OfferReply, Rights};
 
 /// Parses `RESOURCE:AMOUNT`. tixd knows what per cent of the machine are.
@@ -16,13 +16,8 @@ pub fn side(text: &str) -> Result<String, String> {
 
 /// Parses a duration into seconds.
 pub fn lasts(text: &str) -> Result<i64, String> {
-    let length = when::duration(text).map(|d| d.as_secs());
-    let length = length.and_then(|sec| i64::try_from(sec).ok());
-    length.filter(|sec| *sec > 0).ok_or_else(|| {
-        format!(
-            "{text:?} is no duration: write a number and s, min, h, d or w (10min, 2h, 1h30min)"
-        )
-    })
+    let length = duration::lasting(text).map_err(|e| e.to_string())?;
+    i64::try_from(length.as_secs()).map_err(|e| e.to_string())
 }
 
 /// An amount with its unit.

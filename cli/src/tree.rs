@@ -4,13 +4,13 @@
 #[cfg(test)]
 mod tests;
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::out;
 use crate::users::Names;
 use clap::ValueEnum;
 use std::collections::{BTreeMap, BTreeSet};
 use tix_api::{Currency, Funding, Kind, Resource, Tix, TreeReply};
+use tix_client::Client;
 
 /// Show every currency: who funds it, what it is entitled to, what it gets now
 ///

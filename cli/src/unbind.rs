@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl unbind`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use tix_api::Tix;
+use tix_client::Client;
 
 /// Let a cgroup be funded by its parent again
 #[derive(Debug, clap::Args)]
@@ -17,7 +17,7 @@ pub struct Args {
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    client
+    Ok(client
         .call(|tixd| tixd.unbind(&args.name, args.target.as_deref()))
-        .await
+        .await?)
 }

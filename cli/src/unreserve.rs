@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl unreserve`
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::ticket::Ticket;
 use tix_api::Tix;
+use tix_client::Client;
 
 /// Take a guarantee back
 ///
@@ -18,7 +18,7 @@ pub struct Args {
 pub async fn main(Args { ticket }: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
     let resource = ticket.resource();
-    client
+    Ok(client
         .call(|tixd| tixd.unreserve(&ticket.holder, &ticket.from, resource))
-        .await
+        .await?)
 }

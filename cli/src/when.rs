@@ -4,7 +4,7 @@
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
-use std::time::Duration;
+use tix_api::units::duration;
 
 /// `2026-11-21 15:04:05`, in `zone`.
 pub fn shown(usec: u64, zone: &TimeZone) -> String {
@@ -39,7 +39,7 @@ fn parse(text: &str, now: &Zoned) -> Option<u64> {
     let text = text.trim();
     let stamp = if let Some(seconds) = text.strip_prefix('@') {
         Timestamp::from_second(seconds.parse().ok()?).ok()?
-    } else if let Some(duration) = duration(text) {
+    } else if let Some(duration) = duration::parse(text) {
         now.timestamp().checked_sub(duration).ok()?
     } else if text == "now" {
         now.timestamp()
@@ -58,33 +58,6 @@ fn parse(text: &str, now: &Zoned) -> Option<u64> {
         local(now.date().to_datetime(text.parse::<Time>().ok()?))?
     };
     u64::try_from(stamp.as_microsecond()).ok()
-}
-
-/// `1h30min`: whole numbers, each with a unit.
-pub fn duration(text: &str) -> Option<Duration> {
-    let mut rest = text;
-    let mut seconds: u64 = 0;
-    loop {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let (number, unit) = rest.split_at(digits);
-        let length = unit
-            .find(|c: char| !c.is_ascii_alphabetic())
-            .unwrap_or(unit.len());
-        let factor = match &unit[..length] {
-            "s" | "sec" => 1,
-            "m" | "min" => 60,
-            "h" => 3_600,
-            "d" => 86_400,
-            "w" => 604_800,
-            _ => return None,
-        };
-        let part = number.parse::<u64>().ok()?.checked_mul(factor)?;
-        seconds = seconds.checked_add(part)?;
-        rest = unit[length..].trim_start();
-        if rest.is_empty() {
-            return Some(Duration::from_secs(seconds));
-        }
-    }
 }
 
 #[cfg(test)]

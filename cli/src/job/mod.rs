@@ -12,7 +12,6 @@ pub mod janitor;
 mod place;
 mod scope;
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::{cli, host};
 use std::ffi::OsString;
@@ -20,6 +19,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tix_api::Tix;
+use tix_client::Client;
 
 /// What is to be run, and what its currency is to be called.
 #[derive(Debug, clap::Args)]
@@ -46,7 +46,7 @@ pub struct Asked<'a> {
 pub fn launch(
     job: Job,
     from: Option<String>,
-    ask: impl AsyncFnOnce(&mut Client, Asked<'_>) -> Result<(), Failure>,
+    ask: impl AsyncFnOnce(&mut Client, Asked<'_>) -> Result<(), tix_client::Error>,
 ) -> Result<(), Failure> {
     let [program, arguments @ ..] = job.command.as_slice() else {
         return Err(Failure::usage(

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The disk or memory: what each is entitled to, what is in force, and what it used between two looks.
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::out;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use tix_api::{Currency, Resource, Tix, TreeReply};
+use tix_client::Client;
 
 /// `tixctl top -r disk --json`, and of memory.
 #[derive(Debug, Serialize)]

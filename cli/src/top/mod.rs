@@ -5,7 +5,6 @@ mod held;
 mod live;
 mod view;
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::out;
 use clap::ValueEnum;
@@ -15,6 +14,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tix_api::{Event, Resource, Sample, Tix, WatchReply};
+use tix_client::{Client, Error};
 
 /// Show live who uses how much of the CPU, and how much each is entitled to
 ///
@@ -121,8 +121,8 @@ impl<S: Stream<Item = zlink::Result<Result<WatchReply, tix_api::Error>>>> News<S
         let socket: &Path = &self.socket;
         loop {
             match self.replies.next().await {
-                None => return Err(Failure::unreachable(socket, "it closed the connection")),
-                Some(Err(err)) => return Err(Client::lost(socket, &err)),
+                None => return Err(Error::unreachable(socket, "it closed the connection").into()),
+                Some(Err(err)) => return Err(Client::lost(socket, &err).into()),
                 Some(Ok(Err(refusal))) => return Err(refusal.into()),
                 Some(Ok(Ok(WatchReply {
                     sample: Some(sample),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Amounts as people write them: soft tickets, parts of an issuer, sizes of memory. Modes are in [`mode`].
+//! Amounts as people write them: soft tickets, parts of an issuer, sizes of memory. Modes are in [`mode`], lengths of time in [`duration`].
 //!
 //! What cannot be kept exactly is refused, never rounded: a guarantee of "33.33%" would be one of something else.
 
+pub mod duration;
 pub mod mode;
 pub mod rights;
 
@@ -32,6 +33,8 @@ pub enum BadAmount {
         "{0:?} is no resource with an amount: write cpu:100, disk:12.5, net:10% or memory:256M"
     )]
     Side(String),
+    #[error("{0:?} is no duration: write a number and s, min, h, d or w (10min, 2h, 1h30min)")]
+    Duration(String),
     #[error("{0:?} is ambiguous: write K, M, G or T, without B; K is 1024")]
     Decimal(String),
 }
