@@ -3,26 +3,18 @@
 //! come as a build dependency, and generates its skeleton.
 
 fn main() {
-    for file in [
-        "arch.h",
-        "control.bpf.h",
-        "dump.bpf.h",
-        "due.h",
-        "exchange.h",
-        "funding.h",
-        "intf.h",
-        "nodes.bpf.h",
-        "lock.bpf.h",
-        "pick.bpf.h",
-        "share.bpf.h",
-        "state.bpf.h",
-        "task.bpf.h",
-        "timer.bpf.h",
-        "vtrr.h",
-        "tix.bpf.c",
-    ] {
-        println!("cargo:rerun-if-changed={file}");
+    for entry in std::fs::read_dir(".").expect("the crate's directory") {
+        let path = entry.expect("the crate's directory").path();
+        if path.extension().is_some_and(|e| e == "h" || e == "c") {
+            println!("cargo:rerun-if-changed={}", path.display());
+        }
     }
+    let text = std::fs::read_to_string("intf.h").expect("intf.h");
+    let layout = text
+        .lines()
+        .find_map(|l| l.strip_prefix("#define TIX_LAYOUT ")?.split('u').next())
+        .expect("TIX_LAYOUT in intf.h");
+    println!("cargo:rustc-env=TIX_LAYOUT={layout}");
     println!("cargo:rerun-if-env-changed=BPF_CLANG");
     if std::env::var_os("BPF_CLANG").is_none() {
         // Debian's unversioned clang is too old; build scripts are single-threaded here.

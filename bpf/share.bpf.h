@@ -235,6 +235,8 @@ static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weigh
 	if (t->payer < TIX_QUEUES_MAX) {
 		q = t->payer;
 		t->payer = VTRR_NONE;
+		if (QUEUES[q].node != t->node)
+			stats.lent_ns += used;
 	}
 	now_v += tix_mul_q32(used, t->rate ?: GRAPH->rate) - t->grant_v;
 	had_locked(q, used - t->grant);

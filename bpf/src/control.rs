@@ -233,6 +233,8 @@ pub struct Stats {
     pub preempts: u64,
     /// Picks of who had waited for seconds, whatever its share.
     pub overdue: u64,
+    /// CPU time, ns, of holders of the kernel's locks that other principals paid, which waited for those.
+    pub lent_ns: u64,
 }
 
 /// Why the kernel ended a scheduler (`struct tix_exit`).

@@ -20,8 +20,11 @@ use std::path::PathBuf;
 /// The currency that stands for the machine.
 pub const BASE: NodeId = NodeId(0);
 
-/// Version of the pinned state: a scheduler pinned with another one is not adopted.
-pub const LAYOUT: u32 = 4;
+/// Version of the pinned state (`TIX_LAYOUT` in intf.h): a scheduler pinned with another one is not adopted.
+pub const LAYOUT: u32 = match u32::from_str_radix(env!("TIX_LAYOUT"), 10) {
+    Ok(layout) => layout,
+    Err(_) => panic!("TIX_LAYOUT is no number"),
+};
 
 /// What can go wrong between here and the kernel. Every text says what to do.
 #[derive(Debug, thiserror::Error)]

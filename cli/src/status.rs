@@ -224,6 +224,7 @@ mod tests {
                     nodes: 42,
                     nodes_max: 131_072,
                     forced_runs: 7,
+                    lent_usec: 1_250_000,
                 },
                 disks: vec![
                     DiskStatus {

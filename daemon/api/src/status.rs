@@ -37,6 +37,8 @@ pub struct SchedulerStatus {
     pub nodes_max: u64,
     /// Threads that were run out of turn because they had waited too long (every runnable thread runs at least every 10 s).
     pub forced_runs: u64,
+    /// CPU time, microseconds, of holders of the kernel's locks that was charged to other principals, which waited for those.
+    pub lent_usec: u64,
 }
 
 /// What in the kernel shares a disk among cgroups by their weights.

@@ -376,6 +376,7 @@ pub fn status(core: &mut Core, uid: u32, pid: i32) -> api::StatusReply {
             nodes: stats.nodes,
             nodes_max: u64::from(NODES_MAX),
             forced_runs: stats.forced,
+            lent_usec: stats.lent_ns / 1000,
         },
         disks,
         currencies: core.ledger.len() as u64,

@@ -109,18 +109,26 @@ fn measure() -> Result<(f64, Answers)> {
     })?;
     let meter = Meter::start([ALICE, BOB])?;
     let tixd = Meter::start([TIXD])?;
+    let lent = || -> Result<f64> {
+        let status = tixctl("status --json")?.ok()?.json()?;
+        let usec = &status["tixd"]["scheduler"]["lent_usec"];
+        Ok(usec.as_f64().context("no lent_usec")? / 1e6)
+    };
+    let before = lent()?;
     let start = Instant::now();
     let answers = answers(3)?;
     let parts = meter.over(Duration::from_secs(8), Duration::from_secs(120))?;
     let took = start.elapsed().as_secs_f64();
     let alices = meter.got()?[0] as f64 / 1e6 / took;
     let tixds = tixd.got()?[0] as f64 / 1e6 / took;
+    let lent = (lent()? - before) / took;
     let counts = read(COUNTS)?;
     eprintln!(
-        "       in {took:.1} s: {}; alice had {:.2} % of the machine, tixd {:.2} %",
+        "       in {took:.1} s: {}; alice had {:.2} % of the machine, tixd {:.2} %; {:.2} % was charged to who waited for a lock",
         counts.replace('\n', ", "),
         alices * 100.0,
-        tixds * 100.0
+        tixds * 100.0,
+        lent * 100.0
     );
     eprintln!(
         "       status, login under attack: {:.0?}, {:.1?}",
