@@ -90,6 +90,7 @@ struct fund_node {
 	struct fund_edge edge[FUND_FUNDERS];
 	u16 part[FUND_FUNDERS];	/* in which proportion what it gives rests with them */
 	u16 hard;		/* bit i: edge[i] is a hard ticket */
+	u16 main_edge;		/* the one that is worth most */
 };
 
 /*
@@ -282,6 +283,10 @@ TIX_FN void fund_cascade(struct fund_graph *gr, struct fund_node *nodes, u32 n, 
 		issuer = node->edge[i].issuer;
 		if (fund_count(gr, nodes, issuer, node->edge[i].amount, node->hard >> i & 1,
 			       active)) {
+			if (!active && nodes[n].nr_active) {	/* detached: nobody owes for that */
+				nodes[issuer].lead = 0;
+				nodes[issuer].due_then = nodes[issuer].due;
+			}
 			if (gr->deltas)
 				fund_give(gr, nodes, issuer, !active);
 			fund_push(gr, issuer);
@@ -370,15 +375,22 @@ TIX_FN u64 fund_origin(struct fund_graph *gr, struct fund_node *nodes, struct fu
 TIX_INLINE void fund_compute(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
 	struct fund_node *node = &nodes[n];
-	u64 seen = fund_origin(gr, nodes, node), value = tix_forget(0);
+	u64 seen = fund_origin(gr, nodes, node), value = tix_forget(0), most = tix_forget(0);
+	u64 worth, more;
 	u32 i;
 
 	node->epoch = gr->epoch;
 	if (seen == node->seen || n == FUND_BASE)
 		return;
 	node->seen = seen;
-	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++)
-		value += tix_forget(fund_ticket_value(gr, nodes, node, i));
+	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
+		worth = tix_forget(fund_ticket_value(gr, nodes, node, i));
+		value += worth;
+		/* If it is more than the most so far; without a branch, of which the verifier follows both ways. */
+		more = (s64)(most - worth) >> 63;
+		most ^= (most ^ worth) & more;
+		node->main_edge ^= (node->main_edge ^ i) & more;
+	}
 	value = fund_exchanged(gr, node, value);
 	if (value != node->value || node->soft_rest) {
 		node->value = value;
@@ -519,6 +531,7 @@ TIX_FN void fund_attach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 	node->per_ticket = was;	/* other funders were due something else */
 	node->due_then = node->due;
 	node->lead = 0;
+	node->main_edge = 0;
 	gr->epoch++;
 	node->seen = ~0ull;	/* computed from funders that it no longer has */
 	gr->deltas += fund_size(node->delta);

@@ -23,6 +23,8 @@ pub struct Node {
     /// A node before this one, or 0, base.
     pub issuer: u32,
     pub tickets: u32,
+    /// Of a second one, so many, always; the oracle knows nothing of those.
+    pub also: Option<(u32, u32)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,8 +60,17 @@ pub struct History {
 impl History {
     /// A node more; its number.
     pub fn node(&mut self, issuer: u32, tickets: u32) -> u32 {
-        self.nodes.push(Node { issuer, tickets });
+        self.nodes.push(Node {
+            issuer,
+            tickets,
+            also: None,
+        });
         self.nodes.len() as u32
+    }
+
+    /// Another node before it backs `node`, too.
+    pub fn also(&mut self, node: u32, issuer: u32, tickets: u32) {
+        self.nodes[node as usize - 1].also = Some((issuer, tickets));
     }
 
     /// A thread more; its number.
@@ -96,6 +107,9 @@ impl History {
         // Writing to a string cannot fail.
         for (i, n) in (1..).zip(&self.nodes) {
             let _ = writeln!(out, "node {i} in {} tickets {}", n.issuer, n.tickets);
+            if let Some((issuer, tickets)) = n.also {
+                let _ = writeln!(out, "also {i} in {issuer} tickets {tickets}");
+            }
         }
         for (i, t) in self.threads.iter().enumerate() {
             let _ = write!(out, "thread {i} of {}", t.node);
@@ -146,6 +160,11 @@ impl History {
                 let issuer = self.known(issuer)?;
                 self.is_next(no, self.nodes.len() + 1)?;
                 self.node(issuer, positive(tickets)?);
+            }
+            ["also", node, "in", issuer, "tickets", tickets] => {
+                let (node, issuer) = (self.known(node)?, self.known(issuer)?);
+                ensure!(issuer < node, "a node's issuers come before it");
+                self.also(node, issuer, positive(tickets)?);
             }
             ["thread", no, "of", node, rest @ ..] => {
                 let node = self.known(node)?;

@@ -2,7 +2,7 @@
 //! CPUs and threads on a virtual clock: what the kernel around tix's rules does. A context switch costs nothing, and a slice ends when it
 //! is over (timer.bpf.h).
 
-use super::history::{FOREVER, History, What};
+use super::history::{self, FOREVER, History, What};
 use super::kernel::{Constants, Counts, Kernel, Next};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -100,7 +100,7 @@ impl Machine {
         let nodes = history.nodes.len() as u32 + 1;
         let mut kernel = Kernel::new(with, history.cpus, nodes, &tasks);
         for (i, node) in (1..).zip(&history.nodes) {
-            kernel.fund(i, node.issuer, node.tickets);
+            kernel.fund(i, *node);
         }
         let happens = |(i, (at, _)): (usize, &(u64, What))| Reverse((*at, Event::Happens(i)));
         let mut machine = Machine {
@@ -130,8 +130,8 @@ impl Machine {
         match what {
             What::Run { thread, work } => self.has_to_do(now, thread, work),
             What::Share { node, tickets } => {
-                let issuer = self.record.history.nodes[node as usize - 1].issuer;
-                self.kernel.fund(node, issuer, tickets);
+                let backed = self.record.history.nodes[node as usize - 1];
+                self.kernel.fund(node, history::Node { tickets, ..backed });
             }
         }
     }

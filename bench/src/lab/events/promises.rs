@@ -352,6 +352,41 @@ fn siblings_that_sleep_cost_nobody_else() {
     }
 }
 
+/// bob's share pays for what a principal of his had that sleeps and wakes up, though a cgroup and bob himself back it; alice does not gain by
+/// it, nor lose.
+#[test]
+fn nor_does_who_is_backed_by_several() {
+    beside_a_hog_of_bobs(3_000);
+}
+
+/// alice has 300 tickets of base; of bob's 100 a cgroup has 100, with a hog in it, and one that sleeps has some of the cgroup's and `also` of
+/// bob's own.
+#[track_caller]
+fn beside_a_hog_of_bobs(also: u32) {
+    let mut history = History {
+        cpus: 1,
+        end: 20_000 * MS,
+        ..History::default()
+    };
+    let alice = history.hog(0, 300);
+    let bob = history.node(0, 100);
+    let cgroup = history.node(bob, 100);
+    history.hog(cgroup, 100);
+    let main = history.node(cgroup, 100);
+    history.also(main, bob, also);
+    let cycle = Cycle {
+        thread: history.thread(main),
+        sleep: (MS / 10, 3 * MS),
+        work: (MS / 10, 5 * MS),
+    };
+    let record = machine::run(&history, &[cycle], 1, KERNEL);
+    let hers = |t: u32| record.history.threads[t as usize].node == alice;
+    let had = record.runs.iter().filter(|r| hers(r.thread));
+    let had = had.map(|r| r.to - r.from).sum::<u64>() as f64 / KERNEL.slice as f64;
+    let due = 0.75 * history.end as f64 / KERNEL.slice as f64;
+    assert!((had - due).abs() < ONE_CPU, "{had} of {due}");
+}
+
 /// Who could not be interrupted for 20 ms gives that back, though others of its own wake up meanwhile; so does nobody lose what it waited for.
 #[test]
 fn what_was_had_uninterrupted_is_given_back() {
@@ -395,6 +430,12 @@ fn nor_does_a_large_holder_matter_there() {
 #[ignore = "the surplus is divided among siblings, but of threads that are due most of a CPU each one must be moved again and again, and is only when its CPU is 20 ms behind: -46 ... +33 quanta on 2 CPUs"]
 fn a_surplus_stays_with_the_siblings() {
     several_cpus(Scenario::Infeasible);
+}
+
+#[test]
+#[ignore = "alice has 313 quanta too many in 15,000: not found out why; who is due less than MIN_SLICE_NS of ROUND_NS has no account of what it is due"]
+fn what_is_left_to_a_tiny_sibling_is_not_lost() {
+    beside_a_hog_of_bobs(1 << 20);
 }
 
 #[track_caller]

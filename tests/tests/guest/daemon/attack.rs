@@ -104,8 +104,9 @@ pub fn all(story: &mut Story) -> Result<()> {
 
 /// alice's part of what alice and bob had, and how long root waited.
 fn measure() -> Result<(f64, Answers)> {
-    until("the attack is under way", PATIENCE, || {
-        Ok(std::fs::metadata(COUNTS).is_ok())
+    until("the attack is under way, all of it", PATIENCE, || {
+        let counts = std::fs::read_to_string(COUNTS).unwrap_or_default();
+        Ok(!counts.is_empty() && counts.lines().all(|l| !l.ends_with(" 0")))
     })?;
     let meter = Meter::start([ALICE, BOB])?;
     let tixd = Meter::start([TIXD])?;

@@ -251,16 +251,20 @@ impl Kernel {
         self.with.slice
     }
 
-    /// node_weight(): `node` holds `tickets` of `issuer`.
-    pub fn fund(&mut self, node: u32, issuer: u32, tickets: u32) {
-        let edge = host::Edge {
-            issuer,
-            amount: tickets,
-            hard: false,
-            part: u16::MAX,
-        };
+    /// node_weight(): what `node` is backed by.
+    pub fn fund(&mut self, node: u32, by: super::history::Node) {
+        let edges: Vec<_> = [Some((by.issuer, by.tickets)), by.also]
+            .into_iter()
+            .flatten()
+            .map(|(issuer, amount)| host::Edge {
+                issuer,
+                amount,
+                hard: false,
+                part: u16::MAX,
+            })
+            .collect();
         self.funds.set_now(self.v);
-        self.funds.back(node, &[edge], 0);
+        self.funds.back(node, &edges, 0);
     }
 
     fn vt_of(&self, q: u32) -> u32 {
