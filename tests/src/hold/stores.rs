@@ -16,8 +16,8 @@ use crate::alone::{Hog, cgroups, number, tixd, write};
 use crate::daemon::{read, sh, tixctl, until};
 
 const M: u64 = 1 << 20;
-/// Entries: of 12 MB and of 96 MB or so.
-const STORES: [(&str, u64); 2] = [("small", 26_000), ("big", 208_000)];
+/// Entries: 12.7 MiB and 165 MiB of the disk.
+const STORES: [(&str, u64); 2] = [("small", 16_000), ("big", 208_000)];
 const OTHERS: [&str; 4] = ["/io1", "/io2", "/io3", "/io4"];
 const AT: &str = "/run/stores";
 /// Memory of both, and what each is guaranteed of it.
