@@ -98,20 +98,6 @@ TIX_INLINE s64 fund_stayed(s64 more, u64 amount, u64 others)
 	return fund_like(more, tix_mul_q62(fund_size(more) & (FUND_ONE - 1), part));
 }
 
-/* The edge by which `node` was worth most when last looked at. */
-TIX_INLINE const struct fund_edge *fund_main_edge(const struct fund_node *node)
-{
-	return &node->edge[node->main_edge & (FUND_FUNDERS - 1)];
-}
-
-/* Whose holders `node` shares with; of hard tickets, and of none, base. */
-TIX_INLINE u32 fund_above(const struct fund_node *node)
-{
-	if (!node->nr_edges || node->hard >> (node->main_edge & (FUND_FUNDERS - 1)) & 1)
-		return FUND_BASE;
-	return fund_main_edge(node)->issuer;
-}
-
 /*
  * The highest of `n`, which is inactive, and its issuers, of which nothing is active either. What
  * was had more than its due below that is owed by whoever comes back first.
@@ -121,7 +107,7 @@ TIX_FN u32 fund_asleep(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 	u32 up;
 
 	for (gr->steps = 0; gr->steps < FUND_EDGES_MAX && can_loop; gr->steps++) {
-		up = fund_above(&nodes[n]);
+		up = nodes[n].above;
 		if (up == FUND_BASE || nodes[up].nr_active)
 			break;
 		n = up;
@@ -134,9 +120,8 @@ TIX_FN u32 fund_asleep(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 TIX_FN s64 fund_owes(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
 	struct fund_node *node = &nodes[fund_asleep(gr, nodes, n)];
-	const struct fund_edge *edge = fund_main_edge(node);
-	s64 more = fund_stayed(node->due - node->due_then, edge->amount,
-			       nodes[edge->issuer].issued);
+	s64 more = fund_stayed(node->due - node->due_then, node->above_amount,
+			       nodes[node->above_of].issued);
 
 	return node->lead - (s64)fund_like(more, fund_size(more) >> FUND_DUE_LOG);
 }
@@ -180,8 +165,8 @@ TIX_FN void fund_bear(struct fund_graph *gr, struct fund_node *nodes, u32 n, s64
 			node->due_then = node->due;
 		}
 		holder = n;
-		amount = fund_main_edge(node)->amount;
-		n = fund_above(node);
+		amount = node->above_amount;
+		n = node->above;
 	}
 	gr->steps = 0;
 	if (!others || others > nodes[FUND_BASE].issued)
@@ -190,7 +175,7 @@ TIX_FN void fund_bear(struct fund_graph *gr, struct fund_node *nodes, u32 n, s64
 	size = tix_mul_q32(size, gr->rate) / others * nodes[FUND_BASE].issued;
 	gr->now += fund_like(shift, size < gr->most ? size : gr->most);
 	fund_tick(gr, &nodes[FUND_BASE]);
-	if (holder && fund_main_edge(&nodes[holder])->issuer == FUND_BASE)
+	if (holder && nodes[holder].above_of == FUND_BASE)
 		fund_except(&nodes[holder], (nodes[FUND_BASE].per_ticket - each) * amount);
 }
 

@@ -90,7 +90,10 @@ struct fund_node {
 	struct fund_edge edge[FUND_FUNDERS];
 	u16 part[FUND_FUNDERS];	/* in which proportion what it gives rests with them */
 	u16 hard;		/* bit i: edge[i] is a hard ticket */
-	u16 main_edge;		/* the one that is worth most */
+	/* The ticket that is worth most: */
+	u32 above_of;		/* its issuer, */
+	u32 above_amount;
+	u32 above;		/* and with whose holders those of the node share: base's, if it is hard */
 };
 
 /*
@@ -111,6 +114,7 @@ struct fund_graph {
 	u32 divisor;			/* of base */
 	u32 moved;			/* base's tickets or what rests with it did */
 	u32 steps;			/* of fund_steps() */
+	u64 owed;			/* of fund_cascade(): all bits or none */
 	u64 now;			/* V, as far as the caller told */
 	u64 most;			/* by how much fund_bear() may move it */
 	u32 depth;			/* entries on the stack */
@@ -268,6 +272,8 @@ TIX_INLINE bool fund_count(struct fund_graph *gr, struct fund_node *nodes, u32 n
  */
 TIX_FN void fund_cascade(struct fund_graph *gr, struct fund_node *nodes, u32 n, bool active)
 {
+	/* Of what is detached while it is active nobody is owed for what it leaves inactive. */
+	gr->owed = tix_forget((active | !nodes[n].nr_active) & 1) * ~0ull;
 	gr->depth = 0;
 	fund_push(gr, n);
 	while (gr->depth && can_loop) {
@@ -283,10 +289,9 @@ TIX_FN void fund_cascade(struct fund_graph *gr, struct fund_node *nodes, u32 n, 
 		issuer = node->edge[i].issuer;
 		if (fund_count(gr, nodes, issuer, node->edge[i].amount, node->hard >> i & 1,
 			       active)) {
-			if (!active && nodes[n].nr_active) {	/* detached: nobody owes for that */
-				nodes[issuer].lead = 0;
-				nodes[issuer].due_then = nodes[issuer].due;
-			}
+			nodes[issuer].lead &= gr->owed;
+			nodes[issuer].due_then ^= (nodes[issuer].due_then ^ nodes[issuer].due) &
+						  ~gr->owed;
 			if (gr->deltas)
 				fund_give(gr, nodes, issuer, !active);
 			fund_push(gr, issuer);
@@ -371,12 +376,21 @@ TIX_FN u64 fund_origin(struct fund_graph *gr, struct fund_node *nodes, struct fu
 	return tix_forget(seen);
 }
 
+/* Edge `i` of `node` is worth most. */
+TIX_INLINE void fund_look_up(struct fund_node *node, u64 i)
+{
+	i &= FUND_FUNDERS - 1;
+	node->above_of = node->edge[i].issuer;
+	node->above_amount = node->edge[i].amount;
+	node->above = node->above_of * (1 - (node->hard >> i & 1));
+}
+
 /* Recompute `n` from funders that are fresh. */
 TIX_INLINE void fund_compute(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
 	struct fund_node *node = &nodes[n];
 	u64 seen = fund_origin(gr, nodes, node), value = tix_forget(0), most = tix_forget(0);
-	u64 worth, more;
+	u64 worth, more, at = tix_forget(0);
 	u32 i;
 
 	node->epoch = gr->epoch;
@@ -389,8 +403,9 @@ TIX_INLINE void fund_compute(struct fund_graph *gr, struct fund_node *nodes, u32
 		/* If it is more than the most so far; without a branch, of which the verifier follows both ways. */
 		more = (s64)(most - worth) >> 63;
 		most ^= (most ^ worth) & more;
-		node->main_edge ^= (node->main_edge ^ i) & more;
+		at ^= (at ^ i) & more;
 	}
+	fund_look_up(node, tix_forget(at));
 	value = fund_exchanged(gr, node, value);
 	if (value != node->value || node->soft_rest) {
 		node->value = value;
@@ -531,7 +546,7 @@ TIX_FN void fund_attach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 	node->per_ticket = was;	/* other funders were due something else */
 	node->due_then = node->due;
 	node->lead = 0;
-	node->main_edge = 0;
+	fund_look_up(node, 0);	/* until it is known */
 	gr->epoch++;
 	node->seen = ~0ull;	/* computed from funders that it no longer has */
 	gr->deltas += fund_size(node->delta);
