@@ -82,6 +82,8 @@ pub struct Lane {
     evens: u32,
     /// The last one did good, or the last of the opposite did harm.
     pub liked: bool,
+    /// The last one stayed.
+    pub stayed: bool,
     /// Offers in a row that nobody took.
     pub tries: u32,
     not_before: Duration,
@@ -96,6 +98,7 @@ impl Lane {
             undone: 0,
             evens: 0,
             liked: false,
+            stayed: false,
             tries: 0,
             not_before: Duration::ZERO,
         }
@@ -114,7 +117,7 @@ impl Lane {
     /// It helped: more of it.
     pub fn helped(&mut self, most: f64) {
         self.step = (self.step * 2.0).min(most);
-        (self.evens, self.liked) = (0, true);
+        (self.evens, self.liked, self.stayed) = (0, true, true);
     }
 
     /// The opposite has hurt one of the two: this is the first to try now, whatever is waited for.
@@ -126,7 +129,7 @@ impl Lane {
     pub fn made_no_difference(&mut self, most: f64) {
         self.step = (self.step * 2.0).min(most / 2.0).max(self.step);
         self.evens += 1;
-        self.liked = false;
+        (self.liked, self.stayed) = (false, true);
     }
 
     /// It hurt, so it was undone: less of it, later, and at a better rate.
@@ -145,7 +148,7 @@ impl Lane {
     fn was_undone(&mut self, now: Duration, every: Duration) {
         self.undone += 1;
         self.step = (self.step / 2.0).max(LEAST_STEP);
-        self.liked = false;
+        (self.liked, self.stayed) = (false, false);
         let rounds = PAUSE.saturating_mul(1 << self.undone.min(8)) / 2;
         self.not_before = now + every * rounds;
     }

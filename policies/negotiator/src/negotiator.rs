@@ -446,11 +446,12 @@ impl Negotiator {
         let rounds = rounds.unwrap_or(u32::MAX);
         let mut best: Option<((bool, u32, bool), f64, Pair)> = None;
         for (pair, lane, scale) in &possible {
+            let wanted = (market.offers.iter()).any(|o| pair.fits(o) && lane.bears(scale.rate(o)));
             let willing = pair.reluctance(needs).is_some_and(|r| r <= rounds);
-            if !willing && !lane.liked {
+            // What did no harm is agreed to again without going round.
+            if !willing && !lane.liked && !(wanted && lane.stayed) {
                 continue;
             }
-            let wanted = (market.offers.iter()).any(|o| pair.fits(o) && lane.bears(scale.rate(o)));
             if !wanted && !lane.is_hopeful() {
                 continue;
             }
