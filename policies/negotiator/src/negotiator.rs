@@ -449,7 +449,7 @@ impl Negotiator {
             let wanted = (market.offers.iter()).any(|o| pair.fits(o) && lane.bears(scale.rate(o)));
             let willing = pair.reluctance(needs).is_some_and(|r| r <= rounds);
             // What did no harm is agreed to again without going round.
-            if !willing && !lane.liked && !(wanted && lane.stayed) {
+            if !(willing || lane.liked || wanted && lane.stayed) {
                 continue;
             }
             if !wanted && !lane.is_hopeful() {
