@@ -30,11 +30,11 @@ pub struct Figure {
     pub mechanism: String,
 }
 
-/// Puts this process and tixd where they get the CPU whenever they want it, beside thousands of others' tickets: what is done between two
-/// measurements takes no time then, and they sleep meanwhile.
+/// Puts this process and tixd where they get some of the CPU whenever they want it, beside thousands of others' tickets; they sleep while it
+/// is measured. By a hard ticket: soft ones of base's, idle or not, would count for what an exchanged base ticket is worth.
 fn aside(tixd: &Tixd) -> Result<()> {
     cgroups(&["/aside"])?;
-    tixctl("fund /aside --from base cpu 100000")?.ok()?;
+    tixctl("reserve /aside --from base cpu 5%")?.ok()?;
     for pid in [std::process::id(), tixd.id()] {
         write("/aside", "cgroup.procs", &pid.to_string())?;
     }
