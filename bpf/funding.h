@@ -376,12 +376,14 @@ TIX_FN u64 fund_origin(struct fund_graph *gr, struct fund_node *nodes, struct fu
 	return tix_forget(seen);
 }
 
-/* Edge `i` of `node` is worth most. */
+/* Edge `i` of `node` is worth most, if it has that many: what was there before may stand there yet. */
 TIX_INLINE void fund_look_up(struct fund_node *node, u64 i)
 {
+	u64 has = (s64)(i - node->nr_edges) >> 63;	/* all bits or none */
+
 	i &= FUND_FUNDERS - 1;
-	node->above_of = node->edge[i].issuer;
-	node->above_amount = node->edge[i].amount;
+	node->above_of = node->edge[i].issuer & has;
+	node->above_amount = node->edge[i].amount & has;
 	node->above = node->above_of * (1 - (node->hard >> i & 1));
 }
 

@@ -94,6 +94,7 @@ static __noinline void reap(void)
 		}
 		FUNDS[idx].nr_edges = 0;
 		FUNDS[idx].hard = 0;
+		fund_look_up(&FUNDS[idx], 0);
 		FUNDS[idx].delta = 0;
 		FUNDS[idx].seen = 0;
 		FUNDS[idx].value = 0;

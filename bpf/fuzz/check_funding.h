@@ -68,11 +68,15 @@ static void check_sums(const struct graph *g, const struct model *m)
 		EQUAL(node->delta, t->delta * (1ll << FUND_DELTA_LOG), "exchange tickets of node %u", n);
 		EQUAL(node->nr_edges, t->nr_edges, "tickets of node %u", n);
 		EQUAL(node->hard, t->hard, "which tickets of node %u are hard", n);
+		bool known = node->above_of == FUND_BASE;	/* or of none */
+
 		for (u32 i = 0; i < t->nr_edges; i++) {
+			known |= node->edge[i].issuer == node->above_of;
 			EQUAL(node->edge[i].issuer, t->edge[i].issuer, "issuer %u of node %u", i, n);
 			EQUAL(node->edge[i].amount, t->edge[i].amount, "amount %u of node %u", i, n);
 			EQUAL(node->part[i], t->part[i], "part %u of node %u", i, n);
 		}
+		EQUAL(known, true, "who backs node %u most backs it", n);
 		given += node->delta;
 		if (f->active && n != FUND_BASE)
 			resting += node->delta + node->rest + node->soft_rest;
