@@ -14,6 +14,10 @@
  * before its own principal's others, and is looked at again every RETRY_NS: somebody may have
  * come who can, or have paid back.
  *
+ * Of the readers of a semaphore the kernel names the last one to come, at most. Where somebody
+ * waits for them, whoever was interrupted in a system call may be one, and goes first: before
+ * the wait began, and as long as it lasts.
+ *
  * Who has waited for a lock has it soon after waking up, and the rest of those who wait are
  * behind it: all this is for it as well. Between two such threads the kernel hands the lock
  * over, so one slow thread among them would set the pace of all.
@@ -22,6 +26,7 @@
 #define TIX_LOCK_BPF_H
 
 #define HOLDS_NS 64000000ull	/* of CPU for which a thread goes first for one wait */
+#define GUESS_NS 1000000ull	/* the same for one that may hold it */
 #define FETCH_MOST 256	/* threads looked at for who is wanted */
 #define CHAIN_MOST 4	/* holders that wait for others in turn */
 #define RETRY_NS 1000000ull
@@ -139,6 +144,61 @@ static void transfer(u64 lock, u32 payer, s32 waiter)
 	bpf_map_update_elem(&transfers, &lock, &new, BPF_ANY);
 }
 
+/* Whether readers hold `lock`, or may: of those at most one is known. */
+static bool is_read(u64 lock, u32 flags)
+{
+	const struct rw_semaphore *sem = (const void *)lock;
+
+	if (flags & LCB_F_PERCPU)
+		return flags & LCB_F_WRITE;
+	if ((flags & (LCB_F_RT | LCB_F_MUTEX)) || !(flags & (LCB_F_READ | LCB_F_WRITE)))
+		return false;
+	return BPF_CORE_READ(sem, owner.counter) & 1;	/* RWSEM_READER_OWNED */
+}
+
+/* `p`, which goes on waiting for a CPU, was interrupted in a system call. */
+static void cut_short(const struct task_struct *p)
+{
+	u32 at = __sync_fetch_and_add(&cuts.tail, 1);
+
+	cuts.of[at % CUTS_MOST].sum = p->se.sum_exec_runtime;
+	cuts.of[at % CUTS_MOST].pid = p->pid;
+	if (!cuts.lock)
+		return;
+	if (waits_yet(cuts.waiter, cuts.lock))
+		cuts.upto = at + 1;
+	else
+		cuts.lock = 0;
+}
+
+/* One of those who were cut short, if it has not run since, or 0: it goes first for GUESS_NS. */
+static s32 cut_next(void)
+{
+	u32 head = cuts.head, upto = cuts.upto;
+	struct task_struct *p;
+	struct task_ctx *t;
+	s32 pid = 0;
+
+	if ((s32)(upto - head) > CUTS_MOST)
+		head = upto - CUTS_MOST;
+	while ((s32)(upto - head) > 0 && !pid && can_loop) {
+		p = bpf_task_from_pid(cuts.of[head % CUTS_MOST].pid);
+		if (p) {
+			t = task_ctx(p);
+			if (t && t->queue != VTRR_NONE &&
+			    p->se.sum_exec_runtime == cuts.of[head % CUTS_MOST].sum) {
+				pid = p->pid;
+				t->held = cuts.lock;
+				t->holds = p->se.sum_exec_runtime + GUESS_NS;
+			}
+			bpf_task_release(p);
+		}
+		head++;
+	}
+	cuts.head = head;
+	return pid;
+}
+
 struct chain {
 	u64 lock;
 	u32 flags;
@@ -196,6 +256,11 @@ int BPF_PROG(tix_contention, void *lock, u32 flags)
 	chain.waiter = p->pid;
 	for (i = 0; i < CHAIN_MOST; i++) {
 		transfer(chain.lock, chain.payer, chain.waiter);
+		if (is_read(chain.lock, chain.flags)) {
+			cuts.lock = chain.lock;
+			cuts.waiter = chain.waiter;
+			cuts.upto = cuts.tail;
+		}
 		if (!help_holder(&chain))
 			break;
 	}
@@ -285,11 +350,19 @@ static bool fetch(s32 cpu, s32 pid)
 	return moved;
 }
 
+/* Whether there may be anybody whom others wait for. */
+static __always_inline bool any_waited_for(void)
+{
+	return wanted || retries.head != retries.tail || cuts.head != cuts.upto;
+}
+
 /* Take one of those who are waited for to this CPU; true: it did. */
 static bool fetch_waited_for(s32 cpu, u64 now)
 {
-	s32 pid = wanted ? __sync_lock_test_and_set(&wanted, 0) : retry_next(now);
+	s32 pid = wanted ? __sync_lock_test_and_set(&wanted, 0) : cut_next();
 
+	if (!pid)
+		pid = retry_next(now);
 	return pid && fetch(cpu, pid);
 }
 

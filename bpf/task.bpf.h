@@ -48,6 +48,7 @@ struct cpu_ctx {
 	u32 asked;	/* pid of who ran when the last decision replaced it */
 	u32 left;	/* the principal whose last runnable thread went to sleep here, or VTRR_NONE */
 	u32 offline;	/* no more decisions here */
+	u32 yielded;	/* who ran when the last decision replaced it wanted that */
 	u32 kicked;	/* the running thread's slice was ended by the timer */
 	u32 brief;	/* it was, and is to have MIN_SLICE_NS */
 	u32 runs;	/* the queue that was picked last, or VTRR_NONE */
@@ -73,6 +74,7 @@ static u32 steal_left;	/* scratch, in memory for the verifier's sake (see fundin
 struct tix_stats stats SEC(".data.stats");
 struct tix_exit last_exit SEC(".data.exit");
 u32 nr_online = 1;
+#define CUTS_MOST 256		/* a power of two; of more those are forgotten that were interrupted first */
 static s32 wanted;		/* pid of who waits for a CPU with a lock that another waits for, or 0 */
 
 static struct {
@@ -80,6 +82,16 @@ static struct {
 	u32 head, tail;		/* not reduced */
 	s32 pids[64];
 } retries;			/* who waits for a CPU, is waited for, and nobody pays (lock.bpf.h) */
+
+static struct {
+	u64 lock;		/* what those may hold that are looked at, */
+	s32 waiter;		/* and pid of who waits for it */
+	u32 head, tail, upto;	/* not reduced: looked at are those between the first and the last */
+	struct {
+		u64 sum;	/* its CPU time then: it has not run since */
+		s32 pid;
+	} of[CUTS_MOST];
+} cuts;				/* who was interrupted in a system call (lock.bpf.h) */
 
 static struct task_ctx *task_ctx(struct task_struct *p)
 {

@@ -152,7 +152,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	struct tix_node *n;
 	struct cpu_ctx *c;
 	u64 vtime, high;
-	bool waited_for;
+	bool waited_for, own = p == bpf_get_current_task_btf();
 	u32 q;
 
 	USES_ARENA();
@@ -166,7 +166,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		charge(p, t);
 	count(p, t);
 	c = cpu_ctx(cpu);
-	if (p == bpf_get_current_task_btf() && c->asked != p->pid && grace(c, p, false)) {
+	if (own && c->asked != p->pid && grace(c, p, false)) {
 		/* Its slice was over, but a higher class took the CPU before we were asked. */
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, MIN_SLICE_NS, enq_flags | SCX_ENQ_HEAD);
 		return;
@@ -178,6 +178,8 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD);
 		return;
 	}
+	if (own && !(c->yielded && c->asked == p->pid) && in_call(p))
+		cut_short(p);
 
 	if (is_pinned(p)) {
 		if (p->nr_cpus_allowed > 1 && !migration_disabled(p)) {
@@ -291,11 +293,12 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	USES_ARENA();
 	c->now = pick.now;
 	c->asked = prev ? prev->pid : 0;
+	c->yielded = 0;
 	if (prev && t) {
 		runnable = prev->scx.flags & SCX_TASK_QUEUED;
 		pick.slept = !runnable;
 		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
-		pick.yielded = runnable && !prev->scx.slice && !c->kicked && !used_up(prev, t);
+		pick.yielded = c->yielded = runnable && !prev->scx.slice && !c->kicked && !used_up(prev, t);
 		c->kicked = 0;
 		/* All of the machine waits for a reader of RCU that waits: it may finish. */
 		if (runnable && grace(c, prev, pick.yielded)) {
@@ -314,7 +317,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 
-	if ((wanted || retries.head != retries.tail) && fetch_waited_for(cpu, pick.now)) {
+	if (any_waited_for() && fetch_waited_for(cpu, pick.now)) {
 		c->runs = VTRR_NONE;
 		run_until(cpu, c, pick.now, slice_ns, false);
 		return;

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 /// What is counted: what the kernel has to do, then what tixd has.
-pub const KINDS: [&str; 8] = [
-    "forks", "cgroups", "moves", "threads", "changes", "trees", "noise", "connects",
+pub const KINDS: [&str; 9] = [
+    "forks", "cgroups", "moves", "threads", "reads", "changes", "trees", "noise", "connects",
 ];
 
 /// Cgroups of the attacker's own, with the cpu controller.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! All that a user without any privilege can do to others, as fast as possible, until it is killed: it forks, makes and removes
-//! cgroups, moves processes and threads between them, and asks tixd for everything at once on every connection it may have.
+//! cgroups, reads them, moves processes and threads between them, and asks tixd for everything at once on every connection it may have.
 //! Once a second it writes how often it did what.
 
 use std::path::PathBuf;
@@ -34,6 +34,7 @@ fn main() -> Result<()> {
         kernel::cgroups,
         kernel::moves,
         kernel::threads,
+        kernel::reads,
     ];
     for (attack, (name, count)) in kernel.into_iter().zip(KINDS.iter().zip(counts)) {
         child(name, go, || attack(&place, count))?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A user who does all the harm that a user can. Nobody else has less by it, and root is still heard.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use tix_tests::daemon::{Said, enabled_so_often, in_force, read, sh, tixctl, until};
 use tix_tests::daemon_load::{Meter, due};
 
@@ -30,6 +31,8 @@ fn timed(line: &str) -> Result<Duration> {
 struct Answers {
     status: Vec<Duration>,
     login: Vec<Duration>,
+    /// For a file of the cgroup tree, whose locks the attacker's processes hold again and again, the longest.
+    file: Duration,
 }
 
 impl Answers {
@@ -52,14 +55,35 @@ fn answers(times: usize) -> Result<Answers> {
     let mut all = Answers {
         status: vec![],
         login: vec![],
+        file: Duration::ZERO,
     };
-    for _ in 0..times {
-        for _ in 0..3 {
-            all.status.push(timed("tixctl status")?);
-        }
-        all.login.push(timed("su - root -c true")?);
-    }
+    let enough = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let file = scope.spawn(|| files(&enough));
+        let done: Result<()> = (0..times).try_for_each(|_| {
+            for _ in 0..3 {
+                all.status.push(timed("tixctl status")?);
+            }
+            all.login.push(timed("su - root -c true")?);
+            Ok(())
+        });
+        enough.store(true, Ordering::Relaxed);
+        all.file = file.join().map_err(|_| anyhow!("a panic"))??;
+        done
+    })?;
     Ok(all)
+}
+
+/// Opens a file of the cgroup tree again and again: the longest that it took.
+fn files(enough: &AtomicBool) -> Result<Duration> {
+    let mut longest = Duration::ZERO;
+    while !enough.load(Ordering::Relaxed) {
+        let start = Instant::now();
+        read(&format!("/sys/fs/cgroup{TIXD}/cpu.weight"))?;
+        longest = longest.max(start.elapsed());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(longest)
 }
 
 pub fn all(story: &mut Story) -> Result<()> {
@@ -70,8 +94,8 @@ pub fn all(story: &mut Story) -> Result<()> {
     answers(1)?;
     let quiet = answers(2)?;
     eprintln!(
-        "       status, login in peace: {:.0?}, {:.1?}",
-        quiet.status, quiet.login
+        "       status, login, a cgroup's file in peace: {:.0?}, {:.1?}, {:.0?}",
+        quiet.status, quiet.login, quiet.file
     );
     let line = format!(
         "systemd-run --user -q --unit attack -p Delegate=yes {PROGRAM} --socket {SOCKET} --counts {COUNTS} --from bob"
@@ -92,6 +116,11 @@ pub fn all(story: &mut Story) -> Result<()> {
         answers.status() < SOON,
         "tixctl status took {:?}",
         answers.status
+    );
+    ensure!(
+        answers.file < SOON,
+        "a cgroup's file took {:?}",
+        answers.file
     );
     ensure!(
         answers.login() < LONGER * quiet.login(),
@@ -132,8 +161,8 @@ fn measure() -> Result<(f64, Answers)> {
         lent * 100.0
     );
     eprintln!(
-        "       status, login under attack: {:.0?}, {:.1?}",
-        answers.status, answers.login
+        "       status, login, a cgroup's file under attack: {:.0?}, {:.1?}, {:.0?}",
+        answers.status, answers.login, answers.file
     );
     for line in counts.lines() {
         ensure!(!line.ends_with(" 0"), "no {line}");

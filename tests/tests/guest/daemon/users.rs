@@ -58,7 +58,7 @@ pub fn lifeline() -> Result<()> {
     }
     let c = currency("lifeline")?.context("there is no lifeline")?;
     let part = c["cpu"]["entitlement"].as_f64().context("no entitlement")?;
-    ensure!((0.04..0.07).contains(&part), "{c}");
+    ensure!((0.08..0.13).contains(&part), "{c}");
     ensure!(c["owner"] == 0, "{c}");
     for line in [
         "tixctl destroy lifeline",
