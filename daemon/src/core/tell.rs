@@ -11,7 +11,8 @@ use tix_api as api;
 /// An event, and who else than the asker should know.
 pub(super) struct Told {
     pub event: api::Event,
-    pub concerns: Vec<u32>,
+    /// Owners, each with the currency that makes it theirs.
+    pub concerns: Vec<(u32, String)>,
     /// It is kept in the log though nobody asked for it.
     pub worth_keeping: bool,
 }
@@ -19,6 +20,10 @@ pub(super) struct Told {
 impl Core {
     fn owner(&self, cid: Cid) -> Option<u32> {
         self.ledger.get(cid).map(|c| c.owner)
+    }
+
+    fn owner_and_name(&self, cid: Cid) -> Option<(u32, String)> {
+        Some((self.owner(cid)?, self.ledger.name(cid)))
     }
 
     pub(super) fn tell(&self, e: &Event, uid: Option<u32>) -> Told {
@@ -34,7 +39,7 @@ impl Core {
             Event::Destroyed { name, owner, .. } => {
                 (out.kind, out.currency) = (K::Destroyed, Some(name.clone()));
                 out.message = format!("{name} destroyed");
-                (concerns, worth_keeping) = (vec![*owner], true);
+                (concerns, worth_keeping) = (vec![(*owner, name.clone())], true);
             }
             Event::Funded {
                 holder,
@@ -57,7 +62,7 @@ impl Core {
                     (false, Kind::Hard) => K::Reserved,
                 };
                 if amount < was {
-                    concerns.extend(self.owner(*holder));
+                    concerns.extend(self.owner_and_name(*holder));
                     worth_keeping = true;
                 }
                 (out.currency, out.issuer, out.amount) = (Some(h), Some(i), Some(*amount));
@@ -78,7 +83,8 @@ impl Core {
                 };
                 out.message = format!("{n} {verb} {path}");
                 (out.currency, out.cgroup) = (Some(n), Some(path.clone()));
-                concerns.extend(self.ledger.find(path).and_then(|c| self.owner(c)));
+                let cgroup = self.ledger.find(path);
+                concerns.extend(cgroup.and_then(|c| self.owner_and_name(c)));
             }
             Event::Brokered {
                 cid,
@@ -92,8 +98,8 @@ impl Core {
                     "{n} is {} of uid {owner}, group {group}",
                     units::mode::show(*mode)
                 );
+                concerns.push((*owner, n.clone()));
                 out.currency = Some(n);
-                concerns.push(*owner);
             }
             Event::Exchanged {
                 id,
@@ -106,7 +112,7 @@ impl Core {
                     None => (K::Exchanged, self.exchange_text(*id, &names)),
                     Some(why) => (K::Revoked, format!("exchange {id} revoked: {why}")),
                 };
-                concerns.extend(parties.iter().filter_map(|p| self.owner(*p)));
+                concerns.extend(parties.iter().filter_map(|p| self.owner_and_name(*p)));
                 worth_keeping = true;
             }
             Event::Offered { id, party } => {
@@ -115,7 +121,7 @@ impl Core {
                 out.kind = K::Offered;
                 out.message = format!("{n} offers {} (offer {id})", terms.unwrap_or_default());
                 out.currency = Some(n);
-                concerns.extend(self.owner(*party));
+                concerns.extend(self.owner_and_name(*party));
             }
             Event::Unoffered {
                 id,
@@ -125,7 +131,7 @@ impl Core {
             } => {
                 (out.kind, out.currency) = (K::Unoffered, Some(name.clone()));
                 out.message = format!("offer {id} of {name} is off the book: {why}");
-                (concerns, worth_keeping) = (vec![*owner], true);
+                (concerns, worth_keeping) = (vec![(*owner, name.clone())], true);
             }
             Event::CgroupCreated { path, .. }
             | Event::CgroupRemoved { path, .. }
@@ -144,12 +150,12 @@ impl Core {
             Event::Dropped { what, owner } => {
                 tracing::warn!("not in force any more: {what}");
                 (out.kind, out.message) = (K::Withdrawn, format!("not in force any more: {what}"));
-                (concerns, worth_keeping) = (vec![*owner], true);
+                (concerns, worth_keeping) = (vec![(*owner, String::new())], true);
             }
         }
-        concerns.sort_unstable();
-        concerns.dedup();
-        out.concerns = concerns.clone();
+        out.concerns = concerns.iter().map(|(owner, _)| *owner).collect();
+        out.concerns.sort_unstable();
+        out.concerns.dedup();
         Told {
             event: out,
             concerns,
@@ -172,14 +178,18 @@ impl Core {
             time_usec: now_usec(),
             uid,
             kind: op.kind().to_owned(),
-            subject,
+            subject: subject.clone(),
             text: words.join("; "),
             op: serde_json::to_string(op).unwrap_or_default(),
             owner,
         }];
         for t in told.iter().filter(|t| t.worth_keeping) {
-            let others = (t.concerns.iter()).filter(|u| **u != uid && Some(**u) != owner);
-            out.extend(others.map(|u| record(t, uid, *u)));
+            // A trade is in the log of each of its parties, also where both are the asker's.
+            let others = (t.concerns.iter()).filter(|(u, name)| match t.is_trade() {
+                true => *name != subject,
+                false => *u != uid && Some(*u) != owner,
+            });
+            out.extend(others.map(|other| record(t, uid, other)));
         }
         out
     }
@@ -189,7 +199,7 @@ impl Core {
         let told = events.iter().map(|e| self.tell(e, None));
         told.filter(|t| t.worth_keeping)
             .flat_map(|t| {
-                let each = t.concerns.iter().map(|u| record(&t, TIXD, *u));
+                let each = t.concerns.iter().map(|other| record(&t, TIXD, other));
                 each.collect::<Vec<_>>()
             })
             .collect()
@@ -215,15 +225,24 @@ impl Core {
     }
 }
 
-fn record(t: &Told, uid: u32, owner: u32) -> Record {
+impl Told {
+    fn is_trade(&self) -> bool {
+        matches!(
+            self.event.kind,
+            api::EventKind::Exchanged | api::EventKind::Revoked
+        )
+    }
+}
+
+fn record(t: &Told, uid: u32, (owner, name): &(u32, String)) -> Record {
     Record {
         time_usec: t.event.time_usec,
         uid,
         kind: format!("{:?}", t.event.kind).to_lowercase(),
-        subject: t.event.currency.clone().unwrap_or_default(),
+        subject: name.clone(),
         text: t.event.message.clone(),
         op: String::new(),
-        owner: Some(owner),
+        owner: Some(*owner),
     }
 }
 

@@ -235,15 +235,21 @@ fn trades_are_told_as_they_happen_and_logged() {
         "{told:?}"
     );
     assert!(told[5].1.contains("it has expired"), "{told:?}");
-    let log = done(&mut c, "Log", json!({"subject": "b"}));
-    let kinds: Vec<&str> = log["records"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|r| r["kind"].as_str().unwrap())
-        .collect();
-    assert!(
-        kinds.contains(&"offer") && kinds.contains(&"expire"),
-        "{kinds:?}"
-    );
+    // Each party's log has it, also what the other one did, and though one user owns both.
+    let mut log = |subject: &str| -> Vec<String> {
+        let log = done(&mut c, "Log", json!({"subject": subject}));
+        let records = log["records"].as_array().unwrap().iter();
+        records
+            .map(|r| r["kind"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    for (party, kinds) in [
+        ("a", ["offer", "exchanged", "unfund"]),
+        ("b", ["offer", "revoked", "expire"]),
+    ] {
+        let log = log(party);
+        for kind in kinds {
+            assert!(log.iter().any(|k| k == kind), "{kind} of {party}: {log:?}");
+        }
+    }
 }
