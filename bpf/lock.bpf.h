@@ -188,8 +188,10 @@ static s32 cut_next(void)
 			if (t && t->queue != VTRR_NONE &&
 			    p->se.sum_exec_runtime == cuts.of[head % CUTS_MOST].sum) {
 				pid = p->pid;
-				t->held = cuts.lock;
-				t->holds = p->se.sum_exec_runtime + GUESS_NS;
+				if (!is_waited_for(p, t)) {
+					t->held = cuts.lock;
+					t->holds = p->se.sum_exec_runtime + GUESS_NS;
+				}
 			}
 			bpf_task_release(p);
 		}
