@@ -123,8 +123,10 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 	queue->seen_nr = up / 4 + 1;
 	queue->seen_nrs = up - up / 4 - 1;
 	if (period * up > round) {
-		queue->seen_nr = up = nr;
-		queue->seen_nrs = 0;
+		/* For half as many: a slice that is short enough for a pair will do for the one of it that does not sleep. */
+		queue->seen_nr = nr > 2 ? nr / 2 + 1 : 1;
+		queue->seen_nrs = nr - queue->seen_nr;
+		up = nr;
 	}
 	if (period * nr > round) {
 		slice = (round << 18) / ((inverse >> 14) * nr);
@@ -132,6 +134,8 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 			slice = MIN_SLICE_NS;
 			inverse = ((round << 18) / (nr * MIN_SLICE_NS)) << 14;
 			forced = 1;
+			queue->seen_nr = nr;
+			queue->seen_nrs = 0;
 			stats.forced++;
 		}
 		period = tix_mul_q32(slice, inverse);
