@@ -15,8 +15,8 @@
  * come who can, or have paid back.
  *
  * Of the readers of a semaphore the kernel names the last one to come, at most. Where somebody
- * waits for them, whoever was interrupted in a system call may be one, and goes first: before
- * the wait began, and as long as it lasts.
+ * waits for them, whoever was interrupted in a system call, before that or meanwhile, may be
+ * one, and goes first.
  *
  * Who has waited for a lock has it soon after waking up, and the rest of those who wait are
  * behind it: all this is for it as well. Between two such threads the kernel hands the lock
@@ -179,9 +179,9 @@ static s32 cut_next(void)
 	struct task_ctx *t;
 	s32 pid = 0;
 
-	if ((s32)(upto - head) > CUTS_MOST)
+	if (upto - head > CUTS_MOST)
 		head = upto - CUTS_MOST;
-	while ((s32)(upto - head) > 0 && !pid && can_loop) {
+	while (head != upto && !pid && can_loop) {
 		p = bpf_task_from_pid(cuts.of[head % CUTS_MOST].pid);
 		if (p) {
 			t = task_ctx(p);

@@ -74,7 +74,6 @@ static u32 steal_left;	/* scratch, in memory for the verifier's sake (see fundin
 struct tix_stats stats SEC(".data.stats");
 struct tix_exit last_exit SEC(".data.exit");
 u32 nr_online = 1;
-#define CUTS_MOST 256		/* a power of two; of more those are forgotten that were interrupted first */
 static s32 wanted;		/* pid of who waits for a CPU with a lock that another waits for, or 0 */
 
 static struct {
@@ -82,6 +81,8 @@ static struct {
 	u32 head, tail;		/* not reduced */
 	s32 pids[64];
 } retries;			/* who waits for a CPU, is waited for, and nobody pays (lock.bpf.h) */
+
+#define CUTS_MOST 256		/* a power of two; of more those are forgotten that were interrupted first */
 
 static struct {
 	u64 lock;		/* what those may hold that are looked at, */
