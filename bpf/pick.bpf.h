@@ -3,41 +3,17 @@
 #ifndef TIX_PICK_BPF_H
 #define TIX_PICK_BPF_H
 
-struct pick {
-	u64 grant;	/* out: ns that the queue was charged in advance; in: those of `refile` */
-	u64 grant_v;	/* likewise: by how much V was moved for that */
-	u64 rate;	/* out: by what V passes during the run */
-	u64 now;	/* in */
-	u64 sum;	/* in: CPU time of the previous thread, if it is to be charged */
-	u32 weight;	/* in: its nice weight */
-	u32 cpu;
-	u32 prev_queue;	/* in: its queue if it is still runnable, or VTRR_NONE */
-	u32 first;	/* in: not a second try */
-	u32 yielded;	/* in: the previous thread lets others go first */
-	u32 woke;	/* in: it slept since its last decision */
-	u32 slept;	/* in: the previous thread went to sleep */
-	u32 left;	/* in: a principal of which no thread is runnable any longer, or VTRR_NONE */
-	u32 refile;	/* in: a queue that was picked in vain, or VTRR_NONE */
-	u32 queue;	/* out: VTRR_NONE if nobody waits */
-	u32 waiting;	/* out: threads that wait in it */
-	u32 slice;	/* likewise, ns of CPU */
-	u32 brief;	/* likewise: shorter than it might be, for who woke up */
-	u32 vt;		/* the struct vtrr chosen from, or VTRR_NONE */
-	u32 late;	/* who is overdue in it, or VTRR_NONE */
-	u32 joined;	/* the previous thread's principal became active */
-};
-
 /* Queue `q` was picked in vain. */
-static __noinline void refund_locked(u32 q, u64 grant, u64 grant_v)
+static __noinline void refund_locked(u32 q, u64 grant, u64 rate)
 {
 	if (q >= TIX_QUEUES_MAX)
 		return;
-	now_v -= grant_v;
+	now_v -= tix_mul_q32(grant, rate);
 	had_locked(q, -grant);
 }
 
 /* Charge a slice in advance for a run from queue `q`, which is up to date for `nr` threads. */
-static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr)
+static __always_inline void grant_locked(struct pick *pick, u32 q, u32 nr)
 {
 	struct tix_queue *queue = &QUEUES[q];
 	struct cpu_ctx *c = cpu_ctx(pick->cpu);
@@ -54,19 +30,21 @@ static __noinline void grant_locked(struct pick *pick, u32 q, u32 nr)
 	queue->brief = 0;
 	pick->grant = pick->slice;
 	pick->rate = GRAPH->rate;
-	pick->grant_v = tix_mul_q32(pick->slice, pick->rate);
 	queue->tag += tix_mul_q32(pick->slice, queue->inverse);
 	NODES[queue->node].had_ns += pick->slice;
-	now_v += pick->grant_v;
+	now_v += tix_mul_q32(pick->slice, pick->rate);
 }
 
 /* Whether somebody is overdue in struct vtrr `at`. */
 static __always_inline bool late_locked(struct pick *pick, u32 at)
 {
-	pick->late = vtrr_overdue(VT(at), CLIENTS, now_ns, OVERDUE_NS);
-	if (pick->late != VTRR_NONE)
-		pick->vt = at;
-	return pick->late != VTRR_NONE;
+	u32 q = vtrr_overdue(VT(at), CLIENTS, now_ns, OVERDUE_NS);
+
+	if (q == VTRR_NONE)
+		return false;
+	pick->late = q;
+	pick->vt = at;
+	return true;
 }
 
 /* Look into struct vtrr `at` and keep the better choice. */
@@ -156,18 +134,20 @@ static __always_inline void choose_locked(struct pick *pick)
 	s64 lag;
 
 	pick->vt = pick->late = VTRR_NONE;
-	if (!cpu_ctxs[cpu].rescued &&
-	    (late_locked(pick, VT_ANY) ||
-	     (nr_cpu_ids > 1 &&
-	      (late_locked(pick, VT_HOME(cpu)) || late_locked(pick, VT_BOUND(cpu))))))
-		return;
-	consider_locked(pick, VT_ANY);
 	if (nr_cpu_ids == 1) {
 		mine = &VT(VT_ANY)->choice;
-		if (pick->vt != VTRR_NONE && !mine->eligible)
+		if (!VT(VT_ANY)->nr || (!cpu_ctxs[cpu].rescued && late_locked(pick, VT_ANY)))
+			return;
+		vtrr_peek(VT(VT_ANY), now_v);
+		pick->vt = VT_ANY;
+		if (!mine->eligible)
 			now_v = mine->head;
 		return;
 	}
+	if (!cpu_ctxs[cpu].rescued &&
+	    (late_locked(pick, VT_ANY) || late_locked(pick, VT_HOME(cpu)) || late_locked(pick, VT_BOUND(cpu))))
+		return;
+	consider_locked(pick, VT_ANY);
 	consider_locked(pick, VT_HOME(cpu));
 	consider_locked(pick, VT_BOUND(cpu));
 	if (pick->vt != VTRR_NONE) {
@@ -259,7 +239,7 @@ static __noinline void gone_locked(u32 idx, u32 q)
 }
 
 /* What happened since the last decision here. */
-static __noinline void settle_locked(struct pick *pick, struct task_ctx *t)
+static __always_inline void settle_locked(struct pick *pick, struct task_ctx *t)
 {
 	advance_locked(pick->now);
 	if (t && pick->first)
@@ -271,11 +251,12 @@ static __noinline void settle_locked(struct pick *pick, struct task_ctx *t)
 	pick->left = VTRR_NONE;
 	if (t && pick->prev_queue < TIX_QUEUES_MAX && t->ran_from != pick->prev_queue)
 		move_locked(t, pick->prev_queue, QUEUES[pick->prev_queue].nr, false);
-	refund_locked(pick->refile, pick->grant, pick->grant_v);
+	if (pick->refile < TIX_QUEUES_MAX)
+		refund_locked(pick->refile, pick->grant, pick->rate);
 }
 
 /* The previous thread goes on being runnable: its queue is brought up to date, and filed unless it yielded. */
-static __noinline void prev_locked(struct pick *pick)
+static __always_inline void prev_locked(struct pick *pick)
 {
 	struct tix_queue *queue;
 	u32 q = pick->prev_queue;
@@ -291,12 +272,17 @@ static __noinline void prev_locked(struct pick *pick)
 }
 
 /* What was picked runs, and is filed for who waits there besides; else the previous thread goes on. */
-static __noinline void serve_locked(struct pick *pick)
+static __always_inline void serve_locked(struct pick *pick)
 {
-	u32 q = pick->queue, nr, waiting, prev = pick->prev_queue;
+	u32 q = pick->queue, prev = pick->prev_queue, waiting = pick->waiting, nr;
+	bool picked = q < TIX_QUEUES_MAX;
 
+	if (!picked) {
+		q = prev;
+		pick->waiting = waiting = 0;
+		pick->late = VTRR_NONE;
+	}
 	if (q < TIX_QUEUES_MAX) {
-		waiting = pick->waiting;
 		nr = waiting + (q == prev);
 		enter_locked(q, nr, QUEUES[q].load + (q == prev ? pick->weight : 0), false);
 		grant_locked(pick, q, nr);
@@ -305,15 +291,8 @@ static __noinline void serve_locked(struct pick *pick)
 	}
 	if (pick->refile < TIX_QUEUES_MAX && QUEUES[pick->refile].nr)
 		link_locked(pick->refile, 1, false, false);
-	if (prev >= TIX_QUEUES_MAX)
-		return;
-	if (q == VTRR_NONE) {
-		pick->waiting = 0;
-		pick->late = VTRR_NONE;
-		grant_locked(pick, prev, 1);
-	} else if (pick->yielded) {
+	if (picked && pick->yielded && prev < TIX_QUEUES_MAX)
 		link_locked(prev, 1, false, pick->joined);
-	}
 }
 
 /* One decision: charge the previous thread, file its principal, choose. A global function, so that the verifier looks at it once. */
@@ -332,11 +311,11 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 }
 
 /* A queue was picked in vain and nothing else is to be run: undo that. */
-__noinline int tix_undo(u32 q, u64 grant, u64 grant_v)
+__noinline int tix_undo(u32 q, u64 grant, u64 rate)
 {
 	USES_ARENA();
 	bpf_spin_lock(&tix_lock);
-	refund_locked(q, grant, grant_v);
+	refund_locked(q, grant, rate);
 	if (q < TIX_QUEUES_MAX)
 		file_locked(q, false);
 	bpf_spin_unlock(&tix_lock);

@@ -11,6 +11,7 @@
 #ifndef TIX_SHARE_BPF_H
 #define TIX_SHARE_BPF_H
 
+#define FEW 8u	/* threads of a principal: how many of them run is not worth a look */
 #define INVERSE_MAX (1ull << 56)	/* 2^-24 of what values are counted against: the smallest weight */
 
 /* inverse * total / load, for total >= load > 0; at most INVERSE_MAX. */
@@ -121,7 +122,11 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 	/* Good for half as many threads and twice as many, or so, as long as they do not fill a round. */
 	up = nr > 1 ? 2u << tix_fls64(nr - 1) : 2;
 	queue->seen_nr = up / 4 + 1;
-	queue->seen_nrs = up - up / 4 - 1;
+	if (up < FEW && period * FEW <= round) {
+		up = FEW;	/* a server's threads sleep and wake up all the time */
+		queue->seen_nr = 1;
+	}
+	queue->seen_nrs = up - queue->seen_nr;
 	if (period * up > round) {
 		/* For half as many: a slice that is short enough for a pair will do for the one of it that does not sleep. */
 		queue->seen_nr = nr > 2 ? nr / 2 + 1 : 1;
@@ -170,25 +175,6 @@ static __noinline void turned_locked(u32 idx)
 	fund_self(GRAPH, FUNDS, idx, active);
 }
 
-/* The same unless what it is computed from is the same, or nearly; the node has a runnable thread. */
-static __always_inline void refresh_locked(u32 q, u32 nr, u32 load, bool joins)
-{
-	struct tix_queue *queue = &QUEUES[q];
-	struct tix_node *n = &NODES[queue->node];
-	u32 total = n->load;
-
-	if (!n->self_active)
-		turned_locked(queue->node);
-	if (queue->vt == VT_ANY) {
-		nr = n->nr_runnable;
-		load = total = 1;	/* all of it */
-	}
-	if (queue->seen_epoch != GRAPH->epoch ||
-	    GRAPH->rate - queue->seen_rate > queue->seen_rates ||
-	    queue->seen_total != total || queue->seen_load != load || nr - queue->seen_nr > queue->seen_nrs)
-		compute_locked(q, nr, load, total, joins);
-}
-
 /*
  * Virtual time inside a principal passes as its threads are served, and in a crowd slowly:
  * a place that was far ahead of it when few were there would not be reached for minutes
@@ -204,17 +190,12 @@ static __noinline void turn_locked(struct tix_node *n, u64 now)
 	n->last_high = __sync_lock_test_and_set(&n->high, n->vtime);
 }
 
-/* Queue `q` has had `ns` of CPU more, or less. */
-static __noinline void had_locked(u32 q, s64 ns)
+/* Queue `q`, whose principal is away, has had `ns` of CPU more, or less: who waits for a lock pays for the holder. */
+static __noinline void lent_locked(u32 q, s64 ns)
 {
 	u32 node = QUEUES[q].node;
 	u64 due;
 
-	QUEUES[q].tag += weighed(ns, QUEUES[q].inverse);
-	NODES[node].had_ns += ns;
-	if (NODES[node].self_active)
-		return;
-	/* It is away: who waits for a lock pays for the holder. */
 	GRAPH->now = now_v;
 	GRAPH->most = QUEUES[q].behind / 2;
 	fund_walk(GRAPH, FUNDS, node, false);
@@ -224,12 +205,31 @@ static __noinline void had_locked(u32 q, s64 ns)
 	now_v = GRAPH->now;
 }
 
+/* Queue `q` has had `ns` of CPU more, or less. */
+static __always_inline void had_locked(u32 q, s64 ns)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	struct tix_node *n = &NODES[queue->node];
+
+	queue->tag += weighed(ns, queue->inverse);
+	n->had_ns += ns;
+	if (!n->self_active)
+		lent_locked(q, ns);
+}
+
+/* CPU time `ns` of nice weight `weight` in terms of nice 0. */
+static __always_inline u64 per_weight(u64 ns, u32 weight)
+{
+	return weight == 100 || !weight ? ns : ns * 100 / weight;	/* a division is dear */
+}
+
 /* What a thread has used since it was charged last, and its grant back. */
 static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u64 now)
 {
 	struct tix_node *n = &NODES[t->node];
 	u64 used = sum - t->sum;
 	u32 q = t->ran_from;
+	s64 more;
 
 	t->sum = sum;
 	if (used > 0xffffffff)
@@ -242,12 +242,13 @@ static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weigh
 		if (QUEUES[q].node != t->node)
 			stats.lent_ns += used;
 	}
-	now_v += tix_mul_q32(used, t->rate ?: GRAPH->rate) - t->grant_v;
-	had_locked(q, used - t->grant);
-	t->grant = t->grant_v = t->rate = 0;
+	more = used - t->grant;
+	now_v += weighed(more, t->rate ?: GRAPH->rate);
+	had_locked(q, more);
+	t->grant = t->rate = 0;
 	n->used_ns += used;
-	t->vtime += used * 100 / (weight ?: 1);
-	n->vtime += used * 100 / (n->load ?: 100);
+	t->vtime += per_weight(used, weight);
+	n->vtime += per_weight(used, n->load);
 	if ((s64)(now - n->turn_at) >= (s64)TURN_NS)
 		turn_locked(n, now);
 }
@@ -272,7 +273,7 @@ static __always_inline u64 place(u32 q, struct task_ctx *t, bool wake, bool wait
 
 	if (most < n->budget)
 		most = n->budget;
-	most = most * 100 / (n->load ?: 100);
+	most = per_weight(most, n->load);
 	if (slice > most)
 		slice = most;
 	low = n->vtime - slice;
@@ -325,20 +326,42 @@ static __noinline void bear_locked(u32 q, s64 lead, bool came)
 	queue->seen_due = fund_self_due(&FUNDS[queue->node]);
 }
 
+/* Whether share, slice and group of `queue`, of principal `n`, are those of `nr` threads of nice weight `load`, or nearly. */
+static __always_inline bool fits_locked(const struct tix_queue *queue, const struct tix_node *n, u32 nr, u32 load)
+{
+	u32 total = n->load;
+
+	if (queue->vt == VT_ANY) {
+		nr = n->nr_runnable;
+		load = total = 1;	/* all of it */
+	}
+	return queue->seen_epoch == GRAPH->epoch &&
+	       GRAPH->rate - queue->seen_rate <= queue->seen_rates &&
+	       queue->seen_total == total && queue->seen_load == load && nr - queue->seen_nr <= queue->seen_nrs;
+}
+
 /*
  * Bring queue `q` up to date for `nr` threads of nice weight `load`, and if its principal was not
  * active until now let it in: a slice before V or where it was, whichever is later (Nieh eq. 8).
  * Returns whether it came in.
  */
-static __noinline bool enter_locked(u32 q, u32 nr, u32 load, bool wake)
+static __noinline bool update_locked(u32 q, u32 nr, u32 load, bool wake)
 {
 	struct tix_queue *queue = &QUEUES[q];
-	bool joins = !NODES[queue->node].self_active;
+	struct tix_node *n = &NODES[queue->node];
+	bool joins = !n->self_active;
 	s64 lead = 0;
 
-	if (joins)
+	if (joins) {
 		lead = owes_locked(q);
-	refresh_locked(q, nr, load, joins);
+		turned_locked(queue->node);
+	}
+	if (!fits_locked(queue, n, nr, load)) {
+		if (queue->vt == VT_ANY)
+			compute_locked(q, n->nr_runnable, 1, 1, joins);
+		else
+			compute_locked(q, nr, load, n->load, joins);
+	}
 	if (!joins)
 		return false;
 	lead = weighed(lead, queue->inverse);
@@ -352,6 +375,17 @@ static __noinline bool enter_locked(u32 q, u32 nr, u32 load, bool wake)
 	bear_locked(q, lead, true);
 	open_account_locked(q, unweighed(queue, lead));
 	return true;
+}
+
+/* The same, where mostly there is nothing to be done. */
+static __always_inline bool enter_locked(u32 q, u32 nr, u32 load, bool wake)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	struct tix_node *n = &NODES[queue->node];
+
+	if (n->self_active && fits_locked(queue, n, nr, load))
+		return false;
+	return update_locked(q, nr, load, wake);
 }
 
 /*
@@ -401,11 +435,30 @@ static __noinline void cap_locked(u32 q, bool woke)
 }
 
 /*
- * File queue `q`, which entered just now if `joined`, where its tag says. `wake`: somebody woke up.
- *
  * A tag that is too far behind V or ahead of it (compute_locked) is forgotten as far as it
  * is, but on one CPU only of a principal that was away: another thread of one that runs or waits
  * may wake up at any time, and neither clears what it owes nor loses what it is owed.
+ */
+static __noinline void bound_locked(u32 q, bool alone)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	s64 was = queue->tag - now_v, lead = was;
+
+	if (alone && !runs_locked(queue, q)) {
+		lead = 0;	/* it brings nothing: its principal has it (emptied_locked) */
+	} else {
+		if (lead > (s64)queue->ahead)
+			lead = queue->ahead;
+		if (lead < -(s64)queue->behind)
+			lead = -queue->behind;
+		if (lead != was)
+			forgive_locked(q, unweighed(queue, lead - was));
+	}
+	queue->tag = now_v + lead;
+}
+
+/*
+ * File queue `q`, which entered just now if `joined`, where its tag says. `wake`: somebody woke up.
  *
  * Who is owed service when it wakes up has MIN_SLICE_NS of that at once, before who is not late:
  * audio, an editor, a server that answers. It is charged like all others, and who has just had
@@ -414,34 +467,25 @@ static __noinline void cap_locked(u32 q, bool woke)
 static __noinline void link_locked(u32 q, u32 nr, bool wake, bool joined)
 {
 	struct tix_queue *queue = &QUEUES[q];
-	s64 was = queue->tag - now_v, lead = was;
 	bool alone = wake && nr <= 1;
+	u32 group = queue->group;
+	u64 tag;
 
 	if (CLIENTS[q].linked)
 		return;
 
 	if (!joined) {
-		queue->brief = 0;
-		if (nr_online == 1) {
-			/* It has always been there, and there is nothing that could keep it from its share. */
-			queue->brief = alone && lead < -(s64)v_granted;
-		} else if (alone && !runs_locked(queue, q)) {
-			lead = 0;	/* it brings nothing: its principal has it (emptied_locked) */
-		} else {
-			queue->brief = alone && lead < -(s64)v_granted;
-			if (lead > (s64)queue->ahead)
-				lead = queue->ahead;
-			if (lead < -(s64)queue->behind)
-				lead = -queue->behind;
-			if (lead != was)
-				forgive_locked(q, unweighed(queue, lead - was));
-		}
-		queue->tag = now_v + lead;
+		if (nr_cpu_ids > 1 && nr_online > 1)
+			bound_locked(q, alone);
+		queue->brief = alone && (s64)(queue->tag - now_v) < -(s64)v_granted;
 	}
-	if (queue->brief)
-		vtrr_link(VT(queue->vt), CLIENTS, q, now_v - BRIEF_LEAD, BRIEF_GROUP, false, now_ns);
-	else
-		vtrr_link(VT(queue->vt), CLIENTS, q, queue->tag, queue->group, wake, now_ns);
+	tag = queue->tag;
+	if (queue->brief) {
+		tag = now_v - BRIEF_LEAD;
+		group = BRIEF_GROUP;
+		wake = false;
+	}
+	vtrr_link(VT(queue->vt), CLIENTS, q, tag, group, wake, now_ns);
 }
 
 /* Both, for the threads that wait there. */

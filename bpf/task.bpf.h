@@ -7,8 +7,7 @@ struct task_ctx {
 	u64 sum;	/* p->se.sum_exec_runtime up to which it has been charged */
 	u64 vtime;	/* inside its principal, ns at nice 0 */
 	u64 grant;	/* ns that its queue was charged in advance for the run that it is on */
-	u64 grant_v;	/* by how much V was moved for that */
-	u64 rate;	/* and by what it passes, the graph's rate then */
+	u64 rate;	/* by what V passes meanwhile, the graph's rate then */
 	u64 awaited;	/* the lock of the kernel's that it waits for, or waited for last (lock.bpf.h) */
 	u64 held;	/* a lock that it holds, and another waits for */
 	u64 holds;	/* it goes first for these until it has used so much CPU; 0: no longer */
@@ -29,9 +28,32 @@ struct {
 	__type(value, struct task_ctx);
 } task_ctxs SEC(".maps");
 
+/* One decision (pick.bpf.h). */
+struct pick {
+	u64 grant;	/* out: ns that the queue was charged in advance; in: those of `refile` */
+	u64 rate;	/* likewise: by what V passes during the run, and was moved for that */
+	u64 now;	/* in */
+	u64 sum;	/* in: CPU time of the previous thread, if it is to be charged */
+	u32 weight;	/* in: its nice weight */
+	u32 cpu;
+	u32 prev_queue;	/* in: its queue if it is still runnable, or VTRR_NONE */
+	u32 first;	/* in: not a second try */
+	u32 yielded;	/* in: the previous thread lets others go first */
+	u32 woke;	/* in: it slept since its last decision */
+	u32 slept;	/* in: the previous thread went to sleep */
+	u32 left;	/* in: a principal of which no thread is runnable any longer, or VTRR_NONE */
+	u32 refile;	/* in: a queue that was picked in vain, or VTRR_NONE */
+	u32 queue;	/* out: VTRR_NONE if nobody waits */
+	u32 waiting;	/* out: threads that wait in it */
+	u32 slice;	/* likewise, ns of CPU */
+	u32 brief;	/* likewise: shorter than it might be, for who woke up */
+	u32 vt;		/* the struct vtrr chosen from, or VTRR_NONE */
+	u32 late;	/* who is overdue in it, or VTRR_NONE */
+	u32 joined;	/* the previous thread's principal became active */
+};
+
 struct cpu_ctx {
-	/* what the thread being moved to the local queue is charged in advance */
-	u64 grant, grant_v, rate;
+	struct pick pick;	/* the last decision */
 	u64 began;	/* when the running thread was picked */
 	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
 	u64 timer_at;	/* when the timer fires next; 0: it is off */

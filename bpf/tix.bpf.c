@@ -253,9 +253,8 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 	if (!deq_flags) {
 		c = cpu_ctx(bpf_get_smp_processor_id());
 		if (c->granting == q) {
-			t->grant = c->grant;
-			t->grant_v = c->grant_v;
-			t->rate = c->rate;
+			t->grant = c->pick.grant;
+			t->rate = c->pick.rate;
 			c->granting = VTRR_NONE;
 		}
 		__sync_fetch_and_add(&QUEUES[q].nr, -1);
@@ -278,90 +277,88 @@ static bool prev_is_behind(struct task_ctx *t, u32 q)
 void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
+	struct pick *pick = &c->pick;
 	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
-	struct pick pick = {
-		.cpu = cpu,
-		.prev_queue = VTRR_NONE,
-		.refile = VTRR_NONE,
-		.left = c->left,
-		.first = 1,
-		.now = scx_bpf_now(),
-	};
+	u64 now = scx_bpf_now();
 	bool runnable = false;
 	u32 tries;
 
 	USES_ARENA();
-	c->now = pick.now;
+	c->now = now;
 	c->asked = prev ? prev->pid : 0;
 	c->yielded = 0;
-	if (prev && t) {
+	pick->prev_queue = VTRR_NONE;
+	pick->yielded = 0;
+	pick->first = 1;
+	if (t) {
 		runnable = prev->scx.flags & SCX_TASK_QUEUED;
-		pick.slept = !runnable;
+		pick->slept = !runnable;
 		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
-		pick.yielded = c->yielded = runnable && !prev->scx.slice && !c->kicked && !used_up(prev, t);
+		if (runnable && !prev->scx.slice && !c->kicked && !used_up(prev, t))
+			pick->yielded = c->yielded = 1;
 		c->kicked = 0;
 		/* All of the machine waits for a reader of RCU that waits: it may finish. */
-		if (runnable && grace(c, prev, pick.yielded)) {
+		if (runnable && grace(c, prev, pick->yielded)) {
 			c->asked = 0;
 			scx_bpf_task_set_slice(prev, MIN_SLICE_NS);
-			run_until(cpu, c, pick.now, MIN_SLICE_NS, false);
+			run_until(cpu, c, now, MIN_SLICE_NS, false);
 			return;
 		}
 		c->graces = 0;
-		pick.sum = prev->se.sum_exec_runtime;
-		pick.weight = prev->scx.weight;
+		pick->sum = prev->se.sum_exec_runtime;
+		pick->weight = prev->scx.weight;
 		if (runnable && !is_kernel_pinned(prev)) {
-			pick.woke = !t->load;
+			pick->woke = !t->load;
 			count(prev, t);
-			pick.prev_queue = queue_of(prev, t, cpu);
+			pick->prev_queue = queue_of(prev, t, cpu);
 		}
 	}
 
-	if (any_waited_for() && fetch_waited_for(cpu, pick.now)) {
+	if (any_waited_for() && fetch_waited_for(cpu, now)) {
 		c->runs = VTRR_NONE;
-		run_until(cpu, c, pick.now, slice_ns, false);
+		run_until(cpu, c, now, slice_ns, false);
 		return;
 	}
+	pick->now = now;
+	pick->cpu = cpu;
+	pick->refile = VTRR_NONE;
+	pick->left = c->left;
 	c->left = VTRR_NONE;
 	for (tries = 0; tries < 4 && can_loop; tries++) {
-		tix_decide(&pick, t);
-		pick.first = 0;
-		if (pick.queue == VTRR_NONE)
+		tix_decide(pick, t);
+		pick->first = 0;
+		if (pick->queue == VTRR_NONE)
 			break;
-		if (prev && t && pick.queue == pick.prev_queue &&
-		    (!pick.waiting || prev_is_behind(t, pick.queue))) {
-			t->ran_from = pick.queue;
-			t->grant = pick.grant;
-			t->grant_v = pick.grant_v;
-			t->rate = pick.rate;
-			scx_bpf_task_set_slice(prev, pick.slice);
+		if (t && pick->queue == pick->prev_queue &&
+		    (!pick->waiting || prev_is_behind(t, pick->queue))) {
+			t->ran_from = pick->queue;
+			t->grant = pick->grant;
+			t->rate = pick->rate;
+			scx_bpf_task_set_slice(prev, pick->slice);
 			c->asked = 0;
-			run_until(cpu, c, pick.now, pick.slice, false);
+			run_until(cpu, c, now, pick->slice, false);
 			stats.keeps++;
 			return;
 		}
-		c->grant = pick.grant;
-		c->grant_v = pick.grant_v;
-		c->rate = pick.rate;
-		c->granting = pick.queue;
-		if (scx_bpf_dsq_move_to_local(DSQ(pick.queue), 0)) {
+		c->granting = pick->queue;
+		if (scx_bpf_dsq_move_to_local(DSQ(pick->queue), 0)) {
 			c->graces = 0;
-			run_until(cpu, c, pick.now, pick.slice, pick.brief);
+			run_until(cpu, c, now, pick->slice, pick->brief);
 			return;
 		}
 		/* Promised, but not there yet: let it be found again, and look elsewhere. */
 		c->granting = VTRR_NONE;
-		pick.refile = pick.queue;
+		pick->refile = pick->queue;
 		stats.missed++;
 	}
-	if (pick.refile != VTRR_NONE) {
-		if (pick.queue != VTRR_NONE)
-			tix_undo(pick.refile, pick.grant, pick.grant_v);
+	if (pick->refile != VTRR_NONE) {
+		if (pick->queue != VTRR_NONE)
+			tix_undo(pick->refile, pick->grant, pick->rate);
 		scx_bpf_kick_cpu(cpu, 0);
 		return;
 	}
 	c->idle = !runnable;
-	if (pick.queue == VTRR_NONE)
+	if (pick->queue == VTRR_NONE)
 		c->runs = VTRR_NONE;
 }
 

@@ -154,8 +154,8 @@ TIX_INLINE void vtrr_begin(struct vtrr *v, u32 group, u64 head)
 /* The group's earliest slot has become empty: the next one is `by` further, or 0 for none. */
 TIX_INLINE void vtrr_proceed(struct vtrr *v, u32 group, u64 by)
 {
-	u64 was = v->due[group].finish, least = was + VTRR_LATER / 2;
-	u32 o = group >> VTRR_SUB_BITS, left, sub;
+	u64 was = v->due[group].finish, left;
+	u32 o = group >> VTRR_SUB_BITS, next;
 
 	v->due[group].head += by;
 	v->due[group].finish += by;
@@ -163,16 +163,16 @@ TIX_INLINE void vtrr_proceed(struct vtrr *v, u32 group, u64 by)
 		v->map[group / 64] &= ~(1ull << (group % 64));
 	if (was != v->soonest[o])
 		return;
-	left = vtrr_octave(v, o);
+	left = tix_forget(vtrr_octave(v, o));
 	if (!left)
 		v->octaves &= ~(1ull << o);
-	for (sub = 0; sub < 1u << VTRR_SUB_BITS; sub++) {
-		u64 finish = v->due[o << VTRR_SUB_BITS | sub].finish;
-
-		if (left >> sub & 1 && (s64)(finish - least) < 0)
-			least = finish;
+	v->soonest[o] = was + VTRR_LATER / 2;
+	while (left && can_loop) {
+		next = o << VTRR_SUB_BITS | tix_ctz64(left);
+		left = tix_forget(left & (left - 1));
+		if ((s64)(v->due[next].finish - v->soonest[o]) < 0)
+			v->soonest[o] = v->due[next].finish;
 	}
-	v->soonest[o] = least;
 }
 
 /*
@@ -196,18 +196,18 @@ TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients,
 	no = tag >> shift;
 	ahead = (s64)((no << shift) - v->due[group].head) >> shift;
 	if (!g->map) {
-		vtrr_begin(v, group, no << shift);
+		ahead = -1;
 	} else if (ahead < 0) {
 		span = tix_fls64(vtrr_rotate(g->map, vtrr_lo(v, group))) - ahead;
 		if (span >= VTRR_SLOTS) {
 			no += span - (VTRR_SLOTS - 1);
 			ahead += span - (VTRR_SLOTS - 1);
 		}
-		if (ahead < 0)
-			vtrr_begin(v, group, no << shift);
 	} else if (ahead >= VTRR_SLOTS) {
 		no = vtrr_lo(v, group) + VTRR_SLOTS - 1;
 	}
+	if (ahead < 0)
+		vtrr_begin(v, group, no << shift);
 
 	s = no & (VTRR_SLOTS - 1);
 	me->tag = tag;
@@ -310,26 +310,28 @@ TIX_INLINE void vtrr_compare(struct vtrr *v, u32 group, u64 now)
  */
 TIX_FN void vtrr_peek(struct vtrr *v, u64 now)
 {
-	u64 left = v->octaves;
-	u32 o, groups, group;
+	u64 left = v->octaves, groups;
+	u32 o, group;
 
 	v->choice.group = VTRR_NONE;
 	v->choice.finish = ~0ull;
-	v->choice.head = ~0ull;
-	v->choice.eligible = 0;
 	while (left && can_loop) {
-		o = tix_ctz64(left) % VTRR_OCTAVES;
+		o = tix_ctz64(left);
 		left = tix_forget(left & (left - 1));
 		if (v->soonest[o] - now + VTRR_LATER / 2 >= v->choice.finish)
 			continue;
 		groups = tix_forget(vtrr_octave(v, o));
-		for (group = 0; group < 1u << VTRR_SUB_BITS; group++)
-			if (groups >> group & 1)
-				vtrr_compare(v, o << VTRR_SUB_BITS | group, now);
+		while (groups && can_loop) {
+			vtrr_compare(v, o << VTRR_SUB_BITS | tix_ctz64(groups), now);
+			groups = tix_forget(groups & (groups - 1));
+		}
 	}
 	group = v->choice.group;
-	if (group >= VTRR_GROUPS)
+	if (group >= VTRR_GROUPS) {
+		v->choice.head = ~0ull;
+		v->choice.eligible = 0;
 		return;
+	}
 	v->choice.head = v->due[group].head;
 	v->choice.eligible = !(v->choice.finish & VTRR_LATER);
 	v->choice.finish = v->due[group].finish;

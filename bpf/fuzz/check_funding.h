@@ -18,7 +18,7 @@ struct graph {
 	u32 nr;
 };
 
-/* What the scheduler keeps from its last look at a node (refresh_locked()). */
+/* What the scheduler keeps from its last look at a node (compute_locked()). */
 struct kept {
 	u64 ver, issued, value;
 	bool any;

@@ -185,7 +185,7 @@ u64 core_fund_value(struct core_fund *f, u32 n)
 	return fund_share(&f->graph, fund_whole(&f->graph, f->nodes, n));
 }
 
-/* As refresh_locked() has it, and what it makes of that. */
+/* As compute_locked() has it, and what it makes of that. */
 u64 core_fund_self_raw(struct core_fund *f, u32 n)
 {
 	return fund_self_value(&f->graph, f->nodes, n);

@@ -346,7 +346,7 @@ impl Sim {
         let total = shares.iter().sum();
         let period = |s: &u64| match clock {
             Clock::Exact => quantum * total / s,
-            // refresh_locked()
+            // compute_locked()
             Clock::Kernel => {
                 let inverse = (1 << 62) / (host::ratio(*s, total) >> 18).max(1);
                 host::mul_q32(quantum, inverse.min(1 << 42) << 14)

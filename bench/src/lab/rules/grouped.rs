@@ -9,7 +9,7 @@ pub const QUANTUM: u64 = 1_000_000;
 /// Where virtual time begins: far from 0, so that tags may lie before it.
 pub const START: u64 = 1 << 40;
 
-/// How far the tag of one of `share` in `total` moves in a quantum, virtual ns: as refresh_locked() has it.
+/// How far the tag of one of `share` in `total` moves in a quantum, virtual ns: as compute_locked() has it.
 pub fn period(share: u64, total: u64) -> u64 {
     let inverse = ((1u128 << 94) / u128::from(host::ratio(share, total))) as u64;
     host::mul_q32(QUANTUM, inverse)

@@ -124,7 +124,6 @@ pub struct Task {
     woke: bool,
     vtime: u64,
     grant: u64,
-    grant_v: u64,
     rate: u64,
     ran_from: u32,
 }
@@ -208,7 +207,6 @@ impl Kernel {
             woke: false,
             vtime: 0,
             grant: 0,
-            grant_v: 0,
             rate: 0,
             ran_from: NONE,
         };
@@ -324,7 +322,7 @@ impl Kernel {
         };
         let task = &mut self.tasks[next as usize];
         task.ran_from = q;
-        (task.grant, task.grant_v, task.rate) = (pick.grant, pick.grant_v, pick.rate);
+        (task.grant, task.rate) = (pick.grant, pick.rate);
         task.cpu = cpu;
         if goes_on.is_none()
             && let Some(t) = prev.filter(|_| runnable)

@@ -14,7 +14,6 @@ pub(super) struct Pick {
     pub(super) slice: u64,
     pub(super) brief: bool,
     pub(super) grant: u64,
-    pub(super) grant_v: u64,
     pub(super) rate: u64,
     pub(super) vt: u32,
     pub(super) late: u32,
@@ -30,7 +29,6 @@ impl Pick {
             slice: 0,
             brief: false,
             grant: 0,
-            grant_v: 0,
             rate: 0,
             vt: NONE,
             late: NONE,
@@ -54,7 +52,6 @@ impl Kernel {
         }
         pick.grant = pick.slice;
         pick.rate = self.funds.rate();
-        pick.grant_v = host::mul_q32(pick.slice, pick.rate);
         if !pick.brief && pick.late != q {
             let c = &mut self.at[pick.cpu as usize];
             c.lead += (since(queue.tag, self.v) - c.lead) >> self.with.lead_log;
@@ -63,7 +60,7 @@ impl Kernel {
         queue.tag = queue.tag.wrapping_add(more);
         let node = q as usize / self.vts.len();
         self.nodes[node].had = self.nodes[node].had.wrapping_add(pick.slice);
-        self.v = self.v.wrapping_add(pick.grant_v);
+        self.v = self.v.wrapping_add(host::mul_q32(pick.slice, pick.rate));
     }
 
     fn late(&self, pick: &mut Pick, vt: u32) -> bool {

@@ -181,8 +181,7 @@ impl Kernel {
     pub(super) fn charge(&mut self, t: u32, now: u64) {
         let task = &mut self.tasks[t as usize];
         let used = std::mem::take(&mut task.uncharged);
-        let (grant, grant_v) = (task.grant, task.grant_v);
-        (task.grant, task.grant_v) = (0, 0);
+        let grant = std::mem::take(&mut task.grant);
         let rate = match std::mem::take(&mut task.rate) {
             0 => self.funds.rate(),
             rate => rate,
@@ -194,9 +193,9 @@ impl Kernel {
             NONE => n.homes.unwrap_or(node * self.vts.len() as u32),
             from => from,
         };
-        let passed = host::mul_q32(used, rate).wrapping_sub(grant_v);
-        self.v = self.v.wrapping_add(passed);
-        self.had(q, since(used, grant));
+        let more = since(used, grant);
+        self.v = self.v.wrapping_add(weighed(more, rate));
+        self.had(q, more);
         let n = &mut self.nodes[node as usize];
         let load = if n.load == 0 { 100 } else { n.load };
         n.vtime = n.vtime.wrapping_add(used * 100 / u64::from(load));
