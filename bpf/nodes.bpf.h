@@ -65,7 +65,7 @@ static __noinline void release_locked(u32 idx)
 {
 	struct tix_node *n = &NODES[idx];
 
-	if (!idx || n->flags || n->nr_tasks || n->nr_holders || n->next_free)
+	if (!idx || n->flags || n->nr_tasks || n->nr_holders || n->next_free || n->spent_at)
 		return;
 	n->next_free = dead_nodes;
 	dead_nodes = idx;
@@ -99,6 +99,13 @@ static __noinline void reap(void)
 		FUNDS[idx].seen = 0;
 		FUNDS[idx].value = 0;
 		FUNDS[idx].ver++;
+		if (NODES[idx].quota) {
+			NODES[idx].quota = 0;
+			nr_limits--;
+			limits_epoch++;
+		}
+		NODES[idx].nr_periods = NODES[idx].nr_throttled = NODES[idx].throttled_ns = 0;
+		NODES[idx].held_by = NODES[idx].limit_seen = 0;
 		NODES[idx].used_ns = 0;
 		NODES[idx].cgid = 0;
 		NODES[idx].next_free = free_nodes;
@@ -175,6 +182,15 @@ static u32 node_of(struct cgroup *cgrp)
 	u32 *i = bpf_map_lookup_elem(&cgroups, &cgid);
 
 	return i ? *i & ~TIX_SHARED : 0;
+}
+
+/* The same, or 0 if that is its parent's, for want of room. */
+static u32 own_node(struct cgroup *cgrp)
+{
+	u64 cgid = cgrp->kn->id;
+	u32 *i = bpf_map_lookup_elem(&cgroups, &cgid);
+
+	return i && !(*i & TIX_SHARED) ? *i : 0;
 }
 
 static u32 parent_of(struct cgroup *cgrp)

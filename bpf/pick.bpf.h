@@ -21,7 +21,7 @@ static __always_inline void grant_locked(struct pick *pick, u32 q, u32 nr)
 	if (pick->late == q)
 		queue->tag = now_v - nr * queue->period;
 	pick->queue = c->runs = q;
-	pick->slice = queue->slice;
+	pick->slice = queue->slice < pick->allowed ? queue->slice : pick->allowed;
 	pick->brief = queue->brief && pick->slice > MIN_SLICE_NS;
 	if (pick->brief)
 		pick->slice = MIN_SLICE_NS;
@@ -183,6 +183,22 @@ static __always_inline void choose_locked(struct pick *pick)
 	}
 }
 
+/* Whether queue `q`, which was picked or goes on, has to wait for a limit's next period. */
+static __noinline bool held_locked(struct pick *pick, u32 q)
+{
+	if (!hold_locked(q)) {
+		pick->allowed = limit_left > TIMER_MIN_NS ? limit_left : TIMER_MIN_NS;
+		return false;
+	}
+	if (pick->left >= TIX_NODES_MAX)
+		pick->left = QUEUES[q].node;	/* it counts no longer: settle_locked() */
+	if (q == pick->prev_queue) {
+		pick->prev_queue = VTRR_NONE;
+		pick->held = 1;
+	}
+	return true;
+}
+
 /* Find whom to run next. */
 static __noinline void pick_locked(struct pick *pick)
 {
@@ -202,6 +218,10 @@ static __noinline void pick_locked(struct pick *pick)
 		if (waiting || prev)
 			break;	/* else filed for a thread that another CPU has taken */
 		q = VTRR_NONE;
+	}
+	if (q < TIX_QUEUES_MAX && nr_limits && held_locked(pick, q)) {
+		pick->again = 1;
+		return;
 	}
 	if (q >= TIX_QUEUES_MAX)
 		return;
@@ -246,6 +266,8 @@ static __always_inline void settle_locked(struct pick *pick, struct task_ctx *t)
 		charge_locked(t, pick->sum, pick->weight, pick->now);
 	if (t && pick->first && pick->slept)
 		emptied_locked(t);
+	if (nr_limits && pick->prev_queue < TIX_QUEUES_MAX && !CLIENTS[pick->prev_queue].linked)
+		held_locked(pick, pick->prev_queue);
 	if (pick->left < TIX_NODES_MAX)
 		gone_locked(pick->left, t && t->node == pick->left ? t->ran_from : VTRR_NONE);
 	pick->left = VTRR_NONE;

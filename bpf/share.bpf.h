@@ -162,11 +162,11 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 	queue->ahead = (most < round + period ? most : round + period) + 2 * v_slack;
 }
 
-/* The threads directly in `idx` became runnable, or none is any longer. */
+/* The threads directly in `idx` became runnable, or none is any longer, or may run. */
 static __noinline void turned_locked(u32 idx)
 {
 	struct tix_node *n = &NODES[idx];
-	bool active = n->nr_runnable;
+	bool active = n->nr_runnable && !is_held(n);
 
 	if (n->self_active == active)
 		return;
@@ -296,6 +296,8 @@ static void charge(struct task_struct *p, struct task_ctx *t)
 	u64 now = cpu_ctx(bpf_get_smp_processor_id())->now;
 	u32 weight = p->scx.weight;
 
+	if (nr_limits)
+		tix_debit(t->node, sum - t->sum, now);
 	bpf_spin_lock(&tix_lock);
 	charge_locked(t, sum, weight, now);
 	bpf_spin_unlock(&tix_lock);
@@ -495,6 +497,8 @@ static __always_inline void file_locked(u32 q, bool wake)
 
 	if (!nr || CLIENTS[q].linked)
 		return;
+	if (nr_limits && hold_locked(q))
+		return;
 	if (wake)
 		QUEUES[q].cap_at = 0;
 	link_locked(q, nr, wake, enter_locked(q, nr, QUEUES[q].load, wake));
@@ -532,12 +536,6 @@ static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool w
 	} else {
 		QUEUES[q].tag -= (QUEUES[q].tag - tag) / (others + 1);
 	}
-}
-
-static __always_inline void advance_locked(u64 now)
-{
-	if ((s64)(now - now_ns) > 0)	/* CPUs' clocks differ a little */
-		now_ns = now;
 }
 
 static void file(u32 q, bool wake, struct task_ctx *t)

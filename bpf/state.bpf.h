@@ -47,6 +47,21 @@ struct tix_node {
 	u32 self_active;
 	u32 homes;		/* first of its queues on CPUs, or VTRR_NONE */
 	u32 next_free;
+	/* limit.bpf.h: cpu.max; ns, */
+	u64 quota;		/* 0: it has no limit of its own */
+	u64 every, burst;
+	s64 left;		/* of this period's */
+	u64 next_at;		/* when the next one begins */
+	u64 crowd;		/* threads that wait for the next one, and one of each queue */
+	u64 room;		/* queues that may yet be let go in it */
+	u64 nr_periods, nr_throttled, throttled_ns;
+	u64 spent_at;		/* since when queues wait for the next one, or 0 */
+	u64 release;		/* how often those that wait were let go */
+	u64 held_until;		/* its own threads wait until this is no longer that of */
+	u32 held_by;		/* this limit; 0: of none */
+	u32 limit, limit_seen;	/* the nearest limit, its own or of a cgroup above; as of limits_epoch */
+	u32 first_held, last_held;	/* queues that wait for the next period, and 1; or 0 */
+	u32 next_spent;		/* of the limits that queues wait for */
 };
 
 /*
@@ -64,6 +79,8 @@ struct tix_queue {
 	u32 nr;			/* atomic: threads in the DSQ or promised to it */
 	u32 load;		/* atomic: sum of their nice weights */
 	u32 next;		/* of the same node, or of the free list */
+	u32 held;		/* it waits for a limit's next period (hold.bpf.h), so many threads and one, */
+	u32 next_held;		/* and so does this one, and 1; or 0 */
 	u32 slice;		/* ns */
 	u32 group;
 	u32 brief;		/* filed for a run of MIN_SLICE_NS, at once */

@@ -50,6 +50,9 @@ struct pick {
 	u32 vt;		/* the struct vtrr chosen from, or VTRR_NONE */
 	u32 late;	/* who is overdue in it, or VTRR_NONE */
 	u32 joined;	/* the previous thread's principal became active */
+	u32 held;	/* out: the previous thread waits for a limit's next period */
+	u32 again;	/* out: who was picked does; there may be others */
+	u64 allowed;	/* what limits leave who is to run, ns */
 };
 
 struct cpu_ctx {
@@ -74,6 +77,7 @@ struct cpu_ctx {
 	u32 kicked;	/* the running thread's slice was ended by the timer */
 	u32 brief;	/* it was, and is to have MIN_SLICE_NS */
 	u32 runs;	/* the queue that was picked last, or VTRR_NONE */
+	u32 limited;	/* who runs has a limit: its slice ends also where nobody else waits */
 };
 
 static struct cpu_ctx cpu_ctxs[TIX_CPUS_MAX];

@@ -8,6 +8,7 @@
 #ifndef TIX_TIMER_BPF_H
 #define TIX_TIMER_BPF_H
 
+#define LIMITS_TIMER TIX_CPUS_MAX	/* hold.bpf.h */
 #define HELPERS_ASKED 8	/* CPUs looked at, each quantum, for one that is idle */
 
 struct slice_timer {
@@ -16,7 +17,7 @@ struct slice_timer {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, TIX_CPUS_MAX);
+	__uint(max_entries, TIX_CPUS_MAX + 1);
 	__type(key, u32);
 	__type(value, struct slice_timer);
 } timers SEC(".maps");
@@ -62,7 +63,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 	}
 	call_for_help(c, cpu & (TIX_CPUS_MAX - 1));
 	if (c->slice_end <= now + TIMER_MIN_NS / 2) {
-		if (anybody_waits(cpu) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0) {
+		if (anybody_waits(cpu) || c->limited || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0) {
 			stats.preempts++;
 			c->kicked = 1;
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);

@@ -59,13 +59,17 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define GRACES 40			/* MIN_SLICE_NS each, charged, in a row: for a reader of RCU */
 #define CALL_GRACES 10			/* and inside a system call */
 
+#define TRIES 16			/* picks of one decision: a queue may be empty by then, or have to wait for a limit */
+
 #include "task.bpf.h"
+#include "limit.bpf.h"
 #include "account.bpf.h"
 #include "share.bpf.h"
+#include "timer.bpf.h"
 #include "pick.bpf.h"
+#include "hold.bpf.h"
 #include "nodes.bpf.h"
 #include "lock.bpf.h"
-#include "timer.bpf.h"
 #include "control.bpf.h"
 #include "dump.bpf.h"
 
@@ -122,12 +126,24 @@ static __always_inline void count(const struct task_struct *p, struct task_ctx *
 	__sync_fetch_and_add(&NODES[t->node].nr_runnable, 1);
 }
 
+/* Whether `p` may have to wait for the next period of a limit: who files it looks closer. */
+static __always_inline bool has_to_wait(struct task_struct *p)
+{
+	struct task_ctx *t;
+
+	if (!nr_limits)
+		return false;
+	t = task_ctx(p);
+	return t && seems_spent(t->node);
+}
+
 s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool idle = false;
 	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
 
-	if (idle)
+	USES_ARENA();
+	if (idle && !has_to_wait(p))
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
 	return cpu;
 }
@@ -181,7 +197,11 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	if (own && !(c->yielded && c->asked == p->pid) && in_call(p))
 		cut_short(p);
 
-	if (is_pinned(p)) {
+	if (nr_limits && is_pinned(p) && seems_spent(t->node)) {
+		q = home_queue(t, VT_BOUND(cpu));
+		if (q == VTRR_NONE)
+			q = t->node;
+	} else if (is_pinned(p)) {
 		if (p->nr_cpus_allowed > 1 && !migration_disabled(p)) {
 			idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 			if (idle < 0)
@@ -229,11 +249,16 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_dsq_insert_vtime(p, DSQ(q), queue->slice ?: slice_ns, vtime, enq_flags);
 	if (waited_for)
 		retry_later(p->pid);
-	if (CLIENTS[q].linked)
-		return;
-	file(q, enq_flags & SCX_ENQ_WAKEUP, t);
-	if (queue->brief)
-		hurry(cpu);
+	if (!CLIENTS[q].linked) {
+		file(q, enq_flags & SCX_ENQ_WAKEUP, t);
+		if (limit_due)
+			arm_limits();
+		if (queue->brief)
+			hurry(cpu);
+	}
+	/* This CPU found nobody to run a moment ago, and may have somebody now. */
+	if ((enq_flags & SCX_ENQ_LAST) && CLIENTS[q].linked)
+		scx_bpf_kick_cpu(cpu, 0);
 }
 
 /* A thread leaves its queue: for a CPU (no flags), or because something about it changes. */
@@ -312,6 +337,8 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			count(prev, t);
 			pick->prev_queue = queue_of(prev, t, cpu);
 		}
+		if (nr_limits)
+			tix_debit(t->node, pick->sum - t->sum, now);
 	}
 
 	if (any_waited_for() && fetch_waited_for(cpu, now)) {
@@ -323,12 +350,20 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	pick->cpu = cpu;
 	pick->refile = VTRR_NONE;
 	pick->left = c->left;
+	pick->allowed = ~0ull;
+	pick->held = 0;
 	c->left = VTRR_NONE;
-	for (tries = 0; tries < 4 && can_loop; tries++) {
+	for (tries = 0; tries < TRIES && can_loop; tries++) {
+		pick->again = 0;
 		tix_decide(pick, t);
 		pick->first = 0;
+		if (limit_due)
+			arm_limits();
+		if (pick->again)
+			continue;
 		if (pick->queue == VTRR_NONE)
 			break;
+		c->limited = pick->allowed != ~0ull;
 		if (t && pick->queue == pick->prev_queue &&
 		    (!pick->waiting || prev_is_behind(t, pick->queue))) {
 			t->ran_from = pick->queue;
@@ -351,12 +386,15 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		pick->refile = pick->queue;
 		stats.missed++;
 	}
-	if (pick->refile != VTRR_NONE) {
+	if (pick->refile != VTRR_NONE || tries == TRIES) {
 		if (pick->queue != VTRR_NONE)
 			tix_undo(pick->refile, pick->grant, pick->rate);
 		scx_bpf_kick_cpu(cpu, 0);
 		return;
 	}
+	runnable &= !pick->held;
+	if (runnable)	/* pinned by the kernel itself */
+		scx_bpf_task_set_slice(prev, slice_ns);
 	c->idle = !runnable;
 	if (pick->queue == VTRR_NONE)
 		c->runs = VTRR_NONE;
@@ -442,6 +480,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_cgroup_init, struct cgroup *cgrp,
 {
 	USES_ARENA();
 	node_mirror(cgrp, args->weight);
+	if (bpf_core_field_exists(args->bw_quota_us))
+		node_limit(own_node(cgrp), args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
 	return 0;	/* a mkdir never fails because of tix */
 }
 
@@ -455,6 +495,13 @@ void BPF_STRUCT_OPS(tix_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 {
 	USES_ARENA();
 	node_weight(node_of(cgrp), weight);
+}
+
+void BPF_STRUCT_OPS(tix_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us,
+		    u64 burst_us)
+{
+	USES_ARENA();
+	node_limit(own_node(cgrp), period_us, quota_us, burst_us);
 }
 
 /* What queues' slices are computed from. */
@@ -514,7 +561,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init)
 
 	USES_ARENA();
 	err = nodes_init();
-	return err ?: timers_init();
+	err = err ?: timers_init();
+	return err ?: limits_init();
 }
 
 void BPF_STRUCT_OPS(tix_exit, struct scx_exit_info *ei)
@@ -539,6 +587,7 @@ SCX_OPS_DEFINE(tix_ops,
 	       .cgroup_exit = (void *)tix_cgroup_exit,
 	       .cgroup_move = (void *)tix_cgroup_move,
 	       .cgroup_set_weight = (void *)tix_cgroup_set_weight,
+	       .cgroup_set_bandwidth = (void *)tix_cgroup_set_bandwidth,
 	       .cpu_online = (void *)tix_cpu_online,
 	       .cpu_offline = (void *)tix_cpu_offline,
 	       .init = (void *)tix_init,
@@ -546,6 +595,6 @@ SCX_OPS_DEFINE(tix_ops,
 	       .dump = (void *)tix_dump,
 	       .dump_cpu = (void *)tix_dump_cpu,
 	       .dump_task = (void *)tix_dump_task,
-	       .flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	       .timeout_ms = 30000,
 	       .name = "tix");

@@ -5,6 +5,7 @@ use crate::control::{BATCH, FundingArgs, NameArgs, ReadArgs, ReadBatch, TotalArg
 use crate::control::{bytes_of_mut, stats_from};
 use crate::{Error, Exit, Force, Funding, LAYOUT, NodeId, NodeState, Stats};
 use crate::{in_force, pins, settled};
+use libbpf_rs::btf::types::Struct;
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Program};
@@ -88,6 +89,10 @@ impl Scheduler {
         }
         if let Some(data) = open.maps.data_data.as_deref_mut() {
             data.nr_online = online_cpus(cpus) as u32;
+        }
+        // Before 6.17 cpu.max was the business of the kernel's own scheduler alone.
+        if !ops_has("cgroup_set_bandwidth")? {
+            open.struct_ops.tix_ops_mut().cgroup_set_bandwidth = std::ptr::null_mut();
         }
         let mut skel = open.load().map_err(load_error)?;
         let mut link = skel.maps.tix_ops.attach_struct_ops().map_err(load_error)?;
@@ -322,6 +327,13 @@ pub fn clear(dir: &Path) -> Result<bool, Error> {
 }
 
 /// CPUs that are online, at least 1.
+/// Whether this kernel's sched_ext has the operation `name`.
+fn ops_has(name: &str) -> Result<bool, Error> {
+    let btf = Btf::from_vmlinux().map_err(load_error)?;
+    let ops = btf.type_by_name::<Struct<'_>>("sched_ext_ops");
+    Ok(ops.is_some_and(|ops| ops.iter().any(|m| m.name.is_some_and(|n| n == name))))
+}
+
 fn online_cpus(possible: usize) -> usize {
     // SAFETY: no memory is passed.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };

@@ -10,6 +10,7 @@ pub mod crew;
 pub mod figures;
 pub mod hackbench;
 pub mod latency;
+pub mod limits;
 pub mod maps;
 pub mod migrations;
 pub mod nice;

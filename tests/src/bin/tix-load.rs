@@ -14,7 +14,7 @@ use tix_tests::load::shares::Plan;
 use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
-    churn, figures, hackbench, latency, migrations, nice, requests, starve, switches, sys,
+    churn, figures, hackbench, latency, limits, migrations, nice, requests, starve, switches, sys,
 };
 
 /// Loads to measure a CPU scheduler by.
@@ -116,6 +116,8 @@ enum Experiment {
         #[arg(long, default_value = "alice=300,bob=100")]
         shares: String,
     },
+    /// Busy threads in cgroups with a `cpu.max`: what each gets of one CPU.
+    Limits,
     /// Busy threads of several nice values in one cgroup.
     Nice {
         #[arg(long, value_delimiter = ',', default_value = "0,5,10")]
@@ -244,6 +246,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         Experiment::Hogs { n, shares } => report(c, "hogs", || {
             starve::hogs(*n, shares, c.warmup, c.seconds)?.run(root)
         }),
+        Experiment::Limits => report(c, "limits", || limits::run(root, c.warmup, c.seconds)),
         Experiment::Nice { values, threads } => report(c, "nice", || {
             nice::run(root, values, *threads, c.warmup, c.seconds)
         }),

@@ -7,6 +7,7 @@ use std::path::Path;
 use tix_tests::guest::{Guest, under_tix};
 use tix_tests::load::figures::Figures;
 use tix_tests::load::latency::Latency;
+use tix_tests::load::limits::Limits;
 use tix_tests::load::nice::Nice;
 use tix_tests::load::shares::{Service, Shares};
 
@@ -97,6 +98,42 @@ fn one_cpu() {
             kernel.p99_us,
             kernel.hogs
         );
+    }
+}
+
+/// Each group of `limits` got what it is due of a CPU, or, where that is all that others leave, most of it: emulated CPUs run in
+/// turns, and often while one of them handles an interrupt, which counts as the interrupt's time. Everybody ran within
+/// 10 s, however little that is.
+pub fn check_limits(limits: &Limits, label: &str) {
+    for g in &limits.groups {
+        let (case, path) = (&g.case, &g.path);
+        let least = if g.rest { 0.8 * g.due } else { g.due - 0.01 };
+        assert!(
+            g.share > least && g.share < g.due + 0.01,
+            "{case} {label}: {path} got {} of a CPU and is due {}",
+            g.share,
+            g.due
+        );
+        assert!(
+            g.longest_wait_ms <= 10_000.0,
+            "{case} {label}: {path} waited {} ms",
+            g.longest_wait_ms
+        );
+    }
+}
+
+/// `cpu.max` holds, under tix as under the kernel's own scheduler.
+#[test]
+#[ignore = "boots a guest"]
+fn limits() {
+    let run = "limits --warmup 1 --seconds 4";
+    let tix = under_tix(Path::new(LOAD), &format!("$LOAD {run}")).unwrap();
+    let script = format!("{LOAD} --require kernel --label kernel {run}\n{tix}");
+    let guest = Guest::new().icount(3).timeout(900);
+    let reports = guest.run(&script).unwrap();
+    for label in ["kernel", ""] {
+        let limits: Limits = reports.get("limits", label).unwrap().result;
+        check_limits(&limits, label);
     }
 }
 

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Who has used up what cpu.max allows (limit.bpf.h) waits, out of the round-robin, for the next
+ * period, which a timer begins. Its tickets count for nothing meanwhile, as of one who sleeps
+ * (model.md §2).
+ *
+ * A queue is taken out when it is picked, not before: a limit that is reached costs each principal
+ * below it one decision. While no cgroup has a limit none of this is looked at.
+ */
+#ifndef TIX_HOLD_BPF_H
+#define TIX_HOLD_BPF_H
+
+#define RELEASE_MOST 128	/* steps of the timer at a time */
+#define RELEASE_PAUSE_NS 20000ull
+
+static u64 limit_timer_at;	/* when the timer fires, or 0 */
+
+static void release_locked(u32 idx);
+
+/* Have the timer fire when the first of the limits is due. */
+static __noinline void arm_limits(void)
+{
+	u64 at = limit_due, now = scx_bpf_now();
+	struct slice_timer *timer;
+	u32 key = LIMITS_TIMER;
+
+	limit_due = 0;
+	if (!at || (limit_timer_at && (s64)(limit_timer_at - at) <= 0))
+		return;
+	timer = bpf_map_lookup_elem(&timers, &key);
+	if (!timer)
+		return;
+	limit_timer_at = at;
+	bpf_timer_start(&timer->timer, (s64)(at - now) > 0 ? at - now : 0, 0);
+}
+
+struct release {
+	u64 now;
+	u32 limit;	/* which is looked at, or 0 */
+	u32 left;	/* limits to look at */
+	u32 filed;	/* a queue was, */
+	u32 vt;		/* there */
+};
+
+/*
+ * Limit `l` begins its next period, if that is due: those that wait for it may go on, first come,
+ * first served, as many as can have MIN_SLICE_NS each of it.
+ */
+static __noinline void begin_locked(u32 l)
+{
+	struct tix_node *of = &NODES[l];
+
+	refill_locked(l);
+	of->room = 0;
+	if (of->left > 0) {
+		of->release++;
+		of->room = of->left / MIN_SLICE_NS + 1;
+	}
+}
+
+/* One step: begin a period, or file a queue that waited for it, or be done with it for now. */
+__noinline int tix_release(struct release *r)
+{
+	struct tix_node *of;
+	u32 l, q;
+
+	USES_ARENA();
+	if (!r)
+		return 0;
+	bpf_spin_lock(&tix_lock);
+	advance_locked(r->now);
+	r->filed = 0;
+	l = r->limit;
+	if (!l) {
+		l = NODES[0].next_spent;
+		if (l && l < TIX_NODES_MAX) {
+			NODES[0].next_spent = NODES[l].next_spent;
+			if (l == spent_last)
+				spent_last = 0;
+			nr_spent--;
+			begin_locked(l);
+			r->limit = l;
+		}
+		goto out;
+	}
+	if (l >= TIX_NODES_MAX)
+		goto out;
+	of = &NODES[l];
+	q = of->first_held - 1;
+	if (of->room && q < TIX_QUEUES_MAX) {
+		of->room--;
+		of->first_held = QUEUES[q].next_held;
+		if (!of->first_held)
+			of->last_held = 0;
+		of->crowd -= QUEUES[q].held;
+		QUEUES[q].held = 0;
+		r->vt = QUEUES[q].vt;
+		r->filed = QUEUES[q].nr;
+		file_locked(q, false);
+		goto out;
+	}
+	r->limit = 0;
+	if (of->first_held) {
+		note_spent(l);
+		look_at_limit(l);
+	} else {
+		of->throttled_ns += now_ns - of->spent_at;
+		of->spent_at = 0;
+		release_locked(l);
+	}
+out:
+	bpf_spin_unlock(&tix_lock);
+	return 0;
+}
+
+static int limit_timer_fired(void *map, u32 *key, struct slice_timer *timer)
+{
+	struct release r = { .now = scx_bpf_now() };
+	u32 i, left = nr_spent, more;
+
+	USES_ARENA();
+	limit_timer_at = 0;
+	bpf_for(i, 0, RELEASE_MOST) {
+		more = r.limit;
+		tix_release(&r);
+		if (r.filed)
+			scx_bpf_kick_cpu(r.vt == VT_ANY ? bpf_get_smp_processor_id() : (r.vt - 1) / 2,
+					 SCX_KICK_IDLE);
+		/* Those that are noted while this goes on are for the next time. */
+		if (more && !r.limit && --left == 0)
+			break;
+		if (!more && !r.limit)
+			break;
+	}
+	if (r.limit) {
+		bpf_spin_lock(&tix_lock);
+		note_spent(r.limit);
+		bpf_spin_unlock(&tix_lock);
+	}
+	if (i >= RELEASE_MOST)
+		limit_due = r.now + RELEASE_PAUSE_NS;
+	arm_limits();
+	return 0;
+}
+
+static s32 limits_init(void)
+{
+	u32 key = LIMITS_TIMER;
+	struct slice_timer *timer = bpf_map_lookup_elem(&timers, &key);
+	s32 err;
+
+	if (!timer)
+		return -ESRCH;
+	err = bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
+	return err < 0 ? err : bpf_timer_set_callback(&timer->timer, limit_timer_fired);
+}
+
+/* cpu.max and cpu.max.burst of the cgroup of node `i`, µs; there is no limit where the quota is ~0. */
+static void node_limit(u32 i, u64 period, u64 quota, u64 burst)
+{
+	u64 now = scx_bpf_now();
+	struct tix_node *n;
+
+	if (!i || i >= TIX_NODES_MAX)
+		return;
+	n = &NODES[i];
+	if (quota > 1ull << 40 || burst > 1ull << 40 || !period)
+		quota = burst = 0;
+	bpf_spin_lock(&tix_lock);
+	advance_locked(now);
+	if (quota || n->quota) {
+		nr_limits += !!quota - !!n->quota;
+		n->quota = quota * 1000;
+		n->every = period * 1000;
+		n->burst = burst * 1000;
+		n->left = n->quota;
+		n->next_at = quota ? now_ns + n->every : 1;	/* who waits for one that is lifted goes on now */
+		limits_epoch++;
+		if (n->spent_at)
+			look_at_limit(i);
+	}
+	bpf_spin_unlock(&tix_lock);
+	if (limit_due)
+		arm_limits();
+}
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * cpu.max: how much CPU a cgroup and all below it may have in a period (the kernel's
+ * admin-guide/cgroup-v2.rst). Under tix_lock.
+ *
+ * What a cgroup had more than its quota, because several of its threads were running or one held
+ * a lock that others wait for, comes off the next periods'. What it left of a period is kept as
+ * far as cpu.max.burst says.
+ *
+ * No quota is so small that a thread is not run for 10 s: those that wait have MIN_SLICE_NS each
+ * in CROWD_NS, and nothing is owed for longer than OVERDUE_NS.
+ */
+#ifndef TIX_LIMIT_BPF_H
+#define TIX_LIMIT_BPF_H
+
+#define CROWD_NS 5000000000ull
+
+static u32 nr_limits;		/* cgroups that have one; 0: none of this costs anything */
+static u32 limits_epoch = 1;	/* limits come and go */
+
+static __always_inline void advance_locked(u64 now)
+{
+	if ((s64)(now - now_ns) > 0)	/* CPUs' clocks differ a little */
+		now_ns = now;
+}
+
+/*
+ * The nearest of `idx` and the cgroups above it that has a limit, or 0. Looked for when limits have come or gone since,
+ * up to where somebody else has been.
+ */
+static __noinline u32 limit_of(u32 idx)
+{
+	struct tix_node *n;
+	u32 at = idx;
+
+	if (idx >= TIX_NODES_MAX)
+		return 0;
+	n = &NODES[idx];
+	if (n->limit_seen == limits_epoch)
+		return n->limit;
+	while (at && at < TIX_NODES_MAX && !NODES[at].quota && can_loop) {
+		at = NODES[at].parent;
+		if (at < TIX_NODES_MAX && NODES[at].limit_seen == limits_epoch) {
+			at = NODES[at].limit;
+			break;
+		}
+	}
+	if (at >= TIX_NODES_MAX || !NODES[at].quota)
+		at = 0;
+	n->limit = at;
+	n->limit_seen = limits_epoch;
+	return at;
+}
+
+/* The next limit above `l`, or 0. */
+static __always_inline u32 limit_above(u32 l)
+{
+	return limit_of(NODES[l].parent);
+}
+
+/* Begin the periods of limit `l` that are due. */
+static __noinline void refill_locked(u32 l)
+{
+	struct tix_node *n = &NODES[l];
+	u64 late = now_ns - n->next_at, periods, more;
+	s64 least, most;
+
+	if (!n->quota) {	/* it has just been lifted */
+		n->left = 1;
+		return;
+	}
+	if ((s64)late < 0)
+		return;
+	periods = late / n->every + 1;
+	n->next_at += periods * n->every;
+	n->nr_periods += periods;
+	if (periods > OVERDUE_NS / n->every)
+		periods = OVERDUE_NS / n->every + 1;
+	more = n->crowd * MIN_SLICE_NS / (CROWD_NS / n->every);
+	if (more < n->quota)
+		more = n->quota;
+	least = -(s64)(more * (OVERDUE_NS / n->every));
+	most = more + n->burst;
+	if (n->left < least)
+		n->left = least;
+	n->left += more * periods;
+	if (n->left > most)
+		n->left = most;
+}
+
+/*
+ * A loop that may be ended by can_loop is counted down from where its function begins. Up to Linux 7.2 the verifier
+ * gets that wrong where that is a call.
+ */
+#define BEGIN_LOOPS() asm volatile("r0 = 0" ::: "r0")
+
+/* The threads of `idx` have used `ns`. A global function, as the next one, so that the verifier looks at it once. */
+__noinline int tix_debit(u32 idx, u64 ns, u64 now)
+{
+	u32 l;
+
+	USES_ARENA();
+	BEGIN_LOOPS();
+	bpf_spin_lock(&tix_lock);
+	advance_locked(now);
+	l = limit_of(idx);
+	while (l && l < TIX_NODES_MAX && can_loop) {
+		refill_locked(l);
+		NODES[l].left -= ns;
+		l = limit_above(l);
+	}
+	bpf_spin_unlock(&tix_lock);
+	return 0;
+}
+
+static u64 limit_left;		/* what the limits of who was looked at last leave, ns */
+
+/* The limit of `idx`, its own or of a cgroup above, that is used up, or 0. */
+static __noinline u32 spent_locked(u32 idx)
+{
+	u32 l;
+
+	BEGIN_LOOPS();
+	l = limit_of(idx);
+	limit_left = ~0ull;
+	while (l && l < TIX_NODES_MAX && can_loop) {
+		refill_locked(l);
+		if (NODES[l].left <= 0)
+			return l;
+		if (NODES[l].left < limit_left)
+			limit_left = NODES[l].left;
+		l = limit_above(l);
+	}
+	return 0;
+}
+
+/* The same without the lock: it may be said of a period that is over. */
+static __noinline bool seems_spent(u32 idx)
+{
+	u32 l;
+
+	BEGIN_LOOPS();
+	l = limit_of(idx);
+	while (l && l < TIX_NODES_MAX && can_loop) {
+		if (NODES[l].left <= 0)
+			return true;
+		l = limit_above(l);
+	}
+	return false;
+}
+
+/* Whether the threads of `n` wait for the next period of a limit. */
+static __always_inline bool is_held(const struct tix_node *n)
+{
+	return n->held_by && NODES[n->held_by].release == n->held_until;
+}
+
+/* The last of the limits that queues wait for, or 0; the first is NODES[0].next_spent, as base has no limit. */
+static u32 spent_last, nr_spent;
+static u64 limit_due;		/* when one of them is to be looked at; 0: the timer knows */
+
+static __always_inline void look_at_limit(u32 l)
+{
+	u64 at = NODES[l].next_at;
+
+	if (!limit_due || (s64)(at - limit_due) < 0)
+		limit_due = at;
+}
+
+/* Queues wait for limit `l`. */
+static __always_inline void note_spent(u32 l)
+{
+	NODES[l].next_spent = 0;
+	NODES[spent_last].next_spent = l;
+	spent_last = l;
+	nr_spent++;
+}
+
+/*
+ * Whether queue `q`, which is not filed, has to wait for the next period of a limit; if so it does
+ * from now on. Else limit_left says for how long it may run.
+ */
+static __noinline bool hold_locked(u32 q)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	struct tix_node *n = &NODES[queue->node], *of;
+	u32 l;
+
+	l = is_held(n) ? n->held_by : spent_locked(queue->node);
+	if (!l || l >= TIX_NODES_MAX)
+		return false;
+	of = &NODES[l];
+	if (!of->spent_at) {
+		of->spent_at = now_ns;
+		of->nr_throttled++;
+		note_spent(l);
+	}
+	look_at_limit(l);
+	n->held_by = l;
+	n->held_until = of->release;
+	queue->brief = 0;
+	if (queue->held)
+		return true;
+	queue->held = queue->nr + 1;
+	of->crowd += queue->held;
+	queue->next_held = 0;
+	if (of->last_held)
+		QUEUES[of->last_held - 1].next_held = q + 1;
+	else
+		of->first_held = q + 1;
+	of->last_held = q + 1;
+	return true;
+}
+
+#endif

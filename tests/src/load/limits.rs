@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `cpu.max`: busy threads in cgroups that may have so much of a CPU and no more, beside others that
+//! may have all, below each other, in crowds; and what each got of the machine.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::cgroups::{self, Arena};
+use super::crew::Crew;
+use super::report::{Table, columns, percent};
+use super::sys;
+
+/// A cgroup of a case, and what its threads are due of the machine.
+struct Group {
+    path: &'static str,
+    weight: u32,
+    /// As in the file; empty: as the kernel made it.
+    max: &'static str,
+    /// Busy threads directly in it.
+    threads: usize,
+    due: f64,
+}
+
+const fn group(
+    path: &'static str,
+    weight: u32,
+    max: &'static str,
+    threads: usize,
+    due: f64,
+) -> Group {
+    Group {
+        path,
+        weight,
+        max,
+        threads,
+        due,
+    }
+}
+
+/// For one CPU.
+const CASES: [(&str, &[Group]); 7] = [
+    ("alone", &[group("a", 100, "30000 100000", 1, 0.3)]),
+    (
+        "beside others",
+        &[
+            group("a", 300, "20000 100000", 2, 0.2),
+            group("b", 300, "", 1, 0.6),
+            group("c", 100, "", 1, 0.2),
+        ],
+    ),
+    (
+        "a limit that is not reached",
+        &[
+            group("a", 100, "60000 100000", 2, 0.5),
+            group("b", 100, "", 1, 0.5),
+        ],
+    ),
+    (
+        "below each other",
+        &[
+            group("a", 100, "40000 100000", 0, 0.0),
+            // Less than half of what `a` is due at any moment: what it gets does not hang on when the periods begin.
+            group("a/x", 100, "5000 50000", 1, 0.1),
+            group("a/y", 100, "", 1, 0.3),
+            group("b", 100, "", 1, 0.6),
+        ],
+    ),
+    (
+        "the outer one is the narrower",
+        &[
+            group("a", 100, "10000 100000", 0, 0.0),
+            group("a/x", 300, "50000 100000", 1, 0.075),
+            group("a/y", 100, "", 1, 0.025),
+        ],
+    ),
+    (
+        "a crowd",
+        &[
+            group("a", 100, "5000 100000", 50, 0.05),
+            group("b", 100, "", 1, 0.95),
+        ],
+    ),
+    (
+        "next to nothing",
+        &[
+            group("a", 100, "1000 1000000", 10, 0.001),
+            group("b", 100, "", 1, 0.999),
+        ],
+    ),
+];
+
+/// For several CPUs, parts of one: a thread that has a limit runs wherever there is room.
+const WIDE: [(&str, &[Group]); 3] = [
+    (
+        "a crowd on several CPUs",
+        &[group("a", 100, "50000 100000", 8, 0.5)],
+    ),
+    (
+        "more than a CPU",
+        &[group("a", 100, "130000 100000", 8, 1.3)],
+    ),
+    (
+        "beside a crowd",
+        &[
+            group("a", 300, "30000 100000", 4, 0.3),
+            group("b", 100, "", 8, WHAT_IS_LEFT),
+        ],
+    ),
+];
+/// All of the machine that the case's other groups leave.
+const WHAT_IS_LEFT: f64 = 0.0;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Got {
+    pub case: String,
+    pub path: String,
+    pub threads: usize,
+    /// Parts of a CPU.
+    pub due: f64,
+    /// What it is due is what the others leave, before what switches and interrupts cost.
+    pub rest: bool,
+    pub share: f64,
+    /// The longest that a thread of it waited, ms.
+    pub longest_wait_ms: f64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Limits {
+    pub seconds: f64,
+    pub groups: Vec<Got>,
+    /// Of `share - due`.
+    pub largest_error: f64,
+}
+
+pub fn run(root: &Path, warmup: f64, seconds: f64) -> Result<Limits> {
+    let mut groups = Vec::new();
+    let cases: &[(&str, &[Group])] = if sys::cpus() == 1 { &CASES } else { &WIDE };
+    for (name, case) in cases {
+        groups.extend(one(root, name, case, warmup, seconds).context(*name)?);
+    }
+    // What is set while threads run holds from then on.
+    groups.extend(changes(root, warmup, seconds).context("changes")?);
+    let errors = groups.iter().map(|g| (g.share - g.due).abs());
+    Ok(Limits {
+        seconds,
+        largest_error: errors.fold(0.0, f64::max),
+        groups,
+    })
+}
+
+fn one(root: &Path, name: &str, case: &[Group], warmup: f64, seconds: f64) -> Result<Vec<Got>> {
+    let arena = Arena::new(root)?;
+    let mut crew = Crew::new(case.iter().map(|g| g.threads).sum())?;
+    let mut members = Vec::new();
+    for g in case {
+        let dir = arena.add(g.path.as_ref(), g.weight)?;
+        if g.threads == 0 {
+            cgroups::enable_cpu(&dir)?;
+        }
+        if !g.max.is_empty() {
+            cgroups::set(&dir, "cpu.max", g.max)?;
+        }
+        let dir = cgroups::open(&dir)?;
+        let threads = (0..g.threads).map(|_| crew.spawn(Some(&dir), 0, |me| me.spin()));
+        members.push(threads.collect::<Result<Vec<usize>>>()?);
+    }
+    crew.muster()?;
+    crew.open(0);
+    sys::sleep((warmup * 1e9) as u64);
+    measure(&crew, name, case, &members, seconds)
+}
+
+fn measure(
+    crew: &Crew,
+    name: &str,
+    case: &[Group],
+    members: &[Vec<usize>],
+    seconds: f64,
+) -> Result<Vec<Got>> {
+    let used = || -> Result<Vec<u64>> {
+        let of = |m: &Vec<usize>| m.iter().map(|&m| crew.cpu_ns(m)).sum();
+        members.iter().map(of).collect()
+    };
+    crew.forget_waits();
+    let (first, began) = (used()?, sys::now());
+    sys::sleep((seconds * 1e9) as u64);
+    let (last, took) = (used()?, (sys::now() - began) as f64);
+    let claimed: f64 = case.iter().map(|g| g.due).sum();
+    let left = sys::cpus() as f64 - claimed;
+    let with_threads = (case.iter().zip(members))
+        .zip(first.iter().zip(&last))
+        .filter(|((g, _), _)| g.threads > 0);
+    let got = with_threads.map(|((g, members), (first, last))| Got {
+        case: name.into(),
+        path: g.path.into(),
+        threads: g.threads,
+        due: if g.due == WHAT_IS_LEFT { left } else { g.due },
+        rest: g.due == WHAT_IS_LEFT,
+        share: (last - first) as f64 / took,
+        longest_wait_ms: members
+            .iter()
+            .map(|&m| crew.longest_wait(m) as f64 / 1e6)
+            .fold(0.0, f64::max),
+    });
+    Ok(got.collect())
+}
+
+fn changes(root: &Path, warmup: f64, seconds: f64) -> Result<Vec<Got>> {
+    let arena = Arena::new(root)?;
+    let path = arena.add("a".as_ref(), 100)?;
+    let dir = cgroups::open(&path)?;
+    let mut crew = Crew::new(1)?;
+    let members = [vec![crew.spawn(Some(&dir), 0, |me| me.spin())?]];
+    crew.muster()?;
+    crew.open(0);
+    let mut all = Vec::new();
+    for (max, due) in [
+        ("50000 100000", 0.5),
+        ("2000 1000000", 0.002),
+        ("max 100000", 1.0),
+        ("25000 50000", 0.5),
+    ] {
+        cgroups::set(&path, "cpu.max", max)?;
+        sys::sleep((warmup * 1e9) as u64);
+        let case = [group("a", 100, max, 1, due)];
+        all.extend(measure(
+            &crew,
+            &format!("then {max}"),
+            &case,
+            &members,
+            seconds,
+        )?);
+    }
+    Ok(all)
+}
+
+impl Table for Limits {
+    fn table(&self) -> String {
+        let row = |g: &Got| {
+            vec![
+                g.case.clone(),
+                g.path.clone(),
+                g.threads.to_string(),
+                percent(g.due),
+                percent(g.share),
+                format!("{:.0} ms", g.longest_wait_ms),
+            ]
+        };
+        let rows: Vec<_> = self.groups.iter().map(row).collect();
+        columns(
+            &["", "cgroup", "threads", "due", "got", "longest wait"],
+            &rows,
+        )
+    }
+}
