@@ -59,7 +59,7 @@ pub enum Command {
     Doctor(crate::doctor::Args),
     Completions(crate::completions::Args),
     #[command(hide = true)]
-    Man(crate::man::Args),
+    Pages(crate::pages::Args),
     #[command(hide = true)]
     RemoveWhenEmpty(crate::job::janitor::Args),
 }
@@ -97,7 +97,7 @@ pub fn main() -> Result<(), Failure> {
         Command::Import(args) => wait(crate::import::main(args)),
         Command::Doctor(args) => crate::doctor::main(args),
         Command::Completions(args) => crate::completions::main(args),
-        Command::Man(args) => crate::man::main(args),
+        Command::Pages(args) => crate::pages::main(args),
         Command::RemoveWhenEmpty(args) => crate::job::janitor::main(args),
     }
 }

@@ -292,11 +292,11 @@ fn completions_and_manual_pages_come_from_the_grammar() {
     }
     let folder = tempfile::tempdir().unwrap();
     assert!(
-        tixctl("", &["man", folder.path().to_str().unwrap()])
+        tixctl("", &["pages", folder.path().to_str().unwrap()])
             .status
             .success()
     );
-    let page = std::fs::read_to_string(folder.path().join("tixctl-fund.1")).unwrap();
+    let page = std::fs::read_to_string(folder.path().join("man/man1/tixctl-fund.1")).unwrap();
     assert!(page.contains("ISSUER"));
 }
 

@@ -50,7 +50,7 @@ struct Args {
 }
 
 fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+    let args: Args = tix_pages::parse("8");
     log();
     if args.stop_scheduler {
         let stopped = cpu::stop(&args.pin).context("cannot stop the scheduler")?;

@@ -80,7 +80,7 @@ fn round(text: &str) -> Result<Duration, String> {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args: Args = tix_pages::parse("1");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
