@@ -14,7 +14,8 @@ use tix_client::Client;
 
 /// Show what was done to the currencies, and by whom
 ///
-/// Oldest first. Operations are there with who asked for them, and so is what the policy and tixd did of themselves.
+/// Oldest first. Operations are there with who asked for them, and so is what the policy and tixd did of themselves. You see what concerns
+/// your currencies; root, and who is in the group tix, see everything.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only what concerns this currency

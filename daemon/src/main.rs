@@ -11,6 +11,7 @@ use tixd::cgroups::Follower;
 use tixd::core::{Core, Handle};
 use tixd::enforce::cpu;
 use tixd::enforce::steward::{Properties, Steward};
+use tixd::policy::users::Names;
 use tixd::policy::{self, Policy, Subject};
 use tixd::{api, cgroups, govern, lifeline, store};
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,7 +19,13 @@ use tokio::sync::Notify;
 
 /// Shares a machine by tickets: loads tix's scheduler, keeps the ledger of who may use how much, and serves tixctl.
 #[derive(Parser)]
-#[command(version)]
+#[command(
+    version,
+    after_help = "Signals: SIGHUP reads the policies again; SIGTERM and SIGINT end it, and what is in force stays so.\n\n\
+                  Files: /etc/tix/policies.d/*.toml, the policies; /var/lib/tix, the ledger; /run/tix/tixd.sock and tixd-root.sock, where it \
+                  is asked by everybody and by root; /sys/fs/bpf/tix, the scheduler that is in force.\n\n\
+                  Environment: RUST_LOG, what it logs (info)."
+)]
 struct Args {
     /// Where the ledger is kept
     #[arg(long, default_value = "/var/lib/tix")]
@@ -41,6 +48,10 @@ struct Args {
     /// Say what the policy in this directory decides for the users and units that are there now, and end. Changes nothing
     #[arg(long, value_name = "DIR")]
     check_policies: Option<PathBuf>,
+    /// Who is in this group may read what else only root may: everybody's part of the log, everybody's processes, and the ledger as
+    /// a document. If there is no such group, only root may
+    #[arg(long, value_name = "GROUP", default_value = "tix")]
+    readers: String,
     /// Serve the ledger, but change nothing in the kernel: no scheduler, no weights, no controllers
     #[arg(long)]
     observe: bool,
@@ -67,11 +78,12 @@ fn main() -> anyhow::Result<()> {
     if let Some(dir) = &args.check_policies {
         return check_policies(dir, &args.cgroup_root);
     }
+    let readers = readers(&args.readers);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start")?;
-    tokio::task::LocalSet::new().block_on(&runtime, serve(args))
+    tokio::task::LocalSet::new().block_on(&runtime, serve(args, readers))
 }
 
 /// To the journal under systemd, to stderr otherwise; `RUST_LOG` chooses what.
@@ -141,10 +153,22 @@ fn check_policies(dir: &Path, cgroup_root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn serve(args: Args) -> anyhow::Result<()> {
+/// The number of the group that may read everything. Blocks.
+fn readers(group: &str) -> Option<u32> {
+    match policy::users::System.gid(group) {
+        Ok(Some(gid)) => return Some(gid),
+        Ok(None) => tracing::info!("there is no group {group:?}: only root may read everything"),
+        Err(e) => tracing::warn!(
+            "looking up the group {group:?}: {e}; until tixd is restarted only root may read everything"
+        ),
+    }
+    None
+}
+
+async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let listener = api::listen(&args.socket)
+    let doors = api::Doors::open(&args.socket)
         .with_context(|| format!("cannot listen on {}", args.socket.display()))?;
     let root = cgroups::Root::open(&args.cgroup_root).context("cannot open the cgroup tree")?;
     // Without this nothing could be mirrored: better not to start than to hold no shares silently.
@@ -173,7 +197,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         .await
         .context("cannot start from the ledger")?;
     let (handle, jobs) = core.handle();
-    tokio::task::spawn_local(api::serve(listener, handle.clone()));
+    tokio::task::spawn_local(api::serve(doors, handle.clone(), readers));
     if !args.observe {
         tokio::task::spawn_local(lifeline::keep(handle.clone()));
     }
@@ -223,8 +247,6 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     if let Some(steward) = steward {
         steward.finish().await;
     }
-    // Fails if somebody else removed it.
-    let _ = std::fs::remove_file(&args.socket);
     tracing::info!("ended; what was in force stays so");
     Ok(())
 }

@@ -34,7 +34,7 @@ pub struct Args {
     /// Of which resource
     #[arg(short, long, value_name = "RESOURCE", default_value = "cpu")]
     resource: Shown,
-    /// Show processes, too
+    /// Show processes, too: yours; to root, and to who is in the group tix, everybody's
     #[arg(long)]
     processes: bool,
     /// Show also currencies that want no CPU

@@ -221,7 +221,7 @@ pub trait Tix {
     async fn show_exchange(&mut self, id: u64) -> zlink::Result<Result<ExchangeReply, Error>>;
     /// What was done, oldest first, at most `limit` records (1 … 1,000; default 100). With `after` (a `seq`; 0: from the beginning) or
     /// `since_usec` (microseconds since 1970) the first ones from there on, with neither the newest ones. `subject`: only what
-    /// concerns that currency; `mine`: only what concerns the caller's.
+    /// concerns that currency; `mine`: only what concerns the caller's, as always for who is none of the readers.
     async fn log(
         &mut self,
         after: Option<i64>,
@@ -230,7 +230,8 @@ pub trait Tix {
         since_usec: Option<i64>,
         mine: Option<bool>,
     ) -> zlink::Result<Result<LogReply, Error>>;
-    /// The durable part of the ledger as one JSON text, part by part; the same ledger gives the same text. Only root's.
+    /// The durable part of the ledger as one JSON text, part by part; the same ledger gives the same text. Only
+    /// the readers' (root, and the group that `tixd --readers` names).
     #[zlink(more)]
     async fn export(
         &mut self,
@@ -246,7 +247,7 @@ pub trait Tix {
         dry_run: bool,
     ) -> zlink::Result<Result<ImportReply, Error>>;
     /// A sample every `interval_ms` milliseconds (200 … 60,000; default 1,000), the first at once, and events as they happen.
-    /// With `processes` the samples list processes, too. Endless; drop the connection to stop.
+    /// With `processes` the samples list processes, too: all to the readers, to others their own. Endless; drop the connection to stop.
     #[zlink(more)]
     async fn watch(
         &mut self,

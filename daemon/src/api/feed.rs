@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a watcher is sent: samples as time goes, and events as they happen.
 
+use super::processes::Whose;
 use super::view;
 use super::whole::Whole;
 use crate::core::Handle;
@@ -15,8 +16,7 @@ pub type Item = std::result::Result<Reply<Whole<WatchReply>>, Error>;
 pub async fn feed(
     tx: mpsc::Sender<Item>,
     handle: Handle,
-    uid: u32,
-    processes: bool,
+    processes: Option<Whose>,
     interval: i64,
     more: bool,
 ) {
@@ -37,7 +37,7 @@ pub async fn feed(
         let reply = tokio::select! {
             biased;
             () = tx.closed() => return,
-            _ = clock.tick() => match handle.call(move |core| view::sample(core, processes, uid)).await {
+            _ = clock.tick() => match handle.call(move |core| view::sample(core, processes)).await {
                 Ok(sample) => WatchReply { event: None, sample: Some(sample) },
                 Err(_) => return,
             },

@@ -6,6 +6,7 @@
 mod amount;
 mod check;
 mod devices;
+mod doors;
 mod feed;
 mod guard;
 mod inuse;
@@ -19,6 +20,8 @@ mod transfer;
 mod view;
 mod whole;
 
+pub use doors::Doors;
+
 use crate::core::{Handle, Stopwatch};
 use guard::Guarded;
 use peer::{EVERYBODY, Pace};
@@ -26,7 +29,6 @@ use session::Session;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
-use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,61 +42,25 @@ pub const TOTAL: usize = 512;
 
 type Counts = Rc<RefCell<HashMap<u32, usize>>>;
 
-/// Where tixd is asked. What each may do is decided by who the kernel says they are.
-pub struct Doors {
-    everybody: UnixListener,
-    /// For root alone, who does not queue behind those who connect as fast as they can.
-    root: UnixListener,
-}
-
-/// Makes the sockets: `path`, open for everybody, and root's beside it.
-pub fn listen(path: &Path) -> std::io::Result<Doors> {
-    Ok(Doors {
-        everybody: listen_at(path, 0o666)?,
-        root: listen_at(&tix_api::root_socket(path), 0o600)?,
-    })
-}
-
-fn listen_at(path: &Path, mode: u32) -> std::io::Result<UnixListener> {
-    use std::os::unix::fs::PermissionsExt;
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir)?;
-    }
-    match std::os::unix::net::UnixStream::connect(path) {
-        Ok(_) => {
-            return Err(std::io::Error::new(
-                std::io::ErrorKind::AddrInUse,
-                format!(
-                    "{}: another tixd is serving there; stop it first",
-                    path.display()
-                ),
-            ));
-        }
-        Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
-        Err(_) => {}
-    }
-    let listener = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
-    Ok(listener)
-}
-
-/// Accepts connections for ever. Must run in a `LocalSet`.
-pub async fn serve(doors: Doors, handle: Handle) {
+/// Accepts connections for ever. Must run in a `LocalSet`. Members of the group `readers` may read what else only root may.
+pub async fn serve(doors: Doors, handle: Handle, readers: Option<u32>) {
     let hall = Hall {
         handle,
+        readers,
         counts: Rc::default(),
         pace: Rc::default(),
         reading: Rc::default(),
     };
     tokio::join!(
-        accept(doors.root, &hall, None),
-        accept(doors.everybody, &hall, Some(EVERYBODY)),
+        accept(&doors.root.listener, &hall, None),
+        accept(&doors.everybody.listener, &hall, Some(EVERYBODY)),
     );
 }
 
 /// What all connections share.
 struct Hall {
     handle: Handle,
+    readers: Option<u32>,
     counts: Counts,
     pace: Rc<Pace>,
     /// Of what is read beside the writer.
@@ -102,7 +68,7 @@ struct Hall {
 }
 
 /// At the pace of `uid`, if there is one.
-async fn accept(listener: UnixListener, hall: &Hall, uid: Option<u32>) {
+async fn accept(listener: &UnixListener, hall: &Hall, uid: Option<u32>) {
     let spent = uid.map(|uid| hall.pace.spent(uid));
     loop {
         if let Some(uid) = uid {
@@ -128,6 +94,7 @@ async fn accept(listener: UnixListener, hall: &Hall, uid: Option<u32>) {
 fn admit(stream: UnixStream, hall: &Hall) {
     let Hall {
         handle,
+        readers,
         counts,
         pace,
         reading,
@@ -153,6 +120,7 @@ fn admit(stream: UnixStream, hall: &Hall) {
             None => handle.first(),
             Some(spent) => handle.counted(Arc::clone(spent)),
         },
+        reads_all: caller.is_root() || readers.is_some_and(|gid| caller.in_group(gid)),
         caller,
         pid,
         pace: Rc::clone(pace),

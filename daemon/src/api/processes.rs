@@ -3,23 +3,30 @@
 
 use tix_api as api;
 
-/// Processes outside the root cgroup: all of them for root, their own for others.
-pub fn all(uid: u32) -> Vec<api::ProcessSample> {
+/// Whose processes are told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    All,
+    Of(u32),
+}
+
+/// Processes outside the root cgroup.
+pub fn all(whose: Whose) -> Vec<api::ProcessSample> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return vec![];
     };
     entries
         .flatten()
         .filter_map(|e| e.file_name().to_str().and_then(|n| n.parse::<u32>().ok()))
-        .filter_map(|pid| process(pid, uid))
+        .filter_map(|pid| process(pid, whose))
         .collect()
 }
 
-fn process(pid: u32, asker: u32) -> Option<api::ProcessSample> {
+fn process(pid: u32, whose: Whose) -> Option<api::ProcessSample> {
     use std::os::unix::fs::MetadataExt;
     let dir = format!("/proc/{pid}");
     let uid = std::fs::metadata(&dir).ok()?.uid();
-    if asker != 0 && asker != uid {
+    if matches!(whose, Whose::Of(user) if user != uid) {
         return None;
     }
     let cgroup = std::fs::read_to_string(format!("{dir}/cgroup")).ok()?;

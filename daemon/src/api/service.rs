@@ -3,6 +3,7 @@
 
 use super::amount::Amount;
 use super::feed::feed;
+use super::processes::Whose;
 use super::session::{Session, bad};
 use super::transfer::Import;
 use super::whole::Whole;
@@ -469,8 +470,7 @@ impl Session {
             return Err(bad(format!("a limit of {limit} records"), "1 to 1000"));
         }
         let uid = self.caller.uid;
-        // What is others' business is root's to read.
-        let concerning = (mine.unwrap_or(false) || !self.caller.is_root()).then_some(uid);
+        let concerning = (mine.unwrap_or(false) || !self.reads_all).then_some(uid);
         self.pace.wait(uid, 5.0).await;
         let newest = after.is_none() && since_usec.is_none();
         let limit = usize::try_from(limit).unwrap_or(1);
@@ -519,9 +519,9 @@ impl Session {
         &self,
         more: bool,
     ) -> impl Stream<Item = Result<Reply<WholeExport>, Error>> + Unpin {
-        let allowed = self.root_only("export the ledger");
+        let allowed = self.readers_only("export the ledger");
         let text = match allowed {
-            Ok(()) => self.ask(|core| transfer::document(&core.ledger)).await,
+            Ok(()) => self.ask_all(|core| transfer::document(&core.ledger)).await,
             Err(e) => Err(e),
         };
         let parts: Vec<Result<String, Error>> = match text {
@@ -568,9 +568,12 @@ impl Session {
     ) -> impl Stream<Item = Result<Reply<WholeWatch>, Error>> + Unpin {
         let interval = interval_ms.unwrap_or(1000);
         let (tx, rx) = mpsc::channel(4);
-        let (handle, uid) = (self.handle.clone(), self.caller.uid);
-        let processes = processes.unwrap_or(false);
-        tokio::task::spawn_local(feed(tx, handle, uid, processes, interval, more));
+        let whose = match self.reads_all {
+            true => Whose::All,
+            false => Whose::Of(self.caller.uid),
+        };
+        let processes = processes.unwrap_or(false).then_some(whose);
+        tokio::task::spawn_local(feed(tx, self.handle.clone(), processes, interval, more));
         Box::pin(futures_util::stream::unfold(rx, |mut rx| async move {
             rx.recv().await.map(|item| (item, rx))
         }))

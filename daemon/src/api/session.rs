@@ -14,6 +14,8 @@ use tix_api::Error;
 pub struct Session {
     pub handle: Handle,
     pub caller: Caller,
+    /// May read what is others' business: the whole log, their processes, the ledger as a document.
+    pub reads_all: bool,
     pub pid: i32,
     pub pace: Rc<Pace>,
     /// Of reading what cgroups use: it waits for itself alone.
@@ -101,6 +103,16 @@ impl Session {
             false => Err(Error::NotPermitted {
                 message: format!("uid {} may not {what}", self.caller.uid),
                 hint: "ask root".into(),
+            }),
+        }
+    }
+
+    pub(super) fn readers_only(&self, what: &str) -> Result<(), Error> {
+        match self.reads_all {
+            true => Ok(()),
+            false => Err(Error::NotPermitted {
+                message: format!("uid {} may not {what}", self.caller.uid),
+                hint: "ask root, who may, and may put you into the group that may read all (tixd --readers)".into(),
             }),
         }
     }

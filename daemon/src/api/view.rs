@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The ledger and the machine as the API shows them.
 
+use super::processes::Whose;
 use crate::core::{Core, now_usec, to_api};
 use crate::enforce::disk::{self, Mechanism};
 use crate::enforce::presence::Outlook;
@@ -471,7 +472,7 @@ pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainRep
     })
 }
 
-pub fn sample(core: &mut Core, processes: bool, uid: u32) -> api::Sample {
+pub fn sample(core: &mut Core, processes: Option<Whose>) -> api::Sample {
     core.count_usage();
     core.refresh();
     let all = core.ledger.cids().into_iter();
@@ -497,6 +498,6 @@ pub fn sample(core: &mut Core, processes: bool, uid: u32) -> api::Sample {
         cpus: std::thread::available_parallelism()
             .map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
         currencies,
-        processes: processes.then(|| super::processes::all(uid)),
+        processes: processes.map(super::processes::all),
     }
 }
