@@ -11,7 +11,10 @@ SECONDS ?= 60
 all: build
 
 ## build      compile tixd, tixctl, tix-negotiate and the demo, optimised, into target/release (the default)
-build: deps
+build: deps compile
+
+# The package's build has its own way to say what it needs.
+compile:
 	$(CARGO) build --release --locked -p tixd -p tixctl -p tix-negotiate -p tix-demo
 
 ## deps       install what is missing, by apt-get; says what and why
@@ -43,16 +46,25 @@ picture:
 	@test -s target/demo/demo.svg || { echo "there is no target/demo/demo.svg: run make demo" >&2; exit 1; }
 	cp target/demo/demo.svg docs/demo.svg
 
-## install    put tixd, tixctl, tix-negotiate, the unit files and the ready policies below DESTDIR (after make)
+## install    put what make built, its units, manual pages, completions and the ready policies below DESTDIR
 install:
 	install -D -m 755 target/release/tixd $(DESTDIR)$(PREFIX)/sbin/tixd
-	install -D -m 755 target/release/tixctl $(DESTDIR)$(PREFIX)/bin/tixctl
-	install -D -m 755 target/release/tix-negotiate $(DESTDIR)$(PREFIX)/bin/tix-negotiate
-	install -D -m 644 debian/tixd.service $(DESTDIR)$(UNITDIR)/tixd.service
-	install -D -m 644 debian/tix-negotiate@.service $(DESTDIR)$(USERUNITDIR)/tix-negotiate@.service
-	install -D -m 644 docs/market.md $(DESTDIR)$(PREFIX)/share/doc/tix/market.md
-	install -d $(DESTDIR)$(PREFIX)/share/tix/policies
-	install -m 644 policies/*.toml policies/README.md $(DESTDIR)$(PREFIX)/share/tix/policies
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin target/release/tixctl target/release/tix-negotiate
+	install -D -m 644 -t $(DESTDIR)$(UNITDIR) debian/tixd.service debian/tixd.socket debian/tixd-root.socket
+	install -D -m 644 -t $(DESTDIR)$(USERUNITDIR) debian/tix-negotiate@.service
+	install -D -m 644 debian/tix.sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/tix.conf
+	install -D -m 644 debian/tix.tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/tix.conf
+	target/release/tixctl pages $(DESTDIR)$(PREFIX)/share
+	target/release/tixd --pages $(DESTDIR)$(PREFIX)/share
+	target/release/tix-negotiate --pages $(DESTDIR)$(PREFIX)/share
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/tix README.md docs/*.md
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/tix/policies policies/*.toml policies/README.md
+
+## deb        make a Debian package of the tree as it is, in target/deb
+deb: build
+	rm -rf target/deb && mkdir -p target/deb
+	dpkg-buildpackage --build=binary --no-sign --post-clean --changes-file=target/deb/tix.changes --buildinfo-file=target/deb/tix.buildinfo \
+		--buildinfo-option=-utarget/deb --changes-option=-utarget/deb
 
 ## clean      remove target/ (not the cached guest kernels and images)
 clean:
@@ -61,4 +73,4 @@ clean:
 help:
 	@sed -n 's/^## /  make /p' Makefile
 
-.PHONY: all build deps demo check bench fuzz soak picture install clean help
+.PHONY: all build deps demo check bench fuzz soak picture compile install deb clean help
