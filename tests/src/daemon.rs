@@ -3,7 +3,7 @@
 //! sees that it is inside and does the work, as root, with the real daemon under the real systemd (or without one).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,11 @@ pub enum Kind {
     Plain,
 }
 
+/// Is this the guest?
+pub fn is_guest() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
 /// Runs `inside` in a guest of this `kind`. `test` is the name of the calling test, as `cargo test --exact` takes it.
 pub fn in_guest(test: &str, kind: Kind, inside: impl FnOnce(&mut Checks)) {
     // A clock that counts instructions: a share is what it is, however busy this machine is.
@@ -32,7 +37,7 @@ pub fn in_guest(test: &str, kind: Kind, inside: impl FnOnce(&mut Checks)) {
 
 /// The same, with these options of `tests/vm/run` instead of a clock that counts instructions.
 pub fn in_guest_with(test: &str, kind: Kind, options: &[&str], inside: impl FnOnce(&mut Checks)) {
-    if std::env::var_os(INSIDE).is_some() {
+    if is_guest() {
         let mut checks = Checks::default();
         inside(&mut checks);
         return checks.end();
@@ -75,7 +80,7 @@ fn build() -> Result<()> {
     Ok(())
 }
 
-/// Puts tixd, tixctl and the unit where the package has them.
+/// Puts tixd, tixctl and the units where the package has them.
 pub fn install() -> Result<()> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree().join("target"), PathBuf::from);
@@ -84,19 +89,18 @@ pub fn install() -> Result<()> {
     } else {
         "release"
     });
-    for (from, to) in [
-        (built.join("tixd"), "/usr/sbin/tixd"),
-        (built.join("tixctl"), "/usr/bin/tixctl"),
-        (built.join("tix-negotiate"), "/usr/bin/tix-negotiate"),
-        (
-            tree().join("debian/tixd.service"),
-            "/usr/lib/systemd/system/tixd.service",
-        ),
-    ] {
-        if let Some(dir) = PathBuf::from(to).parent() {
-            std::fs::create_dir_all(dir)?;
-        }
-        std::fs::copy(&from, to).with_context(|| format!("copy {} to {to}", from.display()))?;
+    let units = ["tixd.service", "tixd.socket", "tixd-root.socket"];
+    let units = units.map(|name| (tree().join("debian").join(name), "/usr/lib/systemd/system"));
+    let programs = [
+        (built.join("tixd"), "/usr/sbin"),
+        (built.join("tixctl"), "/usr/bin"),
+        (built.join("tix-negotiate"), "/usr/bin"),
+    ];
+    for (from, to) in programs.into_iter().chain(units) {
+        std::fs::create_dir_all(to)?;
+        let to = Path::new(to).join(from.file_name().context("a file without a name")?);
+        std::fs::copy(&from, &to)
+            .with_context(|| format!("copy {} to {}", from.display(), to.display()))?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 mod cost;
 mod daemon;
+mod package;
 mod resources;
 mod shares;
 mod smp;

@@ -10,7 +10,7 @@ use tix_tests::daemon::{enabled_so_often, in_force, read, sh, tickets, tixctl, u
 use tix_tests::daemon_load::{Hog, Split, near};
 use tix_tests::daemon_wire::Wire;
 
-use super::service::{PATIENCE, SOCKET, another, pid};
+use super::service::{self, PATIENCE, SOCKET, another, pid};
 use super::users::{ALICE, BOB};
 
 /// alice's part of what both get: 300 to 100.
@@ -108,7 +108,7 @@ pub fn killed() -> Result<()> {
 pub fn stopped() -> Result<()> {
     let hogs = hogs()?;
     let seq = enabled_so_often()?;
-    sh("systemctl stop tixd")?.ok()?;
+    service::stop()?;
     sh("systemctl show -P Result tixd")?.ok()?.has("success")?;
     ensure!(in_force(), "SIGTERM took the scheduler along");
     tixctl("status")?.exits(3)?.has("scheduler is in force")?;
@@ -173,14 +173,14 @@ pub fn given_up() -> Result<()> {
         .exits(1)?
         .has("unregistered from user space")?
         .has("cpu.weight")?;
-    sh("systemctl stop tixd")?.ok()?;
+    service::stop()?;
     ensure!(enabled_so_often()? == seq && !in_force());
     tixctl("status")?.exits(3)?;
     sh("tixd --stop-scheduler")?.ok()?.has("was not in force")?;
     sh("systemctl start tixd")?.ok()?;
     tixctl("status")?.ok()?;
     // In the other order: tixd first.
-    sh("systemctl stop tixd")?.ok()?;
+    service::stop()?;
     ensure!(in_force());
     sh("tixd --stop-scheduler")?.ok()?.has("kernel's own")?;
     ensure!(!in_force());
@@ -191,7 +191,7 @@ pub fn given_up() -> Result<()> {
 }
 
 pub fn fallback() -> Result<()> {
-    sh("systemctl stop tixd")?.ok()?;
+    service::stop()?;
     sh("tixd --stop-scheduler")?.ok()?;
     // For this tixd the kernel has no sched_ext.
     let drop_in = "/run/systemd/system/tixd.service.d/none.conf";
@@ -221,7 +221,7 @@ pub fn fallback() -> Result<()> {
     another(old)?;
     part("by cpu.weight, after a kill", 3, 3.0)?;
     drop(hogs);
-    sh("systemctl stop tixd")?.ok()?;
+    service::stop()?;
     std::fs::remove_file(drop_in)?;
     sh("systemctl daemon-reload")?.ok()?;
     sh("systemctl start tixd")?.ok()?;

@@ -24,6 +24,12 @@ pub fn start() -> Result<()> {
     Ok(())
 }
 
+/// With its sockets, so that it stays stopped whoever asks it.
+pub fn stop() -> Result<()> {
+    sh("systemctl stop tixd.socket tixd-root.socket tixd.service")?.ok()?;
+    Ok(())
+}
+
 pub fn status_when_in_force() -> Result<()> {
     tixctl("status")?.ok()?.has("scheduler is in force")?;
     let status = tixctl("status --json")?.ok()?.json()?;
