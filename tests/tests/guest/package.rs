@@ -52,13 +52,16 @@ fn packages() -> PathBuf {
 
 /// The package of this tree; and the same under a higher version, not compressed, so that it costs nothing.
 fn make() -> Result<()> {
-    run(Command::new("make").arg("deb").current_dir(tree()))?.ok()?;
+    // Without a second package of symbols for debuggers, which takes longest and is not looked at here.
+    let mut deb = Command::new("make");
+    deb.arg("deb").env("DEB_BUILD_OPTIONS", "noautodbgsym");
+    run(deb.current_dir(tree()))?.ok()?;
     let newer = packages().join("newer");
-    let deb = |arguments: &[&str], paths: &[&Path]| -> Result<()> {
+    let dpkg_deb = |arguments: &[&str], paths: &[&Path]| -> Result<()> {
         run(Command::new("dpkg-deb").args(arguments).args(paths))?.ok()?;
         Ok(())
     };
-    deb(&["--raw-extract"], &[&this()?, &newer])?;
+    dpkg_deb(&["--raw-extract"], &[&this()?, &newer])?;
     let control = newer.join("DEBIAN/control");
     let text = std::fs::read_to_string(&control)?;
     let version = text.lines().find(|l| l.starts_with("Version: "));
@@ -67,7 +70,7 @@ fn make() -> Result<()> {
         &control,
         text.replace(version, &format!("{version}{NEWER}")),
     )?;
-    deb(
+    dpkg_deb(
         &["-Znone", "--root-owner-group", "--build"],
         &[&newer, &packages().join("newer.deb")],
     )
