@@ -383,9 +383,7 @@ fn check(err: i32, what: &'static str) -> Result<(), Error> {
 fn load_error(err: libbpf_rs::Error) -> Error {
     let reason = format!("{err:#}");
     let hint = match err.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied => {
-            ": tixd needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN"
-        }
+        libbpf_rs::ErrorKind::PermissionDenied => ": tixd needs CAP_BPF and CAP_PERFMON",
         _ if Btf::from_vmlinux().is_ok_and(|btf| btf_lies(&btf)) => {
             ": this kernel's BTF describes the scx_bpf_* functions wrongly (built with a broken pahole); \
              boot another build of it"

@@ -305,8 +305,7 @@ fn privileges(host: &Host) -> Finding {
     const CHECK: &str = "privileges";
     match host.uid {
         0 => {
-            const NEEDED: [(u32, &str); 3] =
-                [(39, "CAP_BPF"), (38, "CAP_PERFMON"), (21, "CAP_SYS_ADMIN")];
+            const NEEDED: [(u32, &str); 2] = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
             let lacking: Vec<&str> = match capabilities(host) {
                 Some(set) => NEEDED
                     .iter()
