@@ -2,8 +2,9 @@
 //! Reads and writes of one cgroup's files. A cgroup is opened once, beneath the root and through no symbolic link, and then used by
 //! descriptor: whoever renames or replaces things meanwhile changes nothing about what was checked.
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::fs::{Dir, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -261,6 +262,25 @@ impl Cgroup {
     /// Can it have threads of its own beside its children?
     pub fn inner_threads(&self) -> bool {
         self.read("cgroup.type").is_ok_and(|t| t.trim() != "domain")
+    }
+
+    /// The names of those directly below it; those that are no text are left to the kernel.
+    pub fn children(&self) -> Result<BTreeSet<String>, Error> {
+        let at = |e: Errno| Error::Io {
+            path: self.path.clone(),
+            source: e.into(),
+        };
+        let mut names = BTreeSet::new();
+        for entry in Dir::read_from(&self.fd).map_err(at)? {
+            let entry = entry.map_err(at)?;
+            let name = entry.file_name().to_str().ok();
+            if let Some(name) =
+                name.filter(|n| entry.file_type().is_dir() && ![".", ".."].contains(n))
+            {
+                names.insert(name.to_owned());
+            }
+        }
+        Ok(names)
     }
 
     /// The processes directly in it.
