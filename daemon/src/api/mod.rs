@@ -11,7 +11,9 @@ mod guard;
 mod inuse;
 mod market;
 mod names;
+mod pace;
 mod peer;
+mod people;
 mod processes;
 mod service;
 mod session;
@@ -20,8 +22,11 @@ mod view;
 mod whole;
 
 use crate::core::{Handle, Stopwatch};
+use crate::ledger::Caller;
 use guard::Guarded;
-use peer::{EVERYBODY, Pace};
+use pace::{EVERYBODY, Pace};
+pub use peer::Process;
+use people::People;
 use session::Session;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -80,25 +85,11 @@ fn listen_at(path: &Path, mode: u32) -> std::io::Result<UnixListener> {
 
 /// Accepts connections for ever. Must run in a `LocalSet`.
 pub async fn serve(doors: Doors, handle: Handle) {
-    let hall = Hall {
-        handle,
-        counts: Rc::default(),
-        pace: Rc::default(),
-        reading: Rc::default(),
-    };
+    let hall = Hall::new(handle, Path::new(people::SUBORDINATE));
     tokio::join!(
         accept(doors.root, &hall, None),
         accept(doors.everybody, &hall, Some(EVERYBODY)),
     );
-}
-
-/// What all connections share.
-struct Hall {
-    handle: Handle,
-    counts: Counts,
-    pace: Rc<Pace>,
-    /// Of what is read beside the writer.
-    reading: Rc<Pace>,
 }
 
 /// At the pace of `uid`, if there is one.
@@ -111,7 +102,10 @@ async fn accept(listener: UnixListener, hall: &Hall, uid: Option<u32>) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let watch = Stopwatch::start(&spent);
-                admit(stream, hall);
+                match peer::of(&stream) {
+                    Ok((caller, process)) => hall.admit(stream, caller, process),
+                    Err(e) => tracing::warn!("who connects? {e}"),
+                }
                 drop(watch);
                 // Whoever only connects does not keep others from being answered.
                 tokio::task::yield_now().await;
@@ -125,58 +119,76 @@ async fn accept(listener: UnixListener, hall: &Hall, uid: Option<u32>) {
     }
 }
 
-fn admit(stream: UnixStream, hall: &Hall) {
-    let Hall {
-        handle,
-        counts,
-        pace,
-        reading,
-    } = hall;
-    let (caller, pid) = match peer::of(&stream) {
-        Ok(peer) => peer,
-        Err(e) => return tracing::warn!("who connects? {e}"),
-    };
-    let uid = caller.uid;
-    {
-        let mut open = counts.borrow_mut();
-        let others: usize = open.iter().filter(|(u, _)| **u != 0).map(|(_, n)| n).sum();
-        let mine = open.entry(uid).or_insert(0);
-        if *mine >= if uid == 0 { FOR_ROOT } else { PER_UID } || (uid != 0 && others >= TOTAL) {
-            tracing::debug!("uid {uid} has {mine} connections open: refused another");
-            return;
+/// What all connections share.
+pub struct Hall {
+    handle: Handle,
+    counts: Counts,
+    pace: Rc<Pace>,
+    /// Of what is read beside the writer.
+    reading: Rc<Pace>,
+    people: RefCell<People>,
+}
+
+impl Hall {
+    /// `subordinate` is the file that says whose the subordinate uids are.
+    pub fn new(handle: Handle, subordinate: &Path) -> Hall {
+        Hall {
+            handle,
+            counts: Rc::default(),
+            pace: Rc::default(),
+            reading: Rc::default(),
+            people: RefCell::new(People::new(subordinate)),
         }
-        *mine += 1;
     }
-    let spent = (uid != 0).then(|| pace.spent(uid));
-    let session = Session {
-        handle: match &spent {
-            None => handle.first(),
-            Some(spent) => handle.counted(Arc::clone(spent)),
-        },
-        caller,
-        pid,
-        pace: Rc::clone(pace),
-        reading: Rc::clone(reading),
-        import: Default::default(),
-    };
-    let (counts, pace) = (Rc::clone(counts), Rc::clone(pace));
-    tokio::task::spawn_local(async move {
-        let listener = zlink::ReadyListener::new(Guarded::new(stream, uid, pace));
-        let mut server = pin!(zlink::Server::new(listener, session).run());
-        // Reading and writing takes time as well.
-        let timed = poll_fn(|cx| {
-            let _watch = Stopwatch::start(&spent);
-            server.as_mut().poll(cx)
-        });
-        if let Err(e) = timed.await {
-            tracing::debug!("connection of uid {uid}: {e}");
-        }
-        let mut open = counts.borrow_mut();
-        if let Some(n) = open.get_mut(&uid) {
-            *n -= 1;
-            if *n == 0 {
-                open.remove(&uid);
+
+    /// Serves `caller`, who is at the other end, or hangs up if that is one connection too many. Must run in a `LocalSet`.
+    pub fn admit(&self, stream: UnixStream, caller: Caller, process: Process) {
+        let uid = self.people.borrow_mut().whose(caller.uid);
+        {
+            let mut open = self.counts.borrow_mut();
+            let others: usize = open.iter().filter(|(u, _)| **u != 0).map(|(_, n)| n).sum();
+            let mine = open.entry(uid).or_insert(0);
+            if *mine >= if uid == 0 { FOR_ROOT } else { PER_UID } || (uid != 0 && others >= TOTAL) {
+                tracing::debug!("uid {uid} has {mine} connections open: refused another");
+                if *mine == 0 {
+                    open.remove(&uid);
+                }
+                return;
             }
+            *mine += 1;
         }
-    });
+        let spent = (uid != 0).then(|| self.pace.spent(uid));
+        let session = Session {
+            handle: match &spent {
+                None => self.handle.first(),
+                Some(spent) => self.handle.counted(Arc::clone(spent)),
+            },
+            caller,
+            user: uid,
+            process: Arc::new(process),
+            pace: Rc::clone(&self.pace),
+            reading: Rc::clone(&self.reading),
+            import: Default::default(),
+        };
+        let (counts, pace) = (Rc::clone(&self.counts), Rc::clone(&self.pace));
+        tokio::task::spawn_local(async move {
+            let listener = zlink::ReadyListener::new(Guarded::new(stream, uid, pace));
+            let mut server = pin!(zlink::Server::new(listener, session).run());
+            // Reading and writing takes time as well.
+            let timed = poll_fn(|cx| {
+                let _watch = Stopwatch::start(&spent);
+                server.as_mut().poll(cx)
+            });
+            if let Err(e) = timed.await {
+                tracing::debug!("connection of uid {uid}: {e}");
+            }
+            let mut open = counts.borrow_mut();
+            if let Some(n) = open.get_mut(&uid) {
+                *n -= 1;
+                if *n == 0 {
+                    open.remove(&uid);
+                }
+            }
+        });
+    }
 }
