@@ -23,6 +23,7 @@ mod explain;
 mod export;
 mod failure;
 mod fund;
+mod harmless;
 mod host;
 mod import;
 mod job;
