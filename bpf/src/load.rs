@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loading, pinning, adopting and stopping the scheduler, and talking to it.
 
-use crate::control::{BATCH, FundingArgs, NameArgs, ReadArgs, ReadBatch, TotalArgs};
 use crate::control::stats_from;
+use crate::control::{BATCH, FundingArgs, NameArgs, ReadArgs, ReadBatch, TotalArgs};
 use crate::sys::{self, Plain};
 use crate::{Error, Exit, Force, Funding, LAYOUT, NodeId, NodeState, Stats};
 use crate::{in_force, pins, settled};
@@ -18,7 +18,13 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 // libbpf-cargo generates it.
-#[allow(clippy::all, clippy::pedantic, clippy::unwrap_used, dead_code, unsafe_code)]
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    dead_code,
+    unsafe_code
+)]
 mod skel {
     include!(concat!(env!("OUT_DIR"), "/tix_skel.rs"));
 }

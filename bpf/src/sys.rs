@@ -21,7 +21,9 @@ pub unsafe trait Plain: Sized {
     /// As bytes, for the kernel to read and write.
     fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: without padding every byte has a value, and may have any other.
-        unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(self).cast(), size_of::<Self>()) }
+        unsafe {
+            std::slice::from_raw_parts_mut(std::ptr::from_mut(self).cast(), size_of::<Self>())
+        }
     }
 }
 
