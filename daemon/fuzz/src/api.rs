@@ -4,10 +4,10 @@
 use crate::calls::{Step, Who, step};
 use crate::world::{ALICE, ALICES, BOB, BOBS, Client, SERVICE, World};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Lines of an input that count.
-const MOST: usize = 64;
+const MOST: usize = 256;
 /// What every input begins with: alice and bob have something to lose.
 const BEFORE: &str = "\
 r Create alice 1000 1000
@@ -25,33 +25,15 @@ const ECHO: &[u8] = b"{\"method\":\"org.varlink.service.GetInfo\"}\0";
 /// Does what the lines say, and returns how many messages that were.
 pub async fn run(world: &mut World, input: &[u8]) -> usize {
     let mut clients = HashMap::new();
-    for line in BEFORE.lines() {
-        let Some(Step::Send(who, bytes)) = step(line.as_bytes()) else {
-            panic!("{line}");
-        };
-        say(world, &mut clients, who, &bytes).await;
-    }
+    let before: Vec<Step<'_>> = BEFORE.lines().filter_map(|l| step(l.as_bytes())).collect();
+    play(world, &mut clients, &before).await;
     let steps: Vec<Step<'_>> = input
         .split(|b| *b == b'\n')
         .filter_map(step)
         .take(MOST)
         .collect();
-    let mut spoke = std::collections::BTreeSet::new();
     let before = owed(world).await;
-    let mut messages = 0;
-    for step in &steps {
-        match step {
-            Step::Send(who, bytes) => {
-                spoke.insert(who.uid);
-                messages += bytes.iter().filter(|b| **b == 0).count();
-                say(world, &mut clients, *who, bytes).await;
-            }
-            // Users have what is below their own.
-            Step::Appears(who, path) if may(who.uid, path) => drop(world.appears(path, who.uid)),
-            Step::Goes(who, path) if may(who.uid, path) => world.goes(path),
-            _ => {}
-        }
-    }
+    let (messages, spoke) = play(world, &mut clients, &steps).await;
     let after = owed(world).await;
     // What nobody but its owner and root can take is there, if neither has said anything.
     for (owner, name) in [(ALICE, ALICES), (BOB, BOBS), (0, SERVICE)] {
@@ -67,6 +49,39 @@ pub async fn run(world: &mut World, input: &[u8]) -> usize {
     let wrong = world.look(|core| core.ledger.verify()).await;
     assert!(wrong.is_empty(), "{wrong:#?}");
     messages
+}
+
+/// How many messages were sent, and by whom.
+async fn play(
+    world: &mut World,
+    clients: &mut HashMap<Who, Client>,
+    steps: &[Step<'_>],
+) -> (usize, BTreeSet<u32>) {
+    let (mut messages, mut spoke) = (0, BTreeSet::new());
+    let mut steps = steps.iter().peekable();
+    while let Some(step) = steps.next() {
+        match step {
+            Step::Send(who, bytes) => {
+                let mut all = bytes.clone();
+                // One behind the other, as long as it is one who speaks.
+                while let Some(Step::Send(_, bytes)) =
+                    steps.next_if(|s| matches!(s, Step::Send(w, _) if w == who))
+                {
+                    all.extend_from_slice(bytes);
+                }
+                spoke.insert(who.uid);
+                messages += all.iter().filter(|b| **b == 0).count();
+                say(world, clients, *who, &all).await;
+            }
+            // Users have what is below their own.
+            Step::Appears(who, path) if may(who.uid, path) => {
+                world.appears(path, who.uid);
+            }
+            Step::Goes(who, path) if may(who.uid, path) => world.goes(path),
+            _ => {}
+        }
+    }
+    (messages, spoke)
 }
 
 async fn owed(world: &World) -> HashMap<&'static str, u128> {

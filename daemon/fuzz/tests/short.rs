@@ -114,7 +114,7 @@ fn lines() -> impl Strategy<Value = String> {
 
 #[test]
 fn messages_at_random() {
-    let config = ProptestConfig::with_cases(300);
+    let config = ProptestConfig::with_cases(100);
     let done = TestRunner::new(config).run(&lines(), |input| {
         messages(input.as_bytes());
         Ok(())

@@ -326,6 +326,29 @@ mod tests {
     }
 
     #[test]
+    fn what_was_opened_is_what_is_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, elsewhere) = (dir.path().join("a"), dir.path().join("elsewhere"));
+        for (place, text) in [(&a, "100\n"), (&elsewhere, "7\n")] {
+            std::fs::create_dir(place).unwrap();
+            std::fs::write(place.join("cpu.weight"), text).unwrap();
+        }
+        let cgroup = Root::open_any(dir.path()).unwrap().cgroup("/a").unwrap();
+        std::fs::rename(&a, dir.path().join("b")).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &a).unwrap();
+        cgroup.write("cpu.weight", "55\n").unwrap();
+        assert_eq!(cgroup.weight().unwrap(), Some(55));
+        let weight = |name: &str| std::fs::read_to_string(dir.path().join(name).join("cpu.weight"));
+        assert_eq!(
+            (weight("b").unwrap(), weight("a").unwrap()),
+            ("55\n".into(), "7\n".into())
+        );
+        // Nor is a file of it followed that is a link.
+        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("b/cpu.max")).unwrap();
+        assert!(cgroup.read("cpu.max").is_err() && cgroup.write("cpu.max", "x").is_err());
+    }
+
+    #[test]
     fn no_symbolic_link_and_nothing_above_the_root() {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/etc", dir.path().join("link")).unwrap();
