@@ -336,12 +336,12 @@ mod tests {
         let cgroup = Root::open_any(dir.path()).unwrap().cgroup("/a").unwrap();
         std::fs::rename(&a, dir.path().join("b")).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &a).unwrap();
-        cgroup.write("cpu.weight", "55\n").unwrap();
-        assert_eq!(cgroup.weight().unwrap(), Some(55));
+        cgroup.write("cpu.weight", "200\n").unwrap();
+        assert_eq!(cgroup.weight().unwrap(), Some(200));
         let weight = |name: &str| std::fs::read_to_string(dir.path().join(name).join("cpu.weight"));
         assert_eq!(
             (weight("b").unwrap(), weight("a").unwrap()),
-            ("55\n".into(), "7\n".into())
+            ("200\n".into(), "7\n".into())
         );
         // Nor is a file of it followed that is a link.
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("b/cpu.max")).unwrap();
