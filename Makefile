@@ -37,9 +37,10 @@ bench: deps
 soak: deps
 	$(CARGO) test --release --locked -p tixd -- --ignored soak
 
-## fuzz       the queue and the funding graph under sanitizers, SECONDS (60) each; make check replays the corpus
+## fuzz       under sanitizers, SECONDS (60) each: the queue, the funding graph, policies, and the API with a million messages
 fuzz: deps
 	SECONDS_EACH=$(SECONDS) bpf/fuzz/run fuzz
+	SECONDS_EACH=$(SECONDS) daemon/fuzz/run fuzz
 
 ## picture    copy the last demo's picture to where the README shows it
 picture:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Arguments of the control programs, as `intf.h` lays them out.
 
+use crate::sys::Plain;
+
 /// Index of a currency in the kernel's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u32);
@@ -281,17 +283,10 @@ impl Exit {
     }
 }
 
-/// View of a plain C structure as bytes, for the kernel to read and write.
-pub fn bytes_of_mut<T>(value: &mut T) -> &mut [u8] {
-    // SAFETY: only called with the #[repr(C)] integer structures above, which have no
-    // padding and for which every bit pattern is valid.
-    unsafe { std::slice::from_raw_parts_mut((value as *mut T).cast(), size_of::<T>()) }
-}
-
-/// The reverse, by copy; `None` if there are too few bytes.
+/// By copy; `None` if there are too few bytes.
 pub fn stats_from(bytes: &[u8]) -> Option<Stats> {
     let mut stats = Stats::default();
-    let to = bytes_of_mut(&mut stats);
+    let to = stats.bytes_mut();
     to.copy_from_slice(bytes.get(..to.len())?);
     Some(stats)
 }

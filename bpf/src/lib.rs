@@ -6,10 +6,13 @@
 //! `cpu.weight` tickets. What a daemon adds (named currencies, other funders) goes through
 //! [`Scheduler::set_funding`], one complete change per call.
 
+#![deny(unsafe_code)]
+
 mod control;
 mod force;
 mod load;
 mod pins;
+mod sys;
 
 pub use control::{Edge, Exit, Funding, NodeId, NodeState, Stats};
 pub use force::{Force, ejections, in_force, settled};

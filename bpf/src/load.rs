@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loading, pinning, adopting and stopping the scheduler, and talking to it.
 
+use crate::control::stats_from;
 use crate::control::{BATCH, FundingArgs, NameArgs, ReadArgs, ReadBatch, TotalArgs};
-use crate::control::{bytes_of_mut, stats_from};
+use crate::sys::{self, Plain};
 use crate::{Error, Exit, Force, Funding, LAYOUT, NodeId, NodeState, Stats};
 use crate::{in_force, pins, settled};
 use libbpf_rs::btf::types::Struct;
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Program};
-use std::mem::{MaybeUninit, zeroed};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long the kernel may take to put a scheduler in force or out of it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-#[allow(clippy::all, clippy::pedantic, clippy::unwrap_used, dead_code)]
+// libbpf-cargo generates it.
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    dead_code,
+    unsafe_code
+)]
 mod skel {
     include!(concat!(env!("OUT_DIR"), "/tix_skel.rs"));
 }
@@ -269,8 +277,7 @@ impl Scheduler {
         let mut all = Vec::new();
         let mut first = 0;
         loop {
-            // SAFETY: plain integers, for which zero is a value.
-            let mut batch: Box<ReadBatch> = Box::new(unsafe { zeroed() });
+            let mut batch: Box<ReadBatch> = Box::new(ReadBatch::zeroed());
             batch.first = first;
             call(&self.read, &mut *batch, "cannot read currencies")?;
             let nr = (batch.nr as usize).min(BATCH);
@@ -335,9 +342,7 @@ fn ops_has(name: &str) -> Result<bool, Error> {
 }
 
 fn online_cpus(possible: usize) -> usize {
-    // SAFETY: no memory is passed.
-    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    usize::try_from(online).map_or(possible, |n| n.clamp(1, possible))
+    usize::try_from(sys::online_cpus()).map_or(possible, |n| n.clamp(1, possible))
 }
 
 fn read_only_value(map: &MapHandle) -> Result<Vec<u8>, Error> {
@@ -350,19 +355,8 @@ fn read_only_value(map: &MapHandle) -> Result<Vec<u8>, Error> {
 }
 
 /// Runs a pinned SEC("syscall") program on `args`, in place.
-fn call<T>(program: &OwnedFd, args: &mut T, what: &'static str) -> Result<(), Error> {
-    let mut opts = libbpf_rs::libbpf_sys::bpf_test_run_opts {
-        sz: size_of::<libbpf_rs::libbpf_sys::bpf_test_run_opts>() as _,
-        ..Default::default()
-    };
-    let bytes = bytes_of_mut(args);
-    // The kernel writes back into ctx_in; ctx_out is refused for programs of this type.
-    opts.ctx_in = bytes.as_mut_ptr().cast();
-    opts.ctx_size_in = bytes.len() as u32;
-    // SAFETY: opts points at `bytes`, which lives until after the call.
-    let ret = unsafe {
-        libbpf_rs::libbpf_sys::bpf_prog_test_run_opts(program.as_fd().as_raw_fd(), &mut opts)
-    };
+fn call(program: &OwnedFd, args: &mut impl Plain, what: &'static str) -> Result<(), Error> {
+    let ret = sys::run(program, args);
     if ret < 0 {
         return Err(Error::Call {
             what,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What went wrong, what to do about it, and the exit status that says so.
 
+use crate::harmless::harmless;
 use anstyle::{AnsiColor, Style};
 use std::path::Path;
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ impl Failure {
             Failure::Said => return ExitCode::from(1),
             Failure::ReaderGone => return ExitCode::SUCCESS,
         };
+        let (message, hint) = (harmless(message), harmless(hint));
         anstream::eprintln!("{ERROR}error:{ERROR:#} {message}");
         if !hint.is_empty() {
             anstream::eprintln!("{HINT}hint:{HINT:#} {hint}");

@@ -4,6 +4,8 @@
 //! One file per verb. A verb's `Args` and their doc comments are its grammar and its help; what it shows comes from tixd (or, for
 //! `status` and `doctor`, from the kernel) and is only rendered here.
 
+#![forbid(unsafe_code)]
+
 mod accept;
 mod amend;
 mod bind;
@@ -23,6 +25,7 @@ mod explain;
 mod export;
 mod failure;
 mod fund;
+mod harmless;
 mod host;
 mod import;
 mod job;

@@ -2,14 +2,15 @@
 //! Putting things on the screen: tables, units, JSON.
 
 use crate::failure::Failure;
+use crate::harmless::harmless;
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 
-/// Prints `text` and a newline. Colours go where the terminal and `NO_COLOR` want them.
+/// Prints `text` and a newline, and whatever is in it does nothing to the terminal. Colours go where the terminal and `NO_COLOR` want them.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
-    writeln!(stdout, "{text}")
+    writeln!(stdout, "{}", harmless(text))
         .and_then(|()| stdout.flush())
         .map_err(|err| match err.kind() {
             ErrorKind::BrokenPipe => Failure::ReaderGone,

@@ -12,6 +12,15 @@ use std::process::{Command, Output};
 /// Runs tixctl against a peer that gives these answers, one to each call (several, if it is an array), and then hangs up; the calls,
 /// and what came of it.
 fn talk(arguments: &[&str], answers: &[Value]) -> (Vec<Value>, Output) {
+    talk_with(&[], arguments, answers)
+}
+
+/// The same, with these variables.
+fn talk_with(
+    variables: &[(&str, &str)],
+    arguments: &[&str],
+    answers: &[Value],
+) -> (Vec<Value>, Output) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("tixd.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -37,6 +46,7 @@ fn talk(arguments: &[&str], answers: &[Value]) -> (Vec<Value>, Output) {
         .args(arguments)
         .env("TIX_SOCKET", &socket)
         .env("TZ", "UTC")
+        .envs(variables.iter().copied())
         .output()
         .unwrap();
     // Should it not have called at all, then the peer waits still.
@@ -325,4 +335,30 @@ fn an_import_goes_in_parts() {
     assert_eq!(calls[3]["method"], "org.tix.Tix.ImportEnd");
     assert_eq!(calls[3]["parameters"], json!({ "id": 3, "dry_run": true }));
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("create alice\n1 change would"));
+}
+
+#[test]
+fn what_others_have_named_does_nothing_to_a_terminal() {
+    let terminal = [("CLICOLOR_FORCE", "1")];
+    let name = "/x\u{1b}]0;title\u{7}\u{9b}2J";
+    let list = json!({"parameters": {"offers": [], "exchanges": [{
+        "id": 1, "state": "revoked", "why": name,
+        "parties": [{"principal": name, "gives": {"resource": "cpu", "amount": 1.0}, "gets": null}],
+    }]}});
+    let refused =
+        json!({"error": "org.tix.Tix.NoSuchCgroup", "parameters": {"message": name, "hint": name}});
+    let list = std::slice::from_ref(&list);
+    for (arguments, answers) in [
+        (&["exchanges"][..], list),
+        (&["exchanges", "--json"], list),
+        (&["destroy", "x"], &[refused]),
+    ] {
+        let (_, output) = talk_with(&terminal, arguments, answers);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains("title"), "{arguments:?}: {said:?}");
+        for order in ["\u{1b}]", "\u{7}", "\u{9b}"] {
+            assert!(!said.contains(order), "{arguments:?}: {said:?}");
+        }
+    }
 }

@@ -2,6 +2,8 @@
 //! tixd: requests go through a gate into a pure ledger; its values are pushed down to the kernel, which acts on them without ever
 //! waiting for this process.
 
+#![deny(unsafe_code)]
+
 pub mod api;
 pub mod cgroups;
 pub mod core;
@@ -12,4 +14,5 @@ pub mod ledger;
 pub mod lifeline;
 pub mod policy;
 pub mod store;
+mod sys;
 pub use tix_api::units;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! tixd: see `tixd --help`.
 
+#![forbid(unsafe_code)]
+
 use anyhow::Context;
 use clap::Parser;
 use std::io::IsTerminal;

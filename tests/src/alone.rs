@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::daemon::{currency, install, read, sh, tixctl, until};
+use crate::load::sys;
 
 pub const ROOT: &str = "/sys/fs/cgroup";
 pub const SOCKET: &str = "/run/elsewhere/tixd.sock";
@@ -89,8 +90,7 @@ impl Drop for Hog {
 
 /// tixd, installed and started, on a machine without systemd.
 pub fn tixd() -> Result<Tixd> {
-    // SAFETY: no thread but this one reads the environment yet.
-    unsafe { std::env::set_var("TIX_SOCKET", SOCKET) };
+    sys::set_variable("TIX_SOCKET", SOCKET);
     install()?;
     Tixd::start()
 }

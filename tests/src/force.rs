@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::load::sys;
+
 const SYS: &str = "/sys/kernel/sched_ext";
 
 /// The kernel's word on sched_ext at one moment.
@@ -115,8 +117,7 @@ impl Loader {
 
     /// End the loader as a user would (SIGINT) and wait until the machine is the kernel's again.
     pub fn stop(mut self, patience: Duration) -> Result<()> {
-        // SAFETY: a signal to a child that is not reaped yet.
-        unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
+        sys::signal(self.child.id() as i32, libc::SIGINT);
         let until = Instant::now() + patience;
         while self.child.try_wait()?.is_none() {
             ensure!(Instant::now() < until, "the loader ignores SIGINT");

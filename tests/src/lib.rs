@@ -2,6 +2,8 @@
 //! What measures tix: workloads that run inside a guest (`load`, driven by the binary `tix-load`),
 //! and what boots the guest around them (`guest`).
 
+#![deny(unsafe_code)]
+
 pub mod alone;
 pub mod attack;
 pub mod daemon;

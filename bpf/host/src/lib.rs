@@ -93,6 +93,9 @@ pub struct State {
     pub gave: i64,
 }
 
+// Every block of unsafe code below is a call into C that, as the asserts beside it say, gets a pointer from core_queue_new or
+// core_fund_new, which lives as long as its owner here; numbers within what that was made for; and slices as long as it reads or writes.
+
 enum RawQueue {}
 enum RawFund {}
 
@@ -212,7 +215,7 @@ pub struct Queue {
     clients: u32,
 }
 
-// Nothing in it belongs to a thread.
+// SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Queue {}
 
 impl Queue {
@@ -257,7 +260,7 @@ impl Queue {
 
     /// All of it, as cache lines.
     pub fn lines(&self) -> &[[u8; 64]] {
-        // Zeroed when it was made, aligned to lines, whole lines long, and nobody writes meanwhile.
+        // SAFETY: zeroed when it was made, aligned to lines, whole lines long, and nobody writes meanwhile.
         unsafe {
             let lines = core_queue_size(self.clients) / 64;
             std::slice::from_raw_parts(self.raw.as_ptr().cast(), lines)

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The connection to tixd, for tixctl and for what trades on a principal's behalf.
 
+#![forbid(unsafe_code)]
+
+mod trust;
+
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tokio::net::UnixStream;
 use tokio::time::timeout;
+use zlink::tokio::unix::{Connection, Stream};
 
 /// How long tixd may take to answer before it counts as not reachable.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -56,7 +62,7 @@ impl Error {
 
 /// A connection, and the socket to name in errors.
 pub struct Client {
-    pub connection: zlink::tokio::unix::Connection,
+    pub connection: Connection,
     socket: PathBuf,
 }
 
@@ -64,20 +70,29 @@ impl Client {
     /// To the socket that [`tix_api::socket_path`] says.
     pub async fn connect() -> Result<Client, Error> {
         let socket = tix_api::socket_path();
-        match timeout(PATIENCE, zlink::tokio::unix::connect(&socket)).await {
-            Ok(Ok(connection)) => Ok(Client { connection, socket }),
-            Ok(Err(err)) => Err(Error::unreachable(&socket, reason(&err))),
-            Err(_) => Err(Error::unreachable(
-                &socket,
-                "it does not accept the connection",
-            )),
+        let stream = match timeout(PATIENCE, UnixStream::connect(&socket)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(err)) => return Err(Error::unreachable(&socket, reason(&err.into()))),
+            Err(_) => {
+                let why = "it does not accept the connection";
+                return Err(Error::unreachable(&socket, why));
+            }
+        };
+        let failed = |err: &zlink::Error| Error::unreachable(&socket, reason(err));
+        let server = stream.peer_cred().map_err(|err| failed(&err.into()))?.uid();
+        if !trust::is_ours(server) {
+            let why = format!("it is uid {server} who listens there, neither root nor you");
+            return Err(Error::unreachable(&socket, why));
         }
+        let stream = Stream::try_from(stream).map_err(|err| failed(&err))?;
+        let connection = Connection::new(stream);
+        Ok(Client { connection, socket })
     }
 
     /// Calls a method and waits for its answer, for a bounded time.
     pub async fn call<'a, T, F>(
         &'a mut self,
-        method: impl FnOnce(&'a mut zlink::tokio::unix::Connection) -> F,
+        method: impl FnOnce(&'a mut Connection) -> F,
     ) -> Result<T, Error>
     where
         F: Future<Output = zlink::Result<Result<T, tix_api::Error>>>,
@@ -107,7 +122,7 @@ impl Client {
     }
 
     /// Gives up the connection with its socket's path, for a stream that outlives a call.
-    pub fn into_parts(self) -> (zlink::tokio::unix::Connection, PathBuf) {
+    pub fn into_parts(self) -> (Connection, PathBuf) {
         (self.connection, self.socket)
     }
 }

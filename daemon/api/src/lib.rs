@@ -11,6 +11,8 @@
 //!
 //! Times are microseconds, fractions are of the whole machine (0 … 1), amounts are tickets unless they say otherwise.
 
+#![forbid(unsafe_code)]
+
 mod currency;
 mod error;
 mod explain;

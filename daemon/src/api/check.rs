@@ -68,6 +68,12 @@ fn standard(method: &str, parameters: &Map<String, Value>) -> Option<Wrong> {
     }
 }
 
+/// The longest text in a call, bytes: what the kernel takes for a path. Errors repeat what they are about, and zlink takes time with the
+/// square of an error's length.
+const LONGEST: usize = 4096;
+/// The one that is only stored, not looked up.
+const DOCUMENT: &str = "chunk";
+
 fn own(method: &str, parameters: &Map<String, Value>) -> Option<Wrong> {
     let interface = interface()?;
     let Some(method) = interface.methods().find(|m| m.name().as_str() == method) else {
@@ -77,9 +83,14 @@ fn own(method: &str, parameters: &Map<String, Value>) -> Option<Wrong> {
         .inputs()
         .find(|p| {
             let value = parameters.get(p.name().as_str()).unwrap_or(&Value::Null);
-            !fits(interface, p.ty(), value)
+            let name = p.name().as_str();
+            !fits(interface, p.ty(), value) || (name != DOCUMENT && is_long(value))
         })
         .map(|p| Wrong::Parameter(p.name().to_string()))
+}
+
+fn is_long(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.len() > LONGEST)
 }
 
 fn fits(interface: &Interface<'_>, ty: &Type<'_>, value: &Value) -> bool {
@@ -140,6 +151,20 @@ mod tests {
         ] {
             assert_eq!(said(good), None, "{good}");
         }
+    }
+
+    #[test]
+    fn only_a_document_may_be_long() {
+        let call = |method: &str, parameters: Value| {
+            let call = json!({"method": format!("org.tix.Tix.{method}"), "parameters": parameters});
+            said(&call.to_string())
+        };
+        let text = |n: usize| "x".repeat(n);
+        assert_eq!(call("Destroy", json!({"name": text(LONGEST)})), None);
+        let answer = call("Destroy", json!({"name": text(LONGEST + 1)})).unwrap();
+        assert_eq!(answer["parameters"], json!({"parameter": "name"}));
+        let import = json!({"id": 1, "chunk": text(60_000)});
+        assert_eq!(call("ImportChunk", import), None);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //!
 //! What systemd made it keeps while tixd is away: who connects then is not refused, but waits for the next tixd.
 
+use crate::sys;
 use std::collections::HashMap;
 use std::io::{Error, ErrorKind, Result};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener as Socket, UnixStream};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ impl Doors {
     /// # Errors
     /// If another tixd serves at `path`, or the sockets cannot be made or used.
     pub fn open(path: &Path) -> Result<Doors> {
-        let mut passed = passed()?;
+        let mut passed: HashMap<String, OwnedFd> = sys::passed()?.into_iter().collect();
         let [everybody, root] = NAMES.map(|name| passed.remove(name));
         for (name, _) in passed {
             tracing::warn!(
@@ -40,14 +41,6 @@ impl Doors {
             root: Door::open(root, &tix_api::root_socket(path), 0o600)?,
         })
     }
-}
-
-/// The sockets that systemd has for this process, by name.
-fn passed() -> Result<HashMap<String, OwnedFd>> {
-    let sockets = sd_notify::listen_fds_with_names(true)?;
-    // SAFETY: the descriptors were passed to this process, for whoever asks for them, which the variables let nobody do again.
-    let owned = sockets.map(|(fd, name)| (name, unsafe { OwnedFd::from_raw_fd(fd) }));
-    Ok(owned.collect())
 }
 
 pub(super) struct Door {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a watcher is sent: samples as time goes, and events as they happen.
 
+use super::pace::Pace;
 use super::processes::Whose;
+use super::session::CHEAP;
 use super::view;
 use super::whole::Whole;
 use crate::core::Handle;
+use std::rc::Rc;
 use std::time::Duration;
 use tix_api::{Error, Event, EventKind, WatchReply};
 use tokio::sync::{broadcast, mpsc};
@@ -12,14 +15,29 @@ use zlink::Reply;
 
 pub type Item = std::result::Result<Reply<Whole<WatchReply>>, Error>;
 
-/// Samples, one in `interval` milliseconds, and events into `tx`, until nobody takes them.
-pub async fn feed(
-    tx: mpsc::Sender<Item>,
-    handle: Handle,
-    processes: Option<Whose>,
-    interval: i64,
-    more: bool,
-) {
+/// Who watches what.
+pub struct Watch {
+    pub handle: Handle,
+    /// Whose limits count.
+    pub user: u32,
+    pub pace: Rc<Pace>,
+    /// Whose processes are told of, if any are.
+    pub processes: Option<Whose>,
+    /// Is more than one sample or event wanted?
+    pub more: bool,
+}
+
+/// Samples, one in `interval` milliseconds, and events into `tx`, until nobody takes them. A sample is work as any other request is, and
+/// waits for its turn.
+pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
+    let Watch {
+        handle,
+        user,
+        pace,
+        processes,
+        more,
+    } = watch;
+    let mut cost = 0.0;
     if !(200..=60_000).contains(&interval) {
         let error = Error::BadParameter {
             message: format!("an interval of {interval} ms"),
@@ -37,10 +55,14 @@ pub async fn feed(
         let reply = tokio::select! {
             biased;
             () = tx.closed() => return,
-            _ = clock.tick() => match handle.call(move |core| view::sample(core, processes)).await {
-                Ok(sample) => WatchReply { event: None, sample: Some(sample) },
-                Err(_) => return,
-            },
+            _ = clock.tick() => {
+                pace.wait(user, cost).await;
+                let Ok(sample) = handle.call(move |core| view::sample(core, processes)).await else {
+                    return;
+                };
+                cost = 1.0 + sample.currencies.len() as f64 / CHEAP;
+                WatchReply { event: None, sample: Some(sample) }
+            }
             event = events.recv() => match event {
                 Ok(event) => WatchReply { event: Some(event), sample: None },
                 Err(broadcast::error::RecvError::Lagged(n)) => WatchReply { event: Some(missed(n)), sample: None },

@@ -9,7 +9,7 @@
 //! descriptors that come along are closed by the kernel, as no method takes any.
 
 use super::check;
-use super::peer::Pace;
+use super::pace::Pace;
 use super::whole;
 use std::future::poll_fn;
 use std::io::{Error, ErrorKind};

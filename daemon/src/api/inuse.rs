@@ -22,7 +22,7 @@ impl Session {
         let (tree, top) = self
             .ask_all(|core| (view::tree(core), core.root.path().to_owned()))
             .await?;
-        let uid = self.caller.uid;
+        let uid = self.user;
         self.reading.wait(uid, 1.0).await;
         // Read for a peer that has gone, too: the next one waits for it, and it counts. What the user changes does not wait for it.
         let (turn, spent) = (READERS.acquire().await, self.reading.spent(uid));

@@ -213,8 +213,8 @@ pub fn limit(asked: Option<i64>) -> Result<usize, Error> {
     }
 }
 
-fn party(l: &Ledger, name: Option<&str>) -> Result<Option<ledger::Cid>, Error> {
-    let found = name.map(|n| names::named(l, n)).transpose();
+fn party(l: &Ledger, name: Option<&str>, uid: u32) -> Result<Option<ledger::Cid>, Error> {
+    let found = name.map(|n| names::named(l, n, uid)).transpose();
     let found = found.map_err(|e| view::refusal(&e))?;
     Ok(found.and_then(|n| l.find(&n)))
 }
@@ -222,11 +222,12 @@ fn party(l: &Ledger, name: Option<&str>) -> Result<Option<ledger::Cid>, Error> {
 pub fn offers(
     l: &Ledger,
     principal: Option<&str>,
+    uid: u32,
     after: u64,
     limit: usize,
 ) -> Result<OffersReply, Error> {
     let from = after.saturating_add(1);
-    let of = party(l, principal)?.map(|p| l.book().of(p));
+    let of = party(l, principal, uid)?.map(|p| l.book().of(p));
     let offers: Vec<Offer> = match of {
         None => {
             let all = l.book().iter_from(from).take(limit);
@@ -248,6 +249,7 @@ pub fn offers(
 pub fn exchanges(
     l: &Ledger,
     principal: Option<&str>,
+    uid: u32,
     after: u64,
     limit: usize,
 ) -> Result<ExchangesReply, Error> {
@@ -266,7 +268,7 @@ pub fn exchanges(
         }
         Some(name) => {
             // One that is gone may have had some.
-            let known = names::known(l, name);
+            let known = names::known(l, name, uid);
             let cid = known.as_deref().and_then(|n| l.find(n));
             let its = cid.into_iter().flat_map(|c| l.exchanges_of(c));
             let its = its.filter(|(id, x)| *id > after && x.is_a_trade());

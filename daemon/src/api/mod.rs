@@ -12,7 +12,9 @@ mod guard;
 mod inuse;
 mod market;
 mod names;
+mod pace;
 mod peer;
+mod people;
 mod processes;
 mod service;
 mod session;
@@ -23,12 +25,16 @@ mod whole;
 pub use doors::Doors;
 
 use crate::core::{Handle, Stopwatch};
+use crate::ledger::Caller;
 use guard::Guarded;
-use peer::{EVERYBODY, Pace};
+use pace::{EVERYBODY, Pace};
+pub use peer::Process;
+use people::People;
 use session::Session;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
+use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,27 +50,11 @@ type Counts = Rc<RefCell<HashMap<u32, usize>>>;
 
 /// Accepts connections for ever. Must run in a `LocalSet`. Members of the group `readers` may read what else only root may.
 pub async fn serve(doors: Doors, handle: Handle, readers: Option<u32>) {
-    let hall = Hall {
-        handle,
-        readers,
-        counts: Rc::default(),
-        pace: Rc::default(),
-        reading: Rc::default(),
-    };
+    let hall = Hall::new(handle, readers, Path::new(people::SUBORDINATE));
     tokio::join!(
         accept(&doors.root.listener, &hall, None),
         accept(&doors.everybody.listener, &hall, Some(EVERYBODY)),
     );
-}
-
-/// What all connections share.
-struct Hall {
-    handle: Handle,
-    readers: Option<u32>,
-    counts: Counts,
-    pace: Rc<Pace>,
-    /// Of what is read beside the writer.
-    reading: Rc<Pace>,
 }
 
 /// At the pace of `uid`, if there is one.
@@ -77,7 +67,10 @@ async fn accept(listener: &UnixListener, hall: &Hall, uid: Option<u32>) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let watch = Stopwatch::start(&spent);
-                admit(stream, hall);
+                match peer::of(&stream) {
+                    Ok((caller, process)) => hall.admit(stream, caller, process),
+                    Err(e) => tracing::warn!("who connects? {e}"),
+                }
                 drop(watch);
                 // Whoever only connects does not keep others from being answered.
                 tokio::task::yield_now().await;
@@ -91,60 +84,79 @@ async fn accept(listener: &UnixListener, hall: &Hall, uid: Option<u32>) {
     }
 }
 
-fn admit(stream: UnixStream, hall: &Hall) {
-    let Hall {
-        handle,
-        readers,
-        counts,
-        pace,
-        reading,
-    } = hall;
-    let (caller, pid) = match peer::of(&stream) {
-        Ok(peer) => peer,
-        Err(e) => return tracing::warn!("who connects? {e}"),
-    };
-    let uid = caller.uid;
-    {
-        let mut open = counts.borrow_mut();
-        let others: usize = open.iter().filter(|(u, _)| **u != 0).map(|(_, n)| n).sum();
-        let mine = open.entry(uid).or_insert(0);
-        if *mine >= if uid == 0 { FOR_ROOT } else { PER_UID } || (uid != 0 && others >= TOTAL) {
-            tracing::debug!("uid {uid} has {mine} connections open: refused another");
-            return;
+/// What all connections share.
+pub struct Hall {
+    handle: Handle,
+    readers: Option<u32>,
+    counts: Counts,
+    pace: Rc<Pace>,
+    /// Of what is read beside the writer.
+    reading: Rc<Pace>,
+    people: RefCell<People>,
+}
+
+impl Hall {
+    /// `subordinate` is the file that says whose the subordinate uids are.
+    pub fn new(handle: Handle, readers: Option<u32>, subordinate: &Path) -> Hall {
+        Hall {
+            handle,
+            readers,
+            counts: Rc::default(),
+            pace: Rc::default(),
+            reading: Rc::default(),
+            people: RefCell::new(People::new(subordinate)),
         }
-        *mine += 1;
     }
-    let spent = (uid != 0).then(|| pace.spent(uid));
-    let session = Session {
-        handle: match &spent {
-            None => handle.first(),
-            Some(spent) => handle.counted(Arc::clone(spent)),
-        },
-        reads_all: caller.is_root() || readers.is_some_and(|gid| caller.in_group(gid)),
-        caller,
-        pid,
-        pace: Rc::clone(pace),
-        reading: Rc::clone(reading),
-        import: Default::default(),
-    };
-    let (counts, pace) = (Rc::clone(counts), Rc::clone(pace));
-    tokio::task::spawn_local(async move {
-        let listener = zlink::ReadyListener::new(Guarded::new(stream, uid, pace));
-        let mut server = pin!(zlink::Server::new(listener, session).run());
-        // Reading and writing takes time as well.
-        let timed = poll_fn(|cx| {
-            let _watch = Stopwatch::start(&spent);
-            server.as_mut().poll(cx)
-        });
-        if let Err(e) = timed.await {
-            tracing::debug!("connection of uid {uid}: {e}");
-        }
-        let mut open = counts.borrow_mut();
-        if let Some(n) = open.get_mut(&uid) {
-            *n -= 1;
-            if *n == 0 {
-                open.remove(&uid);
+
+    /// Serves `caller`, who is at the other end, or hangs up if that is one connection too many. Must run in a `LocalSet`.
+    pub fn admit(&self, stream: UnixStream, caller: Caller, process: Process) {
+        let uid = self.people.borrow_mut().whose(caller.uid);
+        {
+            let mut open = self.counts.borrow_mut();
+            let others: usize = open.iter().filter(|(u, _)| **u != 0).map(|(_, n)| n).sum();
+            let mine = open.entry(uid).or_insert(0);
+            if *mine >= if uid == 0 { FOR_ROOT } else { PER_UID } || (uid != 0 && others >= TOTAL) {
+                tracing::debug!("uid {uid} has {mine} connections open: refused another");
+                if *mine == 0 {
+                    open.remove(&uid);
+                }
+                return;
             }
+            *mine += 1;
         }
-    });
+        let spent = (uid != 0).then(|| self.pace.spent(uid));
+        let session = Session {
+            handle: match &spent {
+                None => self.handle.first(),
+                Some(spent) => self.handle.counted(Arc::clone(spent)),
+            },
+            reads_all: caller.is_root() || self.readers.is_some_and(|gid| caller.in_group(gid)),
+            caller,
+            user: uid,
+            process: Arc::new(process),
+            pace: Rc::clone(&self.pace),
+            reading: Rc::clone(&self.reading),
+            import: Default::default(),
+        };
+        let (counts, pace) = (Rc::clone(&self.counts), Rc::clone(&self.pace));
+        tokio::task::spawn_local(async move {
+            let listener = zlink::ReadyListener::new(Guarded::new(stream, uid, pace));
+            let mut server = pin!(zlink::Server::new(listener, session).run());
+            // Reading and writing takes time as well.
+            let timed = poll_fn(|cx| {
+                let _watch = Stopwatch::start(&spent);
+                server.as_mut().poll(cx)
+            });
+            if let Err(e) = timed.await {
+                tracing::debug!("connection of uid {uid}: {e}");
+            }
+            let mut open = counts.borrow_mut();
+            if let Some(n) = open.get_mut(&uid) {
+                *n -= 1;
+                if *n == 0 {
+                    open.remove(&uid);
+                }
+            }
+        });
+    }
 }

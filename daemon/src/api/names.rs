@@ -2,9 +2,11 @@
 //! From what a caller wrote to a currency: a name, a cgroup path, or a systemd unit. And cgroups that have no currency yet, because the
 //! cpu controller is not enabled for them.
 
+use super::peer::Process;
 use crate::cgroups::systemd;
 use crate::core::{Core, Failure, Handle};
 use crate::ledger::{Ledger, Ref, Refusal, Resource};
+use crate::policy::in_slices;
 use std::time::Duration;
 use tix_api::Error;
 
@@ -27,8 +29,15 @@ fn tidy(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// The ledger's name of what the caller called `name`, if the ledger knows it.
-pub fn known(ledger: &Ledger, name: &str) -> Option<Ref> {
+/// Is the cgroup `path` that of a unit of the system's manager, or of the own manager of `uid`? Elsewhere whoever a cgroup is delegated to
+/// chooses the names: what bob or a container calls `nginx.service` is not what others mean by it.
+fn is_unit_for(path: &str, uid: u32) -> bool {
+    let own = format!("/user.slice/user-{uid}.slice/user@{uid}.service");
+    in_slices(path) || path.strip_prefix(&own).is_some_and(in_slices)
+}
+
+/// The ledger's name of what `uid` called `name`, if the ledger knows it.
+pub fn known(ledger: &Ledger, name: &str, uid: u32) -> Option<Ref> {
     if name.starts_with('/') {
         let path = tidy(name);
         return ledger
@@ -46,22 +55,22 @@ pub fn known(ledger: &Ledger, name: &str) -> Option<Ref> {
         .iter()
         .filter_map(|(_, c)| c.mirror.as_ref())
         .map(|m| m.path.as_str())
-        .filter(|p| p.ends_with(&tail))
+        .filter(|p| p.ends_with(&tail) && is_unit_for(p, uid))
         .min_by_key(|p| (p.contains("/user@"), p.matches('/').count(), p.len()))
         .map(str::to_owned)
 }
 
 /// The same for an operation, which is refused if there is no such currency.
-pub fn named(ledger: &Ledger, name: &str) -> Result<Ref, Refusal> {
-    known(ledger, name).ok_or_else(|| missing(name))
+pub fn named(ledger: &Ledger, name: &str, uid: u32) -> Result<Ref, Refusal> {
+    known(ledger, name, uid).ok_or_else(|| missing(name))
 }
 
 /// The same; or the name of one that is gone, whose base tickets count still.
-pub fn lapsed_or_named(ledger: &Ledger, name: &str) -> Result<Ref, Refusal> {
+pub fn lapsed_or_named(ledger: &Ledger, name: &str, uid: u32) -> Result<Ref, Refusal> {
     let lapsed = Resource::ALL.iter().any(|r| ledger.lapsed(name, *r) > 0);
     match lapsed && ledger.find(name).is_none() {
         true => Ok(name.to_owned()),
-        false => named(ledger, name),
+        false => named(ledger, name, uid),
     }
 }
 
@@ -85,14 +94,14 @@ pub fn internal(e: Failure) -> Error {
 }
 
 /// The currency called `name`, waiting a little for a cgroup that has just been made.
-pub async fn currency(handle: &Handle, name: &str) -> Result<Ref, Error> {
+pub async fn currency(handle: &Handle, name: &str, uid: u32) -> Result<Ref, Error> {
     let mut appear = handle.appear();
     let deadline = tokio::time::Instant::now() + SOON;
     loop {
         let wanted = name.to_owned();
         let (found, exists) = handle
             .call(move |core| {
-                let found = known(&core.ledger, &wanted);
+                let found = known(&core.ledger, &wanted, uid);
                 let exists = found.is_none()
                     && wanted.starts_with('/')
                     && core
@@ -136,7 +145,7 @@ pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Erro
             target.to_owned(),
         )));
     }
-    if let Ok(found) = currency(handle, target).await {
+    if let Ok(found) = currency(handle, target, uid).await {
         return Ok(found);
     }
     let systemd = systemd::is_running();
@@ -190,16 +199,16 @@ pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Erro
                 .map_err(internal)??;
         }
     }
-    appeared(handle, &path).await
+    appeared(handle, &path, uid).await
 }
 
-async fn appeared(handle: &Handle, path: &str) -> Result<Ref, Error> {
+async fn appeared(handle: &Handle, path: &str, uid: u32) -> Result<Ref, Error> {
     let mut appear = handle.appear();
     let deadline = tokio::time::Instant::now() + SOON;
     loop {
         let wanted = path.to_owned();
         if let Some(found) = handle
-            .call(move |core| known(&core.ledger, &wanted))
+            .call(move |core| known(&core.ledger, &wanted, uid))
             .await
             .map_err(internal)?
         {
@@ -246,14 +255,12 @@ fn enable_down_to(core: &Core, path: &str, uid: u32) -> Result<(), Error> {
 
 /// The caller's user currency: the slice of the user's logins; without systemd, the nearest cgroup that the caller is in and owns, from
 /// the caller's own upwards. Root without either has base.
-pub fn user_currency(core: &Core, uid: u32, pid: i32) -> Option<Ref> {
+pub fn user_currency(core: &Core, uid: u32, process: &Process) -> Option<Ref> {
     let slice = format!("/user.slice/user-{uid}.slice");
     if core.ledger.find(&slice).is_some() {
         return Some(slice);
     }
-    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let own = text.lines().find_map(|l| l.strip_prefix("0::"));
-    nearest(own.unwrap_or_default(), |path| {
+    nearest(&process.cgroup().unwrap_or_default(), |path| {
         core.ledger
             .find(path)
             .and_then(|c| core.ledger.get(c))
@@ -295,6 +302,45 @@ pub fn bound_to(l: &Ledger, path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_unit_is_the_systems_or_ones_own() {
+        let alices = "/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service";
+        for (path, root, alice, bob) in [
+            ("/system.slice/nginx.service", true, true, true),
+            ("/user.slice/user-1000.slice", true, true, true),
+            ("/init.scope", true, true, true),
+            (
+                "/user.slice/user-1000.slice/user@1000.service",
+                true,
+                true,
+                true,
+            ),
+            (alices, false, true, false),
+            (
+                "/system.slice/box.service/nginx.service",
+                false,
+                false,
+                false,
+            ),
+            (
+                "/machine.slice/box.scope/system.slice/nginx.service",
+                false,
+                false,
+                false,
+            ),
+            ("/nginx/nginx.service", false, false, false),
+            (
+                "/user.slice/user-1000.slice/user@1000.service/box.service/user.slice/user-0.slice/user@0.service/nginx.service",
+                false,
+                false,
+                false,
+            ),
+        ] {
+            let of = [0, 1000, 1001].map(|uid| is_unit_for(path, uid));
+            assert_eq!(of, [root, alice, bob], "{path}");
+        }
+    }
 
     #[test]
     fn the_nearest_is_looked_for_upwards() {

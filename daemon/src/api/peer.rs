@@ -1,162 +1,104 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who is at the other end of a connection, as the kernel said when it connected, and how fast it may ask.
+//! Who is at the other end of a connection, as the kernel said when it connected.
 
 use crate::ledger::Caller;
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::os::fd::AsRawFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use crate::sys;
+use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::{AsFd, OwnedFd};
 use tokio::net::UnixStream;
 
-/// Requests a second of one user (root: as many as there are), and how many at once after a pause.
-pub const RATE: f64 = 500.0;
-pub const BURST: f64 = 1000.0;
-/// The part of its time, as the clock on the wall has it, that tixd has for one user's requests. On a machine that is busy it takes
-/// longer for each, so there are fewer.
-const PART: f64 = 0.1;
-
-/// Who connects, root apart, counts together: who it is shows only when the connection is there. No user has this uid.
-pub const EVERYBODY: u32 = u32::MAX;
-
 /// Uid, groups, and process.
-pub fn of(stream: &UnixStream) -> std::io::Result<(Caller, i32)> {
+pub fn of(stream: &UnixStream) -> std::io::Result<(Caller, Process)> {
     let peer = stream.peer_cred()?;
     let caller = Caller {
         uid: peer.uid(),
         gid: peer.gid(),
-        groups: groups(stream)?,
+        groups: sys::peer_groups(stream.as_fd())?,
     };
-    Ok((caller, peer.pid().unwrap_or(0)))
+    let process = Process {
+        pid: peer.pid().unwrap_or(0),
+        fd: getsockopt(stream, PeerPidfd).ok(),
+    };
+    Ok((caller, process))
 }
 
-/// The supplementary groups it had when it connected. Not from /proc: the process may be another by now.
-fn groups(stream: &UnixStream) -> std::io::Result<Vec<u32>> {
-    let mut groups = vec![0u32; 64];
-    loop {
-        let mut bytes = libc::socklen_t::try_from(groups.len() * 4).unwrap_or(0);
-        // SAFETY: the kernel writes at most `bytes` bytes to `groups`, which has that many, and says how many there are.
-        let failed = unsafe {
-            libc::getsockopt(
-                stream.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_PEERGROUPS,
-                groups.as_mut_ptr().cast(),
-                &mut bytes,
-            )
-        } != 0;
-        let n = usize::try_from(bytes).unwrap_or(0) / 4;
-        if !failed {
-            groups.truncate(n);
-            return Ok(groups);
-        }
-        let e = std::io::Error::last_os_error();
-        // NGROUPS_MAX is 65,536.
-        if e.raw_os_error() != Some(libc::ERANGE) || n <= groups.len() || n > 65_536 {
-            return Err(e);
-        }
-        groups.resize(n, 0);
-    }
-}
-
-#[derive(Debug)]
-struct Bucket {
-    left: f64,
-    at: Instant,
-    /// Time that requests took, nanoseconds, and how much of it has been taken off.
-    spent: Arc<AtomicU64>,
-    counted: u64,
-}
-
-impl Bucket {
-    fn full(now: Instant) -> Bucket {
-        Bucket {
-            left: BURST,
-            at: now,
-            spent: Arc::default(),
-            counted: 0,
-        }
-    }
-}
-
-/// How much each user has asked lately. Whoever asks too fast waits: no other user's request does.
+/// The process that connected. Its number may be another's by the time it is of interest.
 #[derive(Debug, Default)]
-pub struct Pace(RefCell<HashMap<u32, Bucket>>);
+pub struct Process {
+    /// 0: not known, or not to be seen from here.
+    pid: i32,
+    /// What tells it from another of that number; Linux 6.5 and later have it.
+    fd: Option<OwnedFd>,
+}
 
-impl Pace {
-    /// How long a request of this `cost` must wait for its turn.
-    fn take(&self, uid: u32, cost: f64, now: Instant) -> Duration {
-        let mut users = self.0.borrow_mut();
-        if users.len() > 1024 {
-            let full = |b: &Bucket| (now - b.at).as_secs_f64() * RATE + b.left >= BURST;
-            // Where somebody holds the counter a connection is open.
-            users.retain(|_, b| !full(b) || Arc::strong_count(&b.spent) > 1);
-        }
-        let b = users.entry(uid).or_insert_with(|| Bucket::full(now));
-        let spent = b.spent.load(Ordering::Relaxed);
-        let time = Duration::from_nanos(spent - b.counted).as_secs_f64();
-        b.counted = spent;
-        let cost = cost + time * RATE / PART;
-        b.left = (b.left + now.duration_since(b.at).as_secs_f64() * RATE).min(BURST) - cost;
-        b.at = now;
-        Duration::from_secs_f64((-b.left / RATE).max(0.0))
+impl Process {
+    /// The cgroup that it is in, if it is still there.
+    pub fn cgroup(&self) -> Option<String> {
+        let text = std::fs::read_to_string(format!("/proc/{}/cgroup", self.pid)).ok()?;
+        let path = text.lines().find_map(|l| l.strip_prefix("0::"))?;
+        // Looked at afterwards: what was read until now was its own.
+        (!self.has_ended()).then(|| path.to_owned())
     }
 
-    /// Where the time that this user's requests take is counted.
-    pub fn spent(&self, uid: u32) -> Arc<AtomicU64> {
-        let mut users = self.0.borrow_mut();
-        let bucket = users
-            .entry(uid)
-            .or_insert_with(|| Bucket::full(Instant::now()));
-        Arc::clone(&bucket.spent)
-    }
-
-    /// When the turn of a request is. Root's is now.
-    pub fn turn(&self, uid: u32, cost: f64) -> Instant {
-        let now = Instant::now();
-        match uid {
-            0 => now,
-            uid => now + self.take(uid, cost, now),
-        }
-    }
-
-    /// Waits for the turn of a request. Root's turn is now.
-    pub async fn wait(&self, uid: u32, cost: f64) {
-        if uid == 0 {
-            return;
-        }
-        let pause = self.take(uid, cost, Instant::now());
-        if !pause.is_zero() {
-            tokio::time::sleep(pause).await;
-        }
+    fn has_ended(&self) -> bool {
+        let Some(fd) = &self.fd else { return false };
+        let mut fds = [PollFd::new(fd, PollFlags::IN)];
+        !matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
 
+    const SOCKET: &str = "TIX_TEST_SOCKET";
+
+    /// What the next test starts: connects, and lives until its standard input is closed.
     #[test]
-    fn a_burst_is_free_and_then_it_is_a_rate() {
-        let (pace, now) = (Pace::default(), Instant::now());
-        let waits: Vec<Duration> = (0..2000).map(|_| pace.take(1000, 1.0, now)).collect();
-        assert!(waits[..1000].iter().all(Duration::is_zero));
-        assert_eq!(waits[1999], Duration::from_secs(2));
-        assert!(pace.take(1001, 1.0, now).is_zero(), "another user waits");
-        let later = now + Duration::from_secs(4);
-        assert!(pace.take(1000, 1.0, later).is_zero());
+    #[ignore = "another test starts it"]
+    fn connects() {
+        let Some(path) = std::env::var_os(SOCKET) else {
+            return;
+        };
+        let _stream = std::os::unix::net::UnixStream::connect(path).unwrap();
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
     }
 
     #[test]
-    fn whose_requests_take_long_waits_longer() {
-        let (pace, now) = (Pace::default(), Instant::now());
-        let spent = pace.spent(1000);
-        assert!(pace.take(1000, 1.0, now).is_zero());
-        spent.fetch_add(1_000_000_000, Ordering::Relaxed);
-        let wait = pace.take(1000, 1.0, now).as_secs_f64();
-        let due = 1.0 / PART - (BURST - 2.0) / RATE;
-        assert!((wait - due).abs() < 1e-6, "{wait}, due {due}");
-        assert!(pace.take(1001, 1.0, now).is_zero(), "another user waits");
+    fn a_number_that_may_be_anothers_by_now_says_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::UnixListener::bind(&path).unwrap();
+            let mut child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "api::peer::tests::connects", "--ignored"])
+                .env(SOCKET, &path)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            let (caller, process) = of(&stream).unwrap();
+            assert_eq!(caller.uid, rustix::process::getuid().as_raw());
+            assert_eq!(process.pid, i32::try_from(child.id()).unwrap());
+            let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+            let own = own.lines().find_map(|l| l.strip_prefix("0::"));
+            assert_eq!(process.cgroup().as_deref(), own);
+            drop(child.stdin.take());
+            child.wait().unwrap();
+            // As if another process had its number: this one is there, so all that is read of it is read.
+            let pid = i32::try_from(std::process::id()).unwrap();
+            let reused = Process { pid, ..process };
+            if reused.fd.is_some() {
+                assert_eq!(reused.cgroup(), None);
+            }
+        });
     }
 }

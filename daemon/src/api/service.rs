@@ -2,7 +2,7 @@
 //! The methods of `org.tix.Tix`, for one connection.
 
 use super::amount::Amount;
-use super::feed::feed;
+use super::feed::{Watch, feed};
 use super::processes::Whose;
 use super::session::{Session, bad};
 use super::transfer::Import;
@@ -13,6 +13,8 @@ use crate::ledger::{Event as Happened, Hard, Kind as TicketKind, Ledger, Op, Par
 use crate::store::{Page, Query, SCAN};
 use crate::units;
 use futures_util::Stream;
+use std::rc::Rc;
+use std::sync::Arc;
 use tix_api::*;
 use tokio::sync::mpsc;
 use zlink::Reply;
@@ -44,8 +46,10 @@ const SLICE_TOLD: usize = 100;
 )]
 impl Session {
     async fn status(&self) -> Result<WholeStatus, Error> {
-        let (uid, pid) = (self.caller.uid, self.pid);
-        let status = self.ask(move |core| view::status(core, uid, pid)).await;
+        let (uid, process) = (self.caller.uid, Arc::clone(&self.process));
+        let status = self
+            .ask(move |core| view::status(core, uid, &process))
+            .await;
         status.map(Whole)
     }
 
@@ -102,9 +106,10 @@ impl Session {
         resource: Resource,
         amount: Amount,
     ) -> Result<FundReply, Error> {
+        let uid = self.caller.uid;
         self.change_with(move |l| {
-            let holder = names::named(l, &holder)?;
-            let issuer = names::named(l, &issuer)?;
+            let holder = names::named(l, &holder, uid)?;
+            let issuer = names::named(l, &issuer, uid)?;
             let op = Op::Fund {
                 holder: holder.clone(),
                 issuer: issuer.clone(),
@@ -126,9 +131,10 @@ impl Session {
         resource: Resource,
         amount: Option<Amount>,
     ) -> Result<FundReply, Error> {
+        let uid = self.caller.uid;
         self.change_with(move |l| {
-            let holder = names::lapsed_or_named(l, &holder)?;
-            let issuer = names::named(l, &issuer)?;
+            let holder = names::lapsed_or_named(l, &holder, uid)?;
+            let issuer = names::named(l, &issuer, uid)?;
             let op = Op::Unfund {
                 holder: holder.clone(),
                 issuer: issuer.clone(),
@@ -160,9 +166,10 @@ impl Session {
                 return Err(bad(what, "give exactly one of milli and bytes"));
             }
         };
+        let uid = self.caller.uid;
         self.change_with(move |l| {
-            let holder = names::named(l, &holder)?;
-            let issuer = names::named(l, &issuer)?;
+            let holder = names::named(l, &holder, uid)?;
+            let issuer = names::named(l, &issuer, uid)?;
             let op = Op::Reserve {
                 holder: holder.clone(),
                 issuer: issuer.clone(),
@@ -184,10 +191,11 @@ impl Session {
         issuer: String,
         resource: Resource,
     ) -> Result<(), Error> {
+        let uid = self.caller.uid;
         self.change_with(move |l| {
             let op = Op::Unreserve {
-                holder: names::lapsed_or_named(l, &holder)?,
-                issuer: names::named(l, &issuer)?,
+                holder: names::lapsed_or_named(l, &holder, uid)?,
+                issuer: names::named(l, &issuer, uid)?,
                 resource: view::from_api(resource),
             };
             Ok((vec![op], |_: &Ledger| ()))
@@ -196,8 +204,9 @@ impl Session {
     }
 
     async fn chmod(&self, name: String, mode: String) -> Result<ChmodReply, Error> {
+        let uid = self.caller.uid;
         self.change_with(move |l| {
-            let name = names::named(l, &name)?;
+            let name = names::named(l, &name, uid)?;
             let now = l.find(&name).and_then(|c| l.get(c)).map_or(0, |c| c.mode);
             let mode =
                 units::mode::apply(now, &mode).map_err(|e| Refusal::BadMode(e.to_string()))?;
@@ -213,15 +222,16 @@ impl Session {
         owner: Option<u32>,
         group: Option<u32>,
     ) -> Result<(), Error> {
+        let uid = self.caller.uid;
         self.change_with(move |l| {
-            let name = names::named(l, &name)?;
+            let name = names::named(l, &name, uid)?;
             Ok((vec![Op::Chown { name, owner, group }], |_: &Ledger| ()))
         })
         .await
     }
 
     async fn bind(&self, name: String, target: String) -> Result<BindReply, Error> {
-        let name = names::currency(&self.handle, &name).await?;
+        let name = names::currency(&self.handle, &name, self.caller.uid).await?;
         let path = names::cgroup(&self.handle, &target, self.caller.uid).await?;
         let op = Op::Bind {
             name,
@@ -233,7 +243,11 @@ impl Session {
     async fn unbind(&self, name: String, target: Option<String>) -> Result<(), Error> {
         let path = match target {
             // A cgroup that is gone may be bound still: take the path as it is then.
-            Some(t) => Some(names::currency(&self.handle, &t).await.unwrap_or(t)),
+            Some(t) => Some(
+                names::currency(&self.handle, &t, self.caller.uid)
+                    .await
+                    .unwrap_or(t),
+            ),
             None => None,
         };
         self.change(Op::Unbind { name, path }, |_| ()).await
@@ -244,7 +258,7 @@ impl Session {
         name: String,
         resource: Option<Resource>,
     ) -> Result<WholeExplain, Error> {
-        let name = names::currency(&self.handle, &name).await?;
+        let name = names::currency(&self.handle, &name, self.caller.uid).await?;
         let wanted = name.clone();
         let r = view::from_api(resource.unwrap_or(Resource::Cpu));
         let found = self
@@ -345,11 +359,12 @@ impl Session {
             all_or_none,
             expires_sec: expires_sec.map(|n| n.0),
         };
+        let uid = self.caller.uid;
         self.change_told(move |l| {
             let (id, now) = (l.next_number(), now_usec());
             let op = Op::Offer {
                 id,
-                party: names::named(l, &principal)?,
+                party: names::named(l, &principal, uid)?,
                 terms: asked.terms(l, None, now)?,
                 now,
             };
@@ -392,10 +407,11 @@ impl Session {
     }
 
     async fn accept(&self, id: u64, principal: String) -> Result<WholeExchange, Error> {
+        let uid = self.caller.uid;
         let accepted = self.change_told(move |l| {
             let op = Op::Accept {
                 offer: id,
-                party: names::named(l, &principal)?,
+                party: names::named(l, &principal, uid)?,
                 now: now_usec(),
             };
             let reply = move |l: &Ledger, told: &[Happened]| market::accepted(l, id, told);
@@ -421,10 +437,12 @@ impl Session {
         limit: Option<i64>,
     ) -> Result<WholeOffers, Error> {
         let limit = market::limit(limit)?;
+        let uid = self.caller.uid;
         let found = self.ask(move |core| {
             market::offers(
                 &core.ledger,
                 principal.as_deref(),
+                uid,
                 after.unwrap_or(0),
                 limit,
             )
@@ -439,10 +457,12 @@ impl Session {
         limit: Option<i64>,
     ) -> Result<WholeExchanges, Error> {
         let limit = market::limit(limit)?;
+        let uid = self.caller.uid;
         let found = self.ask(move |core| {
             market::exchanges(
                 &core.ledger,
                 principal.as_deref(),
+                uid,
                 after.unwrap_or(0),
                 limit,
             )
@@ -470,8 +490,9 @@ impl Session {
             return Err(bad(format!("a limit of {limit} records"), "1 to 1000"));
         }
         let uid = self.caller.uid;
+        // What is others' business is the readers' to read.
         let concerning = (mine.unwrap_or(false) || !self.reads_all).then_some(uid);
-        self.pace.wait(uid, 5.0).await;
+        self.pace.wait(self.user, 5.0).await;
         let newest = after.is_none() && since_usec.is_none();
         let limit = usize::try_from(limit).unwrap_or(1);
         let mut page = Page {
@@ -487,7 +508,7 @@ impl Session {
             }
             let subject = subject.clone();
             let slice = self.ask(move |core| {
-                let subject = subject.map(|s| names::known(&core.ledger, &s).unwrap_or(s));
+                let subject = subject.map(|s| names::known(&core.ledger, &s, uid).unwrap_or(s));
                 core.store().log(&Query {
                     after: if newest { 0 } else { from },
                     before: if newest { from } else { i64::MAX },
@@ -572,8 +593,14 @@ impl Session {
             true => Whose::All,
             false => Whose::Of(self.caller.uid),
         };
-        let processes = processes.unwrap_or(false).then_some(whose);
-        tokio::task::spawn_local(feed(tx, self.handle.clone(), processes, interval, more));
+        let watch = Watch {
+            handle: self.handle.clone(),
+            user: self.user,
+            pace: Rc::clone(&self.pace),
+            processes: processes.unwrap_or(false).then_some(whose),
+            more,
+        };
+        tokio::task::spawn_local(feed(tx, watch, interval));
         Box::pin(futures_util::stream::unfold(rx, |mut rx| async move {
             rx.recv().await.map(|item| (item, rx))
         }))

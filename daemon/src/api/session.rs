@@ -2,12 +2,14 @@
 //! A connection, and how its requests reach the one writer.
 
 use super::names;
-use super::peer::Pace;
+use super::pace::Pace;
+use super::peer::Process;
 use super::transfer::Import;
 use crate::core::{Core, Failure, Handle};
 use crate::ledger::{Caller, Event, Ledger, Op, Refusal};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use tix_api::Error;
 
 /// A connection, and who is at its other end.
@@ -16,7 +18,9 @@ pub struct Session {
     pub caller: Caller,
     /// May read what is others' business: the whole log, their processes, the ledger as a document.
     pub reads_all: bool,
-    pub pid: i32,
+    /// Whose limits count: the caller's uid, or the user's whose subordinate uid that is.
+    pub user: u32,
+    pub process: Arc<Process>,
     pub pace: Rc<Pace>,
     /// Of reading what cgroups use: it waits for itself alone.
     pub reading: Rc<Pace>,
@@ -28,7 +32,7 @@ pub struct Session {
 const NAMES: usize = 2;
 
 /// Currencies that one request of ordinary cost can tell of.
-const CHEAP: f64 = 1000.0;
+pub(super) const CHEAP: f64 = 1000.0;
 
 impl Session {
     /// Looks at the ledger and the machine.
@@ -45,7 +49,7 @@ impl Session {
         f: impl FnOnce(&mut Core) -> T + Send + 'static,
     ) -> Result<T, Error> {
         let n = self.ask(|core| core.ledger.len()).await?;
-        self.pace.wait(self.caller.uid, n as f64 / CHEAP).await;
+        self.pace.wait(self.user, n as f64 / CHEAP).await;
         self.handle.call(f).await.map_err(names::internal)
     }
 
@@ -82,6 +86,7 @@ impl Session {
         T: Send + 'static,
         R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
     {
+        self.people_only()?;
         let mut waits = 0..NAMES;
         loop {
             let done = self.handle.change(self.caller.clone(), plan.clone());
@@ -90,7 +95,7 @@ impl Session {
                 Err(Failure::Refused(Refusal::NoSuchCgroup(path)))
                     if path.starts_with('/') && waits.next().is_some() =>
                 {
-                    names::currency(&self.handle, &path).await?;
+                    names::currency(&self.handle, &path, self.caller.uid).await?;
                 }
                 done => return done.map_err(names::internal),
             }
@@ -117,14 +122,28 @@ impl Session {
         }
     }
 
+    /// What the ledger holds is counted by uid, and people have thousands of subordinate ones.
+    fn people_only(&self) -> Result<(), Error> {
+        match self.user == self.caller.uid {
+            true => Ok(()),
+            false => Err(Error::NotPermitted {
+                message: format!(
+                    "uid {} may not change anything: it is a subordinate uid of uid {}",
+                    self.caller.uid, self.user
+                ),
+                hint: format!("ask as uid {}, outside of the user namespace", self.user),
+            }),
+        }
+    }
+
     /// The caller's user currency, or what is named.
     pub(super) async fn own_or(&self, named: Option<String>) -> Result<String, Error> {
         if let Some(name) = named {
-            return names::currency(&self.handle, &name).await;
+            return names::currency(&self.handle, &name, self.caller.uid).await;
         }
-        let (uid, pid) = (self.caller.uid, self.pid);
+        let (uid, process) = (self.caller.uid, Arc::clone(&self.process));
         let own = self
-            .ask(move |core| names::user_currency(core, uid, pid))
+            .ask(move |core| names::user_currency(core, uid, &process))
             .await?;
         own.ok_or_else(|| Error::NoSuchCurrency {
             message: format!("uid {uid} has no user currency"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The ledger and the machine as the API shows them.
 
+use super::peer::Process;
 use super::processes::Whose;
 use crate::core::{Core, now_usec, to_api};
 use crate::enforce::disk::{self, Mechanism};
@@ -268,7 +269,7 @@ fn disks(core: &mut Core) -> Vec<api::DiskStatus> {
         .collect()
 }
 
-pub fn status(core: &mut Core, uid: u32, pid: i32) -> api::StatusReply {
+pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply {
     // What tixd says of it is to be no older than what the kernel says.
     core.look();
     let disks = disks(core);
@@ -383,7 +384,7 @@ pub fn status(core: &mut Core, uid: u32, pid: i32) -> api::StatusReply {
         currencies: core.ledger.len() as u64,
         cgroups: core.ledger.iter().filter(|(_, c)| c.is_mirror()).count() as u64,
         base_tickets: core.ledger.total(Resource::Cpu),
-        user_currency: super::names::user_currency(core, uid, pid),
+        user_currency: super::names::user_currency(core, uid, process),
         problems,
         notices: notices(core, uid),
         store: api::StoreStatus {

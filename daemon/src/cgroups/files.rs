@@ -2,8 +2,9 @@
 //! Reads and writes of one cgroup's files. A cgroup is opened once, beneath the root and through no symbolic link, and then used by
 //! descriptor: whoever renames or replaces things meanwhile changes nothing about what was checked.
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::fs::{Dir, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -263,6 +264,25 @@ impl Cgroup {
         self.read("cgroup.type").is_ok_and(|t| t.trim() != "domain")
     }
 
+    /// The names of those directly below it; those that are no text are left to the kernel.
+    pub fn children(&self) -> Result<BTreeSet<String>, Error> {
+        let at = |e: Errno| Error::Io {
+            path: self.path.clone(),
+            source: e.into(),
+        };
+        let mut names = BTreeSet::new();
+        for entry in Dir::read_from(&self.fd).map_err(at)? {
+            let entry = entry.map_err(at)?;
+            let name = entry.file_name().to_str().ok();
+            if let Some(name) =
+                name.filter(|n| entry.file_type().is_dir() && ![".", ".."].contains(n))
+            {
+                names.insert(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
     /// The processes directly in it.
     pub fn processes(&self) -> Result<Vec<u32>, Error> {
         Ok(self
@@ -303,6 +323,29 @@ mod tests {
         );
         assert!(root.cgroup("/b").err().unwrap().is_gone());
         assert_eq!(root.cgroup("/").unwrap().weight().unwrap(), None);
+    }
+
+    #[test]
+    fn what_was_opened_is_what_is_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, elsewhere) = (dir.path().join("a"), dir.path().join("elsewhere"));
+        for (place, text) in [(&a, "100\n"), (&elsewhere, "7\n")] {
+            std::fs::create_dir(place).unwrap();
+            std::fs::write(place.join("cpu.weight"), text).unwrap();
+        }
+        let cgroup = Root::open_any(dir.path()).unwrap().cgroup("/a").unwrap();
+        std::fs::rename(&a, dir.path().join("b")).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &a).unwrap();
+        cgroup.write("cpu.weight", "200\n").unwrap();
+        assert_eq!(cgroup.weight().unwrap(), Some(200));
+        let weight = |name: &str| std::fs::read_to_string(dir.path().join(name).join("cpu.weight"));
+        assert_eq!(
+            (weight("b").unwrap(), weight("a").unwrap()),
+            ("200\n".into(), "7\n".into())
+        );
+        // Nor is a file of it followed that is a link.
+        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("b/cpu.max")).unwrap();
+        assert!(cgroup.read("cpu.max").is_err() && cgroup.write("cpu.max", "x").is_err());
     }
 
     #[test]

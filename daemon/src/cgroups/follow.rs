@@ -9,7 +9,7 @@ use crate::ledger::DISK_TICKETS;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -62,10 +62,19 @@ pub struct Follower<F: FnMut(Change) -> bool> {
 /// How often everything is listed again when watches have run out.
 const BLIND_PAUSE: Duration = Duration::from_secs(1);
 
+/// The deepest cgroup that is followed, and the longest path, bytes. Whoever has a cgroup makes others in it as deep as memory lasts, but the
+/// kernel opens no path of more than 4,096 bytes.
+const DEEPEST: usize = 64;
+const LONGEST: usize = 3500;
+
 impl<F: FnMut(Change) -> bool> Follower<F> {
     /// `tell` is called with every change; it returns false to end the thread.
     pub fn new(root: &Path, tell: F) -> Result<Self, Error> {
-        let root = Root::open(root)?;
+        Self::on(Root::open(root)?, tell)
+    }
+
+    /// The same for a tree of plain files, in tests.
+    fn on(root: Root, tell: F) -> Result<Self, Error> {
         let inotify = inotify::init(CreateFlags::CLOEXEC).map_err(|e| Error::Io {
             path: "inotify".into(),
             source: e.into(),
@@ -218,6 +227,9 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
 
     /// Looks at `path`, and at what is below if that is asked for or it is new.
     fn look(&mut self, path: &str, deep: bool) -> Result<(), ()> {
+        if path.len() > LONGEST || path.matches('/').count() > DEEPEST {
+            return self.too_deep(path);
+        }
         let cgroup = match self.root.cgroup(path) {
             Ok(cgroup) => cgroup,
             Err(e) => {
@@ -251,7 +263,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         let news = self.known.get(path).is_none_or(|k| k.told != told);
         let deep = deep || !self.known.contains_key(path);
         if !self.known.contains_key(path) {
-            let wd = self.watch(path)?;
+            let wd = self.watch(path, &cgroup)?;
             self.known.insert(
                 path.to_owned(),
                 Known {
@@ -280,7 +292,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             return Ok(());
         }
         let below = match cgroup.gives_cpu().and_then(|gives| match gives {
-            true => self.children(path),
+            true => cgroup.children(),
             false => Ok(BTreeSet::new()),
         }) {
             Ok(below) => below,
@@ -296,6 +308,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         } else {
             format!("{path}/")
         };
+        let below: BTreeSet<String> = below.iter().map(|n| format!("{prefix}{n}")).collect();
         let stale: Vec<String> = self
             .known
             .range(prefix.clone()..)
@@ -326,24 +339,6 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         }
     }
 
-    fn children(&self, path: &str) -> Result<BTreeSet<String>, Error> {
-        let dir = self.root.path().join(path.trim_start_matches('/'));
-        let at = |source| Error::Io {
-            path: dir.clone(),
-            source,
-        };
-        Ok(std::fs::read_dir(&dir)
-            .map_err(at)?
-            .flatten()
-            .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
-            .filter_map(|e| {
-                e.file_name()
-                    .to_str()
-                    .map(|n| format!("{}/{n}", path.trim_end_matches('/')))
-            })
-            .collect())
-    }
-
     fn trouble(&mut self, path: &str, why: &Error) -> Result<(), ()> {
         self.say(Change::Trouble {
             path: path.to_owned(),
@@ -351,14 +346,28 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         })
     }
 
-    fn watch(&mut self, path: &str) -> Result<Option<i32>, ()> {
+    /// The kernel goes on with what it has below there: it shares what `path`'s parent has by `cpu.weight`. Told of the parent, which is one
+    /// cgroup, however many it has.
+    fn too_deep(&mut self, path: &str) -> Result<(), ()> {
+        let parent = path.rsplit_once('/').map_or("/", |(parent, _)| parent);
+        let what = format!(
+            "{parent:?}: the cgroups below it are too deep in the tree for tickets ({DEEPEST} levels, {LONGEST} bytes)"
+        );
+        self.say(Change::Trouble {
+            path: parent.to_owned(),
+            what,
+        })
+    }
+
+    /// By its descriptor: what is watched is what was looked at, however long its path.
+    fn watch(&mut self, path: &str, cgroup: &Cgroup) -> Result<Option<i32>, ()> {
         let flags = WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MODIFY
             | WatchFlags::ATTRIB
             | WatchFlags::ONLYDIR;
-        let full = self.root.path().join(path.trim_start_matches('/'));
-        match inotify::add_watch(&self.inotify, &full, flags | WatchFlags::DONT_FOLLOW) {
+        let open = format!("/proc/self/fd/{}", cgroup.fd().as_fd().as_raw_fd());
+        match inotify::add_watch(&self.inotify, open, flags) {
             Ok(wd) => {
                 self.watches.insert(wd, path.to_owned());
                 Ok(Some(wd))
@@ -369,7 +378,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                     self.blind = true;
                     let what = format!(
                         "{}: {e}; listing the tree every second instead (raise fs.inotify.max_user_watches)",
-                        full.display()
+                        cgroup.path().display()
                     );
                     self.say(Change::Trouble {
                         path: "inotify".into(),
@@ -402,5 +411,92 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    /// A cgroup as the follower sees one, which gives cpu to its children.
+    fn cgroup(parent: &OwnedFd, name: &[u8]) -> OwnedFd {
+        let name = OsStr::from_bytes(name);
+        mkdirat(parent, name, Mode::RWXU).unwrap();
+        let dir = openat(
+            parent,
+            name,
+            OFlags::DIRECTORY | OFlags::RDONLY,
+            Mode::empty(),
+        )
+        .unwrap();
+        fill(&dir);
+        dir
+    }
+
+    fn fill(dir: &OwnedFd) {
+        for (file, text) in [("cpu.weight", "100\n"), ("cgroup.subtree_control", "cpu\n")] {
+            let flags = OFlags::CREATE | OFlags::WRONLY;
+            let fd = openat(dir, file, flags, Mode::RUSR | Mode::WUSR).unwrap();
+            rustix::io::write(&fd, text.as_bytes()).unwrap();
+        }
+    }
+
+    /// What is told of the tree in `dir`, and whether all of it is watched.
+    fn told(dir: &Path) -> (Vec<String>, Vec<(String, String)>, bool) {
+        let (mut here, mut trouble) = (Vec::new(), Vec::new());
+        let tell = |change| {
+            match change {
+                Change::Here { path, .. } => here.push(path),
+                Change::Trouble { path, what } => trouble.push((path, what)),
+                _ => {}
+            }
+            true
+        };
+        let mut follower = Follower::on(Root::open_any(dir).unwrap(), tell).unwrap();
+        follower.list("/").unwrap();
+        let watched = !follower.blind && follower.known.values().all(|k| k.wd.is_some());
+        (here, trouble, watched)
+    }
+
+    #[test]
+    fn whoever_digs_deep_is_followed_so_far_and_nobody_else_suffers() {
+        for name in [&b"d"[..], &[b'd'; 200]] {
+            let dir = tempfile::tempdir().unwrap();
+            let open = OFlags::DIRECTORY | OFlags::RDONLY;
+            let top = openat(CWD, dir.path(), open, Mode::empty()).unwrap();
+            fill(&top);
+            cgroup(&top, b"z");
+            let mut at = cgroup(&top, b"a");
+            for _ in 0..3000 {
+                at = cgroup(&at, name);
+            }
+            let (here, trouble, watched) = told(dir.path());
+            assert!(here.contains(&"/z".to_owned()) && watched);
+            let deepest = here.iter().map(|p| p.matches('/').count()).max().unwrap();
+            let longest = here.iter().map(String::len).max().unwrap();
+            assert!(
+                (10..=DEEPEST).contains(&deepest) && longest <= LONGEST,
+                "{deepest}, {longest}"
+            );
+            assert_eq!(trouble.len(), 1, "{trouble:?}");
+            assert!(here.contains(&trouble[0].0), "{trouble:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_is_the_kernels_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = OFlags::DIRECTORY | OFlags::RDONLY;
+        let top = openat(CWD, dir.path(), open, Mode::empty()).unwrap();
+        fill(&top);
+        cgroup(&top, b"a\xff");
+        cgroup(&top, b"b\x1b[2J");
+        assert_eq!(
+            told(dir.path()),
+            (vec!["/".into(), "/b\u{1b}[2J".into()], vec![], true)
+        );
     }
 }

@@ -35,10 +35,18 @@ pub(super) fn unit_stem(name: &str) -> Option<&str> {
 /// Those live in slices only. A unit's name further down was chosen by whoever that subtree is delegated to: alice's own manager
 /// has its units below `user@1000.service`, and one she calls `nginx.service` must not get what nginx gets.
 pub(super) fn system_unit(path: &str) -> Option<&str> {
-    let below = path.strip_prefix('/')?;
-    let (above, name) = below.rsplit_once('/').unwrap_or(("", below));
+    let (_, name) = path.rsplit_once('/')?;
     unit_stem(name)?;
-    (above.is_empty() || above.split('/').all(|c| c.ends_with(".slice"))).then_some(name)
+    in_slices(path).then_some(name)
+}
+
+/// Is there nothing but slices above it?
+pub fn in_slices(path: &str) -> bool {
+    let Some(below) = path.strip_prefix('/') else {
+        return false;
+    };
+    let above = below.rsplit_once('/').map(|(above, _)| above);
+    above.is_none_or(|above| above.split('/').all(|c| c.ends_with(".slice")))
 }
 
 impl Unit {

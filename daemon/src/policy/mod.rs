@@ -21,6 +21,7 @@ mod subject;
 pub mod users;
 mod values;
 
+pub(crate) use glob::in_slices;
 pub use problem::Problem;
 pub use report::report;
 pub use subject::{NOBODY, Subject, User, user_of_slice};

@@ -171,6 +171,5 @@ fn is_full(errno: i32) -> bool {
 
 /// What the system call said by which `db` failed last.
 fn errno(db: &Connection) -> i32 {
-    // SAFETY: the handle is that of an open connection, and only read here; the call neither keeps nor changes it.
-    unsafe { rusqlite::ffi::sqlite3_system_errno(db.handle()) }
+    crate::sys::sqlite_errno(db)
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The store: what was acknowledged is there, whatever happens.
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -3,6 +3,7 @@
 //!
 //! It goes between SQLite and its own layer for Unix, for all databases of this process; those in a directory that was not announced by
 //! [`Disk::at`] are let through as they are.
+#![allow(unsafe_code)]
 
 use rusqlite::ffi;
 use std::collections::HashMap;

@@ -9,6 +9,8 @@
 //! [`Negotiator`] is the whole of it: pure, without a clock. Readings and the market come in, what is to be done comes out. The program
 //! around it reads files and talks to tixd.
 
+#![forbid(unsafe_code)]
+
 mod lane;
 mod market;
 mod negotiator;

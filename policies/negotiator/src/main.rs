@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! tix-negotiate: trades on behalf of one principal.
 
+#![forbid(unsafe_code)]
+
 mod files;
 mod house;
 

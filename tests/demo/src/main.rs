@@ -4,6 +4,8 @@
 //! `tix-demo run` plays it on the machine it runs on (a guest, or the real one), as root, with systemd;
 //! `tix-demo plot` draws what a run wrote down. `tests/demo/run` puts the two together.
 
+#![forbid(unsafe_code)]
+
 mod judge;
 mod plot;
 mod programs;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Result, ensure};
 
 use super::Place;
+use crate::load::sys;
 
 /// Processes that each of the fork storm's has at a time.
 const ALIVE: usize = 60;
@@ -17,13 +18,10 @@ fn count(done: &AtomicU64) {
 
 /// A process that runs `f` and ends.
 fn fork(f: impl FnOnce()) -> Result<i32> {
-    // SAFETY: this process has one thread, so the child may do whatever it may.
-    let pid = unsafe { libc::fork() };
-    ensure!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+    let pid = sys::fork(None)?;
     if pid == 0 {
         f();
-        // SAFETY: ends this process.
-        unsafe { libc::_exit(0) };
+        sys::leave();
     }
     Ok(pid)
 }
@@ -43,11 +41,7 @@ pub fn forks(_: &Place, done: &AtomicU64) -> Result<()> {
             alive += 1;
             count(done);
         }
-        let wait = if alive < ALIVE { libc::WNOHANG } else { 0 };
-        // SAFETY: asks for no status.
-        while alive > 0
-            && unsafe { libc::waitpid(-1, std::ptr::null_mut(), wait | libc::WNOHANG) } > 0
-        {
+        while alive > 0 && sys::reap_any(false) {
             alive -= 1;
         }
     }

@@ -452,12 +452,10 @@ impl World<'_> {
             for _ in 0..64 {
                 if let Ok(0) = sys::fork(None) {
                     super::crew::busy(20_000);
-                    // SAFETY: leaves without running the parent's destructors.
-                    unsafe { libc::_exit(0) };
+                    sys::leave();
                 }
             }
-            // SAFETY: reaps the children just made.
-            while unsafe { libc::wait(std::ptr::null_mut()) } > 0 {}
+            while sys::reap_any(true) {}
             me.spin()
         })?;
         self.members.push((member, group));

@@ -30,63 +30,14 @@ pub struct Slot {
 }
 
 #[repr(C)]
-struct Head {
+pub(super) struct Head {
     gate: [AtomicU32; GATES],
     /// When each gate opened.
     opened: [AtomicU64; GATES],
 }
 
 /// Memory shared with the members.
-struct Board {
-    base: *mut u8,
-    bytes: usize,
-}
-
-impl Board {
-    fn new(slots: usize) -> Result<Self> {
-        let bytes = (slots + 1) * size_of::<Slot>();
-        // SAFETY: a new anonymous mapping, zeroed, which is a valid Head and valid Slots.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        ensure!(
-            base != libc::MAP_FAILED,
-            "share {bytes} bytes: {}",
-            std::io::Error::last_os_error()
-        );
-        Ok(Self {
-            base: base.cast(),
-            bytes,
-        })
-    }
-
-    fn head(&self) -> &Head {
-        // SAFETY: the mapping starts with room for one slot, which the head fits into.
-        unsafe { &*self.base.cast::<Head>() }
-    }
-
-    fn slots(&self) -> &[Slot] {
-        let n = self.bytes / size_of::<Slot>() - 1;
-        // SAFETY: n slots follow the first one's room; all fields are atomic.
-        unsafe { std::slice::from_raw_parts(self.base.cast::<Slot>().add(1), n) }
-    }
-}
-
-const _: () = assert!(size_of::<Head>() <= size_of::<Slot>());
-
-impl Drop for Board {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this board's own.
-        unsafe { libc::munmap(self.base.cast(), self.bytes) };
-    }
-}
+type Board = sys::Shared<Head, Slot>;
 
 /// What a member's work sees: its own slot.
 pub struct Me<'a> {
@@ -169,18 +120,11 @@ impl Crew {
             .slots()
             .get(index)
             .with_context(|| format!("the crew has room for {index} members only"))?;
-        // SAFETY: no memory is passed.
-        let parent = unsafe { libc::getpid() };
+        let parent = sys::own_pid();
         slot.born.store(sys::now(), Ordering::Relaxed);
         let pid = sys::fork(cgroup)?;
         if pid == 0 {
-            // SAFETY: the child asks to end with its parent, which may be gone already.
-            unsafe {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                if libc::getppid() != parent {
-                    libc::_exit(1);
-                }
-            }
+            sys::die_with(parent);
             let head = self.board.head();
             // Have its pages before the gate: who waits for the lock of one that a thousand others
             // touch for the first time as well does not wait for a CPU.
@@ -198,8 +142,7 @@ impl Crew {
             let born = slot.born.load(Ordering::Relaxed);
             slot.seen.store(opened.max(born), Ordering::Relaxed);
             work(&me);
-            // SAFETY: leaves without running the parent's destructors.
-            unsafe { libc::_exit(0) };
+            sys::leave();
         }
         self.pids.push(Some(pid));
         Ok(index)
@@ -278,11 +221,8 @@ impl Crew {
     pub fn dismiss(&mut self, index: usize) -> Result<()> {
         let pid = self.pid(index)?;
         self.pids[index] = None;
-        // SAFETY: a child that is not reaped yet.
-        unsafe {
-            libc::kill(pid, libc::SIGKILL);
-            reap(pid)
-        }
+        sys::signal(pid, libc::SIGKILL);
+        sys::reap(pid)
     }
 
     /// A sum over every member of a counter in its `sched` file.
@@ -292,30 +232,14 @@ impl Crew {
     }
 }
 
-/// # Safety
-/// `pid` is a child of this process, not reaped yet.
-unsafe fn reap(pid: i32) -> Result<()> {
-    // SAFETY: as the caller promised.
-    let got = unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
-    ensure!(
-        got == pid,
-        "wait for {pid}: {}",
-        std::io::Error::last_os_error()
-    );
-    Ok(())
-}
-
 impl Drop for Crew {
     fn drop(&mut self) {
         let left: Vec<i32> = self.pids.iter().copied().flatten().collect();
-        // SAFETY: children that are not reaped yet.
-        unsafe {
-            for &pid in &left {
-                libc::kill(pid, libc::SIGKILL);
-            }
-            for &pid in &left {
-                let _ = reap(pid);
-            }
+        for &pid in &left {
+            sys::signal(pid, libc::SIGKILL);
+        }
+        for &pid in &left {
+            let _ = sys::reap(pid);
         }
     }
 }

@@ -97,13 +97,10 @@ fn come_and_go(me: &Me) {
         match sys::fork(None) {
             Ok(0) => {
                 me.spin_for(2_000_000);
-                // SAFETY: leaves without running the parent's destructors.
-                unsafe { libc::_exit(0) };
+                sys::leave();
             }
-            // SAFETY: reaps the child just made.
-            Ok(pid) => unsafe {
-                libc::waitpid(pid, std::ptr::null_mut(), 0);
-            },
+            // It was just made.
+            Ok(pid) => drop(sys::reap(pid)),
             Err(_) => return,
         }
         sys::sleep(3_000_000);

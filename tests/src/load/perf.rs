@@ -4,9 +4,10 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::FromRawFd;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+
+use super::sys;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug)]
@@ -38,29 +39,5 @@ impl Counter {
 }
 
 fn open(event: Event, cpu: usize) -> Result<File> {
-    /// The first version of the kernel's perf_event_attr is enough.
-    #[repr(C)]
-    struct Attr {
-        kind: u32,
-        size: u32,
-        config: u64,
-        rest: [u64; 6],
-    }
-    const SOFTWARE: u32 = 1;
-    let attr = Attr {
-        kind: SOFTWARE,
-        size: size_of::<Attr>() as u32,
-        config: event as u64,
-        rest: [0; 6],
-    };
-    // SAFETY: `attr` outlives the call and carries its own size; the descriptor is ours.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_perf_event_open, &attr, -1, cpu as i32, -1, 0);
-        ensure!(
-            fd >= 0,
-            "count {event:?} on CPU {cpu}: {}",
-            std::io::Error::last_os_error()
-        );
-        Ok(File::from_raw_fd(fd as i32))
-    }
+    sys::software_event(event as u64, cpu).with_context(|| format!("count {event:?} on CPU {cpu}"))
 }

@@ -90,8 +90,7 @@ pub fn pinned(root: &Path, n: usize, cpu: usize, warmup: f64, seconds: f64) -> R
         let dir = cgroups::open(&arena.add(format!("alice{i}").as_ref(), 100)?)?;
         crew.spawn(Some(&dir), 0, |_| {
             loop {
-                // SAFETY: no memory is passed.
-                unsafe { libc::sched_yield() };
+                std::thread::yield_now();
             }
         })?;
     }

@@ -4,7 +4,7 @@
 //! scheduler core, the scheduler's own decision, the change of address space.
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
@@ -114,8 +114,7 @@ impl Plan {
 fn yielder(crew: &mut Crew, dir: &File) -> Result<()> {
     crew.spawn(Some(dir), 0, |_| {
         loop {
-            // SAFETY: no memory is passed.
-            unsafe { libc::sched_yield() };
+            std::thread::yield_now();
         }
     })?;
     Ok(())
@@ -125,21 +124,18 @@ fn pair(crew: &mut Crew, dir: &File) -> Result<()> {
     let (ping_r, ping_w) = sys::pipe()?;
     let (pong_r, pong_w) = sys::pipe()?;
     let (a_in, a_out) = (pong_r.as_raw_fd(), ping_w.as_raw_fd());
-    crew.spawn(Some(dir), 0, move |_| while give(a_out) && take(a_in) {})?;
+    crew.spawn(
+        Some(dir),
+        0,
+        move |_| while sys::give(a_out) && sys::take(a_in) {},
+    )?;
     let (b_in, b_out) = (ping_r.as_raw_fd(), pong_w.as_raw_fd());
-    crew.spawn(Some(dir), 0, move |_| while take(b_in) && give(b_out) {})?;
+    crew.spawn(
+        Some(dir),
+        0,
+        move |_| while sys::take(b_in) && sys::give(b_out) {},
+    )?;
     Ok(())
-}
-
-fn give(fd: RawFd) -> bool {
-    // SAFETY: one byte of a constant is read.
-    unsafe { libc::write(fd, [0u8; 1].as_ptr().cast(), 1) == 1 }
-}
-
-fn take(fd: RawFd) -> bool {
-    let mut byte = [0u8; 1];
-    // SAFETY: room for one byte.
-    unsafe { libc::read(fd, byte.as_mut_ptr().cast(), 1) == 1 }
 }
 
 impl Table for Cost {

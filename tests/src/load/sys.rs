@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The system calls that the standard library does not offer, each with an error that says what failed.
+//! The system calls that the standard library does not offer, each with an error that says what failed. No other module may contain unsafe
+//! code.
+#![allow(unsafe_code)]
 
+use std::fs::File;
 use std::io::Error;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
@@ -192,6 +196,166 @@ pub fn raise_file_limit(files: u64) -> Result<()> {
     let rc = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
     ensure!(rc == 0, "{files} open files: {}", Error::last_os_error());
     Ok(())
+}
+
+/// What processes may share.
+///
+/// # Safety
+/// It is made of atomic integers and nothing else.
+pub unsafe trait Cells {}
+
+// SAFETY: as it is declared.
+unsafe impl Cells for super::crew::Head {}
+// SAFETY: likewise.
+unsafe impl Cells for super::crew::Slot {}
+
+/// Memory shared with the processes forked from this one: a head, and slots.
+pub struct Shared<H: Cells, S: Cells> {
+    base: *mut u8,
+    slots: usize,
+    of: PhantomData<(H, S)>,
+}
+
+impl<H: Cells, S: Cells> Shared<H, S> {
+    const FITS: () =
+        assert!(size_of::<H>() <= size_of::<S>() && align_of::<H>() <= align_of::<S>());
+
+    fn bytes(slots: usize) -> usize {
+        // The head has the room of one slot.
+        (slots + 1) * size_of::<S>()
+    }
+
+    /// All of it 0.
+    pub fn new(slots: usize) -> Result<Self> {
+        let () = Self::FITS;
+        let bytes = Self::bytes(slots);
+        // SAFETY: a new anonymous mapping, zeroed, which is a valid head and valid slots.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        ensure!(
+            base != libc::MAP_FAILED,
+            "share {bytes} bytes: {}",
+            Error::last_os_error()
+        );
+        Ok(Self {
+            base: base.cast(),
+            slots,
+            of: PhantomData,
+        })
+    }
+
+    pub fn head(&self) -> &H {
+        // SAFETY: the mapping starts with room for one slot, which the head fits into.
+        unsafe { &*self.base.cast::<H>() }
+    }
+
+    pub fn slots(&self) -> &[S] {
+        // SAFETY: so many slots follow the first one's room; all fields are atomic.
+        unsafe { std::slice::from_raw_parts(self.base.cast::<S>().add(1), self.slots) }
+    }
+}
+
+impl<H: Cells, S: Cells> Drop for Shared<H, S> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is its own.
+        unsafe { libc::munmap(self.base.cast(), Self::bytes(self.slots)) };
+    }
+}
+
+/// This process's number.
+pub fn own_pid() -> i32 {
+    // SAFETY: no memory is passed.
+    unsafe { libc::getpid() }
+}
+
+/// End with `parent`, which may be gone already.
+pub fn die_with(parent: i32) {
+    // SAFETY: no memory is passed.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() != parent {
+            libc::_exit(1);
+        }
+    }
+}
+
+/// End without running the parent's destructors.
+pub fn leave() -> ! {
+    // SAFETY: no memory is passed.
+    unsafe { libc::_exit(0) }
+}
+
+/// Send a signal to a child that is not reaped yet.
+pub fn signal(child: i32, signal: i32) {
+    // SAFETY: no memory is passed.
+    unsafe { libc::kill(child, signal) };
+}
+
+/// Wait for a child to end.
+pub fn reap(pid: i32) -> Result<()> {
+    // SAFETY: asks for no status.
+    let got = unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+    ensure!(got == pid, "wait for {pid}: {}", Error::last_os_error());
+    Ok(())
+}
+
+/// Reap any child; false if there is none, or, unless it is to `wait`, none that has ended.
+pub fn reap_any(wait: bool) -> bool {
+    let how = if wait { 0 } else { libc::WNOHANG };
+    // SAFETY: asks for no status.
+    unsafe { libc::waitpid(-1, std::ptr::null_mut(), how) > 0 }
+}
+
+/// Write one byte to an open descriptor.
+pub fn give(fd: RawFd) -> bool {
+    // SAFETY: one byte of a constant is read.
+    unsafe { libc::write(fd, [0u8; 1].as_ptr().cast(), 1) == 1 }
+}
+
+/// Read one.
+pub fn take(fd: RawFd) -> bool {
+    let mut byte = [0u8; 1];
+    // SAFETY: room for one byte.
+    unsafe { libc::read(fd, byte.as_mut_ptr().cast(), 1) == 1 }
+}
+
+/// Set a variable that programs started from now on have; called before there is another thread.
+pub fn set_variable(name: &str, value: &str) {
+    // SAFETY: no thread but this one reads the environment yet.
+    unsafe { std::env::set_var(name, value) };
+}
+
+/// A counter of the kernel's own events of this number on one CPU.
+pub fn software_event(number: u64, cpu: usize) -> Result<File> {
+    /// The first version of the kernel's perf_event_attr is enough.
+    #[repr(C)]
+    struct Attr {
+        kind: u32,
+        size: u32,
+        config: u64,
+        rest: [u64; 6],
+    }
+    const SOFTWARE: u32 = 1;
+    let attr = Attr {
+        kind: SOFTWARE,
+        size: size_of::<Attr>() as u32,
+        config: number,
+        rest: [0; 6],
+    };
+    // SAFETY: `attr` outlives the call and carries its own size; the descriptor is ours.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_perf_event_open, &attr, -1, cpu as i32, -1, 0);
+        ensure!(fd >= 0, "{}", Error::last_os_error());
+        Ok(File::from_raw_fd(fd as i32))
+    }
 }
 
 /// Context switches since boot, on all CPUs.

@@ -37,6 +37,7 @@ fn under_systemd() {
         c.check("alice runs a command with tickets", users::runs);
         c.check("alice does as she likes with her own", users::own);
         c.check("alice has no right to what is not hers", users::others);
+        c.check("who is not who they seem", users::strangers);
         c.check("the cpu controller is had from systemd", users::controller);
         c.check("bad input", || abuse::all(service::SOCKET));
         c.check("SIGKILL moves no share and loses nothing", force::killed);

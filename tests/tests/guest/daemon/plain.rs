@@ -28,8 +28,7 @@ fn user(place: &str, line: &str) -> Result<Said> {
 }
 
 pub fn all(c: &mut Checks) {
-    // SAFETY: no thread but this one reads the environment yet.
-    unsafe { std::env::set_var("TIX_SOCKET", SOCKET) };
+    tix_tests::load::sys::set_variable("TIX_SOCKET", SOCKET);
     let mut tixd = None;
     c.check("setup: install and start", || {
         install()?;

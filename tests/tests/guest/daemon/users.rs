@@ -213,6 +213,41 @@ pub fn others() -> Result<()> {
     Ok(())
 }
 
+/// Whoever else listens, and a uid and a number of alice's and root's that are not what they look like.
+pub fn strangers() -> Result<()> {
+    let socket = "/tmp/bobs.sock";
+    sh(&format!(
+        "systemd-run -q --unit bobs --uid=1001 systemd-socket-activate -l {socket} cat"
+    ))?
+    .ok()?;
+    until(
+        "bob listens",
+        SOON,
+        || Ok(std::fs::metadata(socket).is_ok()),
+    )?;
+    sh(&format!("env TIX_SOCKET={socket} tixctl tree"))?
+        .exits(3)
+        .and_then(|said| {
+            ensure!(said.err.contains("uid 1001"), "{said:?}");
+            Ok(())
+        })?;
+    // It has ended when tixctl hung up, or does now.
+    let _: Said = sh("systemctl stop bobs")?;
+    std::fs::remove_file(socket)?;
+    // In a user namespace of alice's.
+    let mut known = std::fs::read_to_string("/etc/subuid").unwrap_or_default();
+    known.push_str("alice:3000000:1000\n");
+    std::fs::write("/etc/subuid", known)?;
+    let hers = "setpriv --reuid=3000007 --regid=3000007 --clear-groups tixctl";
+    sh(&format!("{hers} status"))?.ok()?;
+    sh(&format!("{hers} create a3"))?.refused(&["uid 3000007", "uid 1000"])?;
+    ensure!(currency("a3")?.is_none());
+    // In a PID namespace, where tixctl has another number than to systemd.
+    let inside = "unshare --pid --fork --mount-proc tixctl run -- cut -d: -f3 /proc/self/cgroup";
+    sh(inside)?.ok()?.has("/system.slice/tix-run-")?;
+    Ok(())
+}
+
 pub fn controller() -> Result<()> {
     // A slice in which nothing asked for a controller yet.
     sh("systemd-run -q --slice deep-down.slice --unit odd.service sleep infinity")?.ok()?;
