@@ -11,7 +11,6 @@
 #ifndef TIX_SHARE_BPF_H
 #define TIX_SHARE_BPF_H
 
-#define FEW 8u	/* threads of a principal: how many of them run is not worth a look */
 #define INVERSE_MAX (1ull << 56)	/* 2^-24 of what values are counted against: the smallest weight */
 
 /* inverse * total / load, for total >= load > 0; at most INVERSE_MAX. */
@@ -122,11 +121,7 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 	/* Good for half as many threads and twice as many, or so, as long as they do not fill a round. */
 	up = nr > 1 ? 2u << tix_fls64(nr - 1) : 2;
 	queue->seen_nr = up / 4 + 1;
-	if (up < FEW && period * FEW <= round) {
-		up = FEW;	/* a server's threads sleep and wake up all the time */
-		queue->seen_nr = 1;
-	}
-	queue->seen_nrs = up - queue->seen_nr;
+	queue->seen_nrs = up - up / 4 - 1;
 	if (period * up > round) {
 		/* For half as many: a slice that is short enough for a pair will do for the one of it that does not sleep. */
 		queue->seen_nr = nr > 2 ? nr / 2 + 1 : 1;
