@@ -6,7 +6,10 @@ use super::feed::{Watch, feed};
 use super::processes::Whose;
 use super::session::{Session, bad};
 use super::transfer::Import;
-use super::whole::Whole;
+use super::whole::{
+    Whole, WholeExchange, WholeExchanges, WholeExplain, WholeExport, WholeList, WholeLog,
+    WholeOffer, WholeOffers, WholeStatus, WholeTree, WholeWatch,
+};
 use super::{market, names, transfer, view};
 use crate::core::now_usec;
 use crate::ledger::{Event as Happened, Hard, Kind as TicketKind, Ledger, Op, Part, Refusal};
@@ -18,19 +21,6 @@ use std::sync::Arc;
 use tix_api::*;
 use tokio::sync::mpsc;
 use zlink::Reply;
-
-// zlink names what it makes of a method after the last word of its reply's type.
-type WholeStatus = Whole<StatusReply>;
-type WholeTree = Whole<TreeReply>;
-type WholeList = Whole<ListReply>;
-type WholeExplain = Whole<ExplainReply>;
-type WholeLog = Whole<LogReply>;
-type WholeExport = Whole<ExportReply>;
-type WholeWatch = Whole<WatchReply>;
-type WholeOffer = Whole<OfferReply>;
-type WholeOffers = Whole<OffersReply>;
-type WholeExchange = Whole<ExchangeReply>;
-type WholeExchanges = Whole<ExchangesReply>;
 
 /// Records of the log that are looked at, and told, before others' requests have their turn.
 const SLICE: i64 = 500;

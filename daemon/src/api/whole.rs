@@ -7,8 +7,22 @@
 
 use serde::ser::{Error as _, Serialize, SerializeStruct, Serializer};
 use std::cell::{Cell, RefCell};
+use tix_api::*;
 use zlink::idl;
 use zlink::introspect::Type;
+
+// zlink names what it makes of a method after the last word of its reply's type.
+pub type WholeStatus = Whole<StatusReply>;
+pub type WholeTree = Whole<TreeReply>;
+pub type WholeList = Whole<ListReply>;
+pub type WholeExplain = Whole<ExplainReply>;
+pub type WholeLog = Whole<LogReply>;
+pub type WholeExport = Whole<ExportReply>;
+pub type WholeWatch = Whole<WatchReply>;
+pub type WholeOffer = Whole<OfferReply>;
+pub type WholeOffers = Whole<OffersReply>;
+pub type WholeExchange = Whole<ExchangeReply>;
+pub type WholeExchanges = Whole<ExchangesReply>;
 
 /// What fits into zlink's buffer as it is at first, bytes.
 const SHORT: usize = 200;
