@@ -37,7 +37,6 @@ static __noinline void arm_limits(void)
 struct release {
 	u64 now;
 	u32 limit;	/* which is looked at, or 0 */
-	u32 left;	/* limits to look at */
 	u32 filed;	/* a queue was, */
 	u32 vt;		/* there */
 };

@@ -15,7 +15,7 @@
 
 #define CROWD_NS 5000000000ull
 
-static u32 nr_limits;		/* cgroups that have one; 0: none of this costs anything */
+static u32 nr_limits;		/* cgroups that have one; 0: none of this is looked at */
 static u32 limits_epoch = 1;	/* limits come and go */
 
 static __always_inline void advance_locked(u64 now)
@@ -134,17 +134,21 @@ static __noinline u32 spent_locked(u32 idx)
 	return 0;
 }
 
-/* The same without the lock: it may be said of a period that is over. */
+/*
+ * The same without the lock: it may be said of a period that is over, and where limits have just come or gone nothing is
+ * said until somebody has looked under the lock.
+ */
 static __noinline bool seems_spent(u32 idx)
 {
-	u32 l;
+	u32 at = idx, l;
 
-	BEGIN_LOOPS();
-	l = limit_of(idx);
-	while (l && l < TIX_NODES_MAX && can_loop) {
+	while (at < TIX_NODES_MAX && NODES[at].limit_seen == limits_epoch && can_loop) {
+		l = NODES[at].limit;
+		if (!l || l >= TIX_NODES_MAX)
+			break;
 		if (NODES[l].left <= 0)
 			return true;
-		l = limit_above(l);
+		at = NODES[l].parent;
 	}
 	return false;
 }
