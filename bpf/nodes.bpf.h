@@ -12,6 +12,8 @@
 
 /* cgroup id -> index; TIX_SHARED is set where a cgroup shares its parent's principal. */
 #define TIX_SHARED 0x80000000u
+#define DEFAULT_WEIGHT 100u
+#define IDLE_WEIGHT 1u	/* with cpu.idle */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -227,7 +229,7 @@ static void node_mirror(struct cgroup *cgrp, u32 weight)
 		__sync_fetch_and_add(&stats.shared, 1);
 		return;
 	}
-	weight = weight ?: 100;
+	weight = weight ?: DEFAULT_WEIGHT;
 	bpf_spin_lock(&tix_lock);
 	NODES[i].cgid = cgid;
 	NODES[i].parent = parent;

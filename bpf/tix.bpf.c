@@ -70,6 +70,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "hold.bpf.h"
 #include "nodes.bpf.h"
 #include "lock.bpf.h"
+#include "hotplug.bpf.h"
 #include "control.bpf.h"
 #include "dump.bpf.h"
 
@@ -480,6 +481,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_cgroup_init, struct cgroup *cgrp,
 {
 	USES_ARENA();
 	node_mirror(cgrp, args->weight);
+	if (bpf_core_field_exists(args->sched_idle) && args->sched_idle)
+		node_weight(own_node(cgrp), IDLE_WEIGHT);
 	if (bpf_core_field_exists(args->bw_quota_us))
 		node_limit(own_node(cgrp), args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
 	return 0;	/* a mkdir never fails because of tix */
@@ -494,7 +497,14 @@ void BPF_STRUCT_OPS_SLEEPABLE(tix_cgroup_exit, struct cgroup *cgrp)
 void BPF_STRUCT_OPS(tix_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 {
 	USES_ARENA();
-	node_weight(node_of(cgrp), weight);
+	node_weight(own_node(cgrp), weight);
+}
+
+/* cpu.idle: as little as there is, and as in the kernel's own scheduler the default when that is over. */
+void BPF_STRUCT_OPS(tix_cgroup_set_idle, struct cgroup *cgrp, bool idle)
+{
+	USES_ARENA();
+	node_weight(own_node(cgrp), idle ? IDLE_WEIGHT : DEFAULT_WEIGHT);
 }
 
 void BPF_STRUCT_OPS(tix_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us,
@@ -502,57 +512,6 @@ void BPF_STRUCT_OPS(tix_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us
 {
 	USES_ARENA();
 	node_limit(own_node(cgrp), period_us, quota_us, burst_us);
-}
-
-/* What queues' slices are computed from. */
-static void count_online(u32 more)
-{
-	bpf_spin_lock(&tix_lock);
-	nr_online += more;
-	GRAPH->epoch++;
-	bpf_spin_unlock(&tix_lock);
-}
-
-void BPF_STRUCT_OPS(tix_cpu_online, s32 cpu)
-{
-	USES_ARENA();
-	cpu_ctx(cpu)->offline = 0;
-	count_online(1);
-}
-
-/*
- * From here on the kernel runs what is on this CPU's local queue until it is empty, and
- * asks us for nothing more: have everything that waits here put again.
- */
-static void evacuate(u32 at)
-{
-	u32 q;
-
-	while (can_loop) {
-		bpf_spin_lock(&tix_lock);
-		vtrr_peek(VT(at), now_v);
-		q = vtrr_first(VT(at));
-		if (q < TIX_QUEUES_MAX)
-			vtrr_unlink(VT(at), CLIENTS, q);
-		bpf_spin_unlock(&tix_lock);
-		if (q >= TIX_QUEUES_MAX)
-			break;
-		scx_bpf_dsq_reenq(DSQ(q), 0);
-	}
-}
-
-void BPF_STRUCT_OPS(tix_cpu_offline, s32 cpu)
-{
-	struct cpu_ctx *c = cpu_ctx(cpu);
-
-	USES_ARENA();
-	count_online(-1);
-	c->offline = 1;
-	if (c->left < TIX_NODES_MAX)
-		leave(c->left, VTRR_NONE);
-	c->left = VTRR_NONE;
-	evacuate(VT_HOME(cpu & (TIX_CPUS_MAX - 1)));
-	evacuate(VT_BOUND(cpu & (TIX_CPUS_MAX - 1)));
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init)
@@ -588,6 +547,7 @@ SCX_OPS_DEFINE(tix_ops,
 	       .cgroup_move = (void *)tix_cgroup_move,
 	       .cgroup_set_weight = (void *)tix_cgroup_set_weight,
 	       .cgroup_set_bandwidth = (void *)tix_cgroup_set_bandwidth,
+	       .cgroup_set_idle = (void *)tix_cgroup_set_idle,
 	       .cpu_online = (void *)tix_cpu_online,
 	       .cpu_offline = (void *)tix_cpu_offline,
 	       .init = (void *)tix_init,

@@ -102,6 +102,10 @@ impl Scheduler {
         if !ops_has("cgroup_set_bandwidth")? {
             open.struct_ops.tix_ops_mut().cgroup_set_bandwidth = std::ptr::null_mut();
         }
+        // And before 6.19 so was cpu.idle.
+        if !ops_has("cgroup_set_idle")? {
+            open.struct_ops.tix_ops_mut().cgroup_set_idle = std::ptr::null_mut();
+        }
         let mut skel = open.load().map_err(load_error)?;
         let mut link = skel.maps.tix_ops.attach_struct_ops().map_err(load_error)?;
 
@@ -333,7 +337,6 @@ pub fn clear(dir: &Path) -> Result<bool, Error> {
     }
 }
 
-/// CPUs that are online, at least 1.
 /// Whether this kernel's sched_ext has the operation `name`.
 fn ops_has(name: &str) -> Result<bool, Error> {
     let btf = Btf::from_vmlinux().map_err(load_error)?;
@@ -341,6 +344,7 @@ fn ops_has(name: &str) -> Result<bool, Error> {
     Ok(ops.is_some_and(|ops| ops.iter().any(|m| m.name.is_some_and(|n| n == name))))
 }
 
+/// CPUs that are online, at least 1.
 fn online_cpus(possible: usize) -> usize {
     usize::try_from(sys::online_cpus()).map_or(possible, |n| n.clamp(1, possible))
 }

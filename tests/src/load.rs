@@ -15,6 +15,7 @@ pub mod maps;
 pub mod migrations;
 pub mod nice;
 pub mod perf;
+pub mod promises;
 pub mod report;
 pub mod requests;
 pub mod shares;

@@ -14,7 +14,8 @@ use tix_tests::load::shares::Plan;
 use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
-    churn, figures, hackbench, latency, limits, migrations, nice, requests, starve, switches, sys,
+    churn, figures, hackbench, latency, limits, migrations, nice, promises, requests, starve,
+    switches, sys,
 };
 
 /// Loads to measure a CPU scheduler by.
@@ -118,6 +119,8 @@ enum Experiment {
     },
     /// Busy threads in cgroups with a `cpu.max`: what each gets of one CPU.
     Limits,
+    /// What else the kernel documents of cgroups and policies: who gets what, and what is due.
+    Promises,
     /// Busy threads of several nice values in one cgroup.
     Nice {
         #[arg(long, value_delimiter = ',', default_value = "0,5,10")]
@@ -247,6 +250,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
             starve::hogs(*n, shares, c.warmup, c.seconds)?.run(root)
         }),
         Experiment::Limits => report(c, "limits", || limits::run(root, c.warmup, c.seconds)),
+        Experiment::Promises => report(c, "promises", || promises::run(root, c.warmup, c.seconds)),
         Experiment::Nice { values, threads } => report(c, "nice", || {
             nice::run(root, values, *threads, c.warmup, c.seconds)
         }),

@@ -407,9 +407,9 @@ impl World<'_> {
     /// Out of the scheduler's hands and back.
     fn change_policy(&mut self) -> Result<()> {
         if let Some(pid) = self.some_pid()? {
-            sys::set_fifo(pid, true)?;
+            sys::set_policy(pid, libc::SCHED_FIFO, 1)?;
             sys::sleep(200_000);
-            sys::set_fifo(pid, false)?;
+            sys::set_policy(pid, libc::SCHED_OTHER, 0)?;
             self.count("policies changed");
         }
         Ok(())

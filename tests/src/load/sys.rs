@@ -68,15 +68,10 @@ pub fn become_fifo(priority: i32) -> Result<()> {
     Ok(())
 }
 
-/// Set the scheduling policy of `pid`: SCHED_FIFO at priority 1, or ordinary.
-pub fn set_fifo(pid: i32, fifo: bool) -> Result<()> {
+/// Set the scheduling policy of `pid`, and the priority that a real-time one has.
+pub fn set_policy(pid: i32, policy: i32, priority: i32) -> Result<()> {
     let param = libc::sched_param {
-        sched_priority: i32::from(fifo),
-    };
-    let policy = if fifo {
-        libc::SCHED_FIFO
-    } else {
-        libc::SCHED_OTHER
+        sched_priority: priority,
     };
     // SAFETY: `param` outlives the call.
     let rc = unsafe { libc::sched_setscheduler(pid, policy, &param) };

@@ -9,6 +9,7 @@ use tix_tests::load::figures::Figures;
 use tix_tests::load::latency::Latency;
 use tix_tests::load::limits::Limits;
 use tix_tests::load::nice::Nice;
+use tix_tests::load::promises::Promises;
 use tix_tests::load::shares::{Service, Shares};
 
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
@@ -135,6 +136,25 @@ fn limits() {
         let limits: Limits = reports.get("limits", label).unwrap().result;
         check_limits(&limits, label);
     }
+}
+
+/// What the kernel documents beside weights and limits, under tix as under the kernel's own scheduler.
+pub fn check_promises(guest: &Guest) {
+    let run = "promises --warmup 0.5 --seconds 3";
+    let tix = under_tix(Path::new(LOAD), &format!("$LOAD {run}")).unwrap();
+    let script = format!("{LOAD} --require kernel --label kernel {run}\n{tix}");
+    let reports = guest.run(&script).unwrap();
+    for label in ["kernel", ""] {
+        let promises: Promises = reports.get("promises", label).unwrap().result;
+        let broken: Vec<_> = promises.verdicts.iter().filter(|v| !v.kept()).collect();
+        assert!(broken.is_empty(), "{label}: {broken:#?}");
+    }
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn promises() {
+    check_promises(&Guest::new().icount(3).timeout(900));
 }
 
 /// A thread that waits 30 s ends any sched_ext scheduler: whoever can arrange that could switch

@@ -71,6 +71,13 @@ fn limits() {
     crate::shares::check_limits(&limits, "");
 }
 
+/// Affinity and cpuset, changed while threads run.
+#[test]
+#[ignore = "boots a guest"]
+fn promises() {
+    crate::shares::check_promises(&Guest::new().cpus(2).icount(2).timeout(900));
+}
+
 #[test]
 #[ignore = "boots a guest"]
 fn a_pinned_crowd_costs_the_other_cpu_nothing() {

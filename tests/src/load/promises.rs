@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the kernel documents of the cpu controller (admin-guide/cgroup-v2.rst) and of scheduling policies (sched(7)), beside plain weights
+//! and limits, which `shares` and `limits` look at: the same cases for every scheduler, each with what is due and how near is near enough.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::cgroups::{self, Arena};
+use super::crew::{Crew, Me};
+use super::report::{Table, columns, percent};
+use super::sys;
+
+/// Of most cases; the kernel's scheduler rounds weights, sched_ext those of nice values.
+const NEAR: f64 = 0.015;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The promise.
+    pub case: String,
+    /// To whom.
+    pub who: String,
+    /// Parts of a CPU, or what the case says.
+    pub due: f64,
+    pub got: f64,
+    /// How far `got` may be from `due`.
+    pub near: f64,
+}
+
+impl Verdict {
+    pub fn kept(&self) -> bool {
+        (self.got - self.due).abs() <= self.near
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Promises {
+    pub seconds: f64,
+    pub verdicts: Vec<Verdict>,
+}
+
+/// One case at work: cgroups, and busy threads in them.
+struct Case {
+    name: &'static str,
+    /// Ended before its cgroups go.
+    crew: Crew,
+    arena: Arena,
+    warmup: u64,
+    seconds: f64,
+    /// Who is measured.
+    members: Vec<(String, usize)>,
+    verdicts: Vec<Verdict>,
+}
+
+type Scene = fn(&mut Case) -> Result<()>;
+
+const ON_ONE: [(&str, Scene); 12] = [
+    ("cpu.weight.nice", weight_nice),
+    ("cpu.idle", idle),
+    ("cpu.idle, alone", idle_alone),
+    ("cpu.idle, inside", idle_inside),
+    ("cpu.max.burst", burst),
+    ("cpu.stat", stat),
+    ("cpu.pressure", pressure),
+    ("cgroup.freeze", freeze),
+    ("threaded", threaded),
+    ("SCHED_IDLE", sched_idle),
+    ("SCHED_BATCH", sched_batch),
+    ("SCHED_FIFO", sched_fifo),
+];
+
+const ON_SEVERAL: [(&str, Scene); 3] = [
+    ("fewer threads than CPUs", underprovisioned),
+    ("sched_setaffinity", affinity),
+    ("cpuset.cpus", cpuset),
+];
+
+pub fn run(root: &Path, warmup: f64, seconds: f64) -> Result<Promises> {
+    let cases: &[(&str, Scene)] = if sys::cpus() == 1 {
+        &ON_ONE
+    } else {
+        &ON_SEVERAL
+    };
+    let mut verdicts = Vec::new();
+    for &(name, scene) in cases {
+        let mut case = Case {
+            name,
+            crew: Crew::new(16)?,
+            arena: Arena::new(root)?,
+            warmup: (warmup * 1e9) as u64,
+            seconds,
+            members: Vec::new(),
+            verdicts: Vec::new(),
+        };
+        scene(&mut case).context(name)?;
+        verdicts.append(&mut case.verdicts);
+    }
+    Ok(Promises { seconds, verdicts })
+}
+
+impl Case {
+    fn group(&self, path: &str) -> Result<PathBuf> {
+        self.arena.add(path.as_ref(), 100)
+    }
+
+    /// A busy thread in `dir`, known as `who`.
+    fn hog(&mut self, who: &str, dir: &Path) -> Result<i32> {
+        self.member(who, dir, |me| me.spin())
+    }
+
+    fn member(&mut self, who: &str, dir: &Path, work: impl FnOnce(&Me)) -> Result<i32> {
+        let member = self.crew.spawn(Some(&cgroups::open(dir)?), 0, work)?;
+        self.members.push((who.into(), member));
+        self.crew.pid(member)
+    }
+
+    /// A group of weight 100 with one busy thread, of the same name.
+    fn side(&mut self, name: &str) -> Result<PathBuf> {
+        let dir = self.group(name)?;
+        self.hog(name, &dir)?;
+        Ok(dir)
+    }
+
+    fn begin(&self) -> Result<()> {
+        self.crew.muster()?;
+        self.crew.open(0);
+        Ok(())
+    }
+
+    /// From here on each of `dues` is to get so much of a CPU.
+    fn expect(&mut self, when: &str, near: f64, dues: &[(&str, f64)]) -> Result<()> {
+        sys::sleep(self.warmup);
+        let used = |c: &Case| -> Result<Vec<u64>> {
+            c.members.iter().map(|m| c.crew.cpu_ns(m.1)).collect()
+        };
+        let (first, began) = (used(self)?, sys::now());
+        sys::sleep((self.seconds * 1e9) as u64);
+        let (last, took) = (used(self)?, (sys::now() - began) as f64);
+        for &(who, due) in dues {
+            let of = self.members.iter().zip(first.iter().zip(&last));
+            let of = of.filter(|(m, _)| m.0 == who);
+            let got: u64 = of.map(|(_, (first, last))| last - first).sum();
+            self.say(&format!("{who}{when}"), due, got as f64 / took, near);
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, who: &str, due: f64, got: f64, near: f64) {
+        self.verdicts.push(Verdict {
+            case: self.name.into(),
+            who: who.into(),
+            due,
+            got,
+            near,
+        });
+    }
+}
+
+/// "the range [-20, 19] … as nice(2) values", and cpu.weight then says what that comes to.
+fn weight_nice(c: &mut Case) -> Result<()> {
+    let a = c.side("a")?;
+    c.side("b")?;
+    cgroups::set(&a, "cpu.weight.nice", 5)?;
+    c.begin()?;
+    // The kernel's weights of nice 5 and 0.
+    let part = 335.0 / (335.0 + 1024.0);
+    c.expect(", nice 5", NEAR, &[("a", part), ("b", 1.0 - part)])?;
+    cgroups::set(&a, "cpu.weight.nice", -5)?;
+    let part = 3121.0 / (3121.0 + 1024.0);
+    c.expect(", nice -5", NEAR, &[("a", part), ("b", 1.0 - part)])
+}
+
+/// "the cgroup itself will be treated as very low priority relative to its peers"
+fn idle(c: &mut Case) -> Result<()> {
+    let a = c.side("a")?;
+    c.side("b")?;
+    cgroups::set(&a, "cpu.weight", 1000)?;
+    c.begin()?;
+    cgroups::set(&a, "cpu.idle", 1)?;
+    c.expect(", idle", NEAR, &[("a", 0.003), ("b", 0.997)])?;
+    // Its weight is the default then.
+    cgroups::set(&a, "cpu.idle", 0)?;
+    c.expect(", no longer", NEAR, &[("a", 0.5), ("b", 0.5)])
+}
+
+fn idle_alone(c: &mut Case) -> Result<()> {
+    let a = c.side("a")?;
+    cgroups::set(&a, "cpu.idle", 1)?;
+    c.begin()?;
+    c.expect("", NEAR, &[("a", 1.0)])
+}
+
+/// "The threads inside the cgroup will retain their own relative priorities"
+fn idle_inside(c: &mut Case) -> Result<()> {
+    let a = c.group("a")?;
+    cgroups::enable_cpu(&a)?;
+    let (x, y) = (c.group("a/x")?, c.group("a/y")?);
+    cgroups::set(&y, "cpu.weight", 300)?;
+    cgroups::set(&a, "cpu.idle", 1)?;
+    c.hog("a/x", &x)?;
+    c.hog("a/y", &y)?;
+    c.begin()?;
+    c.expect("", NEAR, &[("a/x", 0.25), ("a/y", 0.75)])
+}
+
+/// Needs 30 ms of CPU every 230 ms; counts how long that takes it, µs on average, the first two times left out: little has
+/// been kept then.
+fn in_bursts(me: &Me) {
+    let (pid, mut rounds, mut took) = (sys::own_pid(), 0, 0);
+    loop {
+        let began = sys::now();
+        let until = sys::cpu_ns(pid).unwrap_or(0) + 30_000_000;
+        while sys::cpu_ns(pid).unwrap_or(u64::MAX) < until {
+            me.spin_for(100_000);
+        }
+        if rounds > 1 {
+            took += sys::now() - began;
+            me.count
+                .store(took / (rounds - 1) / 1000, Ordering::Relaxed);
+        }
+        rounds += 1;
+        sys::sleep_until(began + 230_000_000);
+    }
+}
+
+/// What is left of a period may be used later, as far as cpu.max.burst says. With 20 ms in 100 ms, 30 ms take from 30 ms on, on average
+/// (over where in a period they begin) 62 ms; where 20 ms are kept they take no longer than without a limit.
+fn burst(c: &mut Case) -> Result<()> {
+    for (burst, due, near) in [(0, 0.062, 0.015), (20_000, 0.030, 0.003)] {
+        let a = c.group(&format!("a{burst}"))?;
+        cgroups::set(&a, "cpu.max", "20000 100000")?;
+        cgroups::set(&a, "cpu.max.burst", burst)?;
+        c.member("a", &a, in_bursts)?;
+        c.begin()?;
+        sys::sleep(c.warmup + (c.seconds * 1e9) as u64);
+        let member = c.crew.len() - 1;
+        let took = c.crew.slot(member).count.load(Ordering::Relaxed) as f64 / 1e6;
+        c.say(
+            &format!("30 ms take, burst {burst} µs (s)"),
+            due,
+            took,
+            near,
+        );
+        c.crew.dismiss(member)?;
+    }
+    Ok(())
+}
+
+/// "usage_usec", of a cgroup and all below it.
+fn stat(c: &mut Case) -> Result<()> {
+    let a = c.group("a")?;
+    cgroups::enable_cpu(&a)?;
+    let x = c.group("a/x")?;
+    c.hog("a/x", &x)?;
+    c.side("b")?;
+    c.begin()?;
+    let usage = |of: &Path| field(&of.join("cpu.stat"), "usage_usec ");
+    let (first, began) = ((usage(&a)?, usage(&x)?), sys::now());
+    c.expect("", NEAR, &[("a/x", 0.5), ("b", 0.5)])?;
+    let took = (sys::now() - began) as f64 / 1000.0;
+    c.say("usage of a", 0.5, (usage(&a)? - first.0) / took, NEAR);
+    c.say("usage of a/x", 0.5, (usage(&x)? - first.1) / took, NEAR);
+    Ok(())
+}
+
+/// Of two that share a CPU one waits at any moment.
+fn pressure(c: &mut Case) -> Result<()> {
+    let (a, _) = (c.side("a")?, c.side("b")?);
+    c.begin()?;
+    sys::sleep(c.warmup);
+    let total = |of: &Path| field(&of.join("cpu.pressure"), "some avg10=");
+    let (first, began) = (total(&a)?, sys::now());
+    sys::sleep((c.seconds * 1e9) as u64);
+    let took = (sys::now() - began) as f64 / 1000.0;
+    c.say("a waits", 0.5, (total(&a)? - first) / took, 0.05);
+    Ok(())
+}
+
+/// "a frozen cgroup": nobody in it runs, and goes on when it is thawed.
+fn freeze(c: &mut Case) -> Result<()> {
+    let (a, _) = (c.side("a")?, c.side("b")?);
+    c.begin()?;
+    c.expect(", before", NEAR, &[("a", 0.5), ("b", 0.5)])?;
+    cgroups::set(&a, "cgroup.freeze", 1)?;
+    c.expect(", frozen", NEAR, &[("a", 0.0), ("b", 1.0)])?;
+    cgroups::set(&a, "cgroup.freeze", 0)?;
+    c.expect(", thawed", NEAR, &[("a", 0.5), ("b", 0.5)])
+}
+
+/// Threaded cgroups share by weight, too.
+fn threaded(c: &mut Case) -> Result<()> {
+    let a = c.group("a")?;
+    cgroups::enable_cpu(&a)?;
+    for (name, weight) in [("a/x", 100), ("a/y", 300)] {
+        let dir = c.arena.root().join(name);
+        fs::create_dir(&dir).with_context(|| format!("mkdir {}", dir.display()))?;
+        cgroups::set(&dir, "cgroup.type", "threaded")?;
+        cgroups::set(&dir, "cpu.weight", weight)?;
+        let pid = c.hog(name, &a)?;
+        cgroups::set(&dir, "cgroup.threads", pid)?;
+    }
+    c.begin()?;
+    c.expect("", NEAR, &[("a/x", 0.25), ("a/y", 0.75)])
+}
+
+fn sched_idle(c: &mut Case) -> Result<()> {
+    let a = c.group("a")?;
+    let pid = c.hog("idle", &a)?;
+    c.hog("other", &a)?;
+    sys::set_policy(pid, libc::SCHED_IDLE, 0)?;
+    c.begin()?;
+    c.expect("", NEAR, &[("idle", 0.003), ("other", 0.997)])
+}
+
+fn sched_batch(c: &mut Case) -> Result<()> {
+    let a = c.group("a")?;
+    let pid = c.hog("batch", &a)?;
+    c.hog("other", &a)?;
+    sys::set_policy(pid, libc::SCHED_BATCH, 0)?;
+    c.begin()?;
+    c.expect("", NEAR, &[("batch", 0.5), ("other", 0.5)])
+}
+
+/// Who has a real-time policy comes first, and does not come off its cgroup's share.
+fn sched_fifo(c: &mut Case) -> Result<()> {
+    let (a, b) = (c.side("a")?, c.side("b")?);
+    cgroups::set(&b, "cpu.weight", 300)?;
+    let pid = c.member("real-time", &a, |me| {
+        loop {
+            let began = sys::now();
+            me.spin_for(3_000_000);
+            sys::sleep_until(began + 10_000_000);
+        }
+    })?;
+    sys::set_policy(pid, libc::SCHED_FIFO, 1)?;
+    c.begin()?;
+    c.expect("", NEAR, &[("real-time", 0.3), ("a", 0.175), ("b", 0.525)])
+}
+
+/// A thread uses one CPU, whatever its cgroup's weight.
+fn underprovisioned(c: &mut Case) -> Result<()> {
+    let (a, _) = (c.side("a")?, c.side("b")?);
+    cgroups::set(&a, "cpu.weight", 1000)?;
+    c.begin()?;
+    c.expect("", WIDE, &[("a", 1.0), ("b", 1.0)])
+}
+
+/// Of a CPU that is wholly in use beside others: emulated ones run in turns, and what an interrupt takes is more there.
+const WIDE: f64 = 0.08;
+
+fn affinity(c: &mut Case) -> Result<()> {
+    let a = c.group("a")?;
+    let bound = c.hog("bound", &a)?;
+    let b = c.group("b")?;
+    let other = c.hog("other", &b)?;
+    c.begin()?;
+    sys::set_cpus(bound, &[0])?;
+    sys::set_cpus(other, &[0])?;
+    c.expect(" to one CPU", WIDE, &[("bound", 0.5), ("other", 0.5)])?;
+    sys::set_cpus(other, &[1])?;
+    c.expect(" elsewhere", WIDE, &[("bound", 1.0), ("other", 1.0)])
+}
+
+fn cpuset(c: &mut Case) -> Result<()> {
+    let root = c.arena.root().to_owned();
+    for dir in [root.parent().unwrap_or(&root), &root] {
+        cgroups::set(dir, "cgroup.subtree_control", "+cpuset")?;
+    }
+    let (a, b) = (c.side("a")?, c.side("b")?);
+    cgroups::set(&b, "cpu.weight", 300)?;
+    c.begin()?;
+    for cpu in [1, 0] {
+        cgroups::set(&a, "cpuset.cpus", cpu)?;
+        cgroups::set(&b, "cpuset.cpus", cpu)?;
+        let when = format!(", both on CPU {cpu}");
+        c.expect(&when, WIDE, &[("a", 0.25), ("b", 0.75)])?;
+    }
+    cgroups::set(&a, "cpuset.cpus", 1)?;
+    c.expect(", one CPU each", WIDE, &[("a", 1.0), ("b", 1.0)])
+}
+
+/// The number after `key`'s line's last `=` or blank, in microseconds.
+fn field(path: &Path, key: &str) -> Result<f64> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let line = text.lines().find(|l| l.starts_with(key));
+    let number = line.and_then(|l| l.rsplit([' ', '=']).next());
+    let number = number.and_then(|n| n.parse().ok());
+    number.with_context(|| format!("no {key} in {}", path.display()))
+}
+
+impl Table for Promises {
+    fn table(&self) -> String {
+        let row = |v: &Verdict| {
+            vec![
+                v.case.clone(),
+                v.who.clone(),
+                percent(v.due),
+                percent(v.got),
+                if v.kept() { "" } else { "NOT KEPT" }.into(),
+            ]
+        };
+        let rows: Vec<_> = self.verdicts.iter().map(row).collect();
+        columns(&["", "who", "due", "got", ""], &rows)
+    }
+}
