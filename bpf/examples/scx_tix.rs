@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scheduler without the daemon, for experiments: loads, runs a command, stops.
-//! `scx_tix [--slice-us N] -- COMMAND…`; exit status is the command's.
+//! `scx_tix [--slice-us N] [--partial] -- COMMAND…`; exit status is the command's.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -13,6 +13,10 @@ fn main() -> ExitCode {
         args.next();
         let us = args.next().and_then(|us| us.to_str()?.parse::<u64>().ok());
         options.slice_ns = us.expect("--slice-us takes microseconds") * 1000;
+    }
+    if args.peek().is_some_and(|arg| arg == "--partial") {
+        args.next();
+        options.partial = true;
     }
     if args.peek().is_some_and(|arg| arg == "--") {
         args.next();

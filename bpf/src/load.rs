@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// How long the kernel may take to put a scheduler in force or out of it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// SCX_OPS_SWITCH_PARTIAL
+const SWITCH_PARTIAL: u64 = 1 << 3;
+
 // libbpf-cargo generates it.
 #[allow(
     clippy::all,
@@ -35,12 +38,15 @@ mod skel {
 pub struct Options {
     /// The quantum Q, ns: 100 µs … 20 ms.
     pub slice_ns: u64,
+    /// Only threads that ask for it (SCHED_EXT) are scheduled; the kernel's own scheduler has the others, and they come first.
+    pub partial: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
             slice_ns: 1_000_000,
+            partial: false,
         }
     }
 }
@@ -97,6 +103,9 @@ impl Scheduler {
         }
         if let Some(data) = open.maps.data_data.as_deref_mut() {
             data.nr_online = online_cpus(cpus) as u32;
+        }
+        if options.partial {
+            open.struct_ops.tix_ops_mut().flags |= SWITCH_PARTIAL;
         }
         // Before 6.17 cpu.max was the business of the kernel's own scheduler alone.
         if !ops_has("cgroup_set_bandwidth")? {

@@ -120,7 +120,11 @@ enum Experiment {
     /// Busy threads in cgroups with a `cpu.max`: what each gets of one CPU.
     Limits,
     /// What else the kernel documents of cgroups and policies: who gets what, and what is due.
-    Promises,
+    Promises {
+        /// Instead, that of a scheduler which has only those threads that ask for it (SCHED_EXT).
+        #[arg(long)]
+        partial: bool,
+    },
     /// Busy threads of several nice values in one cgroup.
     Nice {
         #[arg(long, value_delimiter = ',', default_value = "0,5,10")]
@@ -250,7 +254,9 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
             starve::hogs(*n, shares, c.warmup, c.seconds)?.run(root)
         }),
         Experiment::Limits => report(c, "limits", || limits::run(root, c.warmup, c.seconds)),
-        Experiment::Promises => report(c, "promises", || promises::run(root, c.warmup, c.seconds)),
+        Experiment::Promises { partial } => report(c, "promises", || {
+            promises::run(root, *partial, c.warmup, c.seconds)
+        }),
         Experiment::Nice { values, threads } => report(c, "nice", || {
             nice::run(root, values, *threads, c.warmup, c.seconds)
         }),

@@ -78,11 +78,14 @@ const ON_SEVERAL: [(&str, Scene); 3] = [
     ("cpuset.cpus", cpuset),
 ];
 
-pub fn run(root: &Path, warmup: f64, seconds: f64) -> Result<Promises> {
-    let cases: &[(&str, Scene)] = if sys::cpus() == 1 {
-        &ON_ONE
-    } else {
-        &ON_SEVERAL
+/// Of a scheduler that has only those threads that ask for it.
+const OPT_IN: [(&str, Scene); 1] = [("SCHED_EXT", sched_ext)];
+
+pub fn run(root: &Path, partial: bool, warmup: f64, seconds: f64) -> Result<Promises> {
+    let cases: &[(&str, Scene)] = match (partial, sys::cpus()) {
+        (true, _) => &OPT_IN,
+        (false, 1) => &ON_ONE,
+        (false, _) => &ON_SEVERAL,
     };
     let mut verdicts = Vec::new();
     for &(name, scene) in cases {
@@ -328,16 +331,32 @@ fn sched_batch(c: &mut Case) -> Result<()> {
 fn sched_fifo(c: &mut Case) -> Result<()> {
     let (a, b) = (c.side("a")?, c.side("b")?);
     cgroups::set(&b, "cpu.weight", 300)?;
-    let pid = c.member("real-time", &a, |me| {
-        loop {
-            let began = sys::now();
-            me.spin_for(3_000_000);
-            sys::sleep_until(began + 10_000_000);
-        }
-    })?;
+    let pid = c.member("real-time", &a, |me| in_parts(me, 3, 10))?;
     sys::set_policy(pid, libc::SCHED_FIFO, 1)?;
     c.begin()?;
     c.expect("", NEAR, &[("real-time", 0.3), ("a", 0.175), ("b", 0.525)])
+}
+
+/// Who asks for it shares what the kernel's own scheduler, which has the others and comes first, leaves.
+fn sched_ext(c: &mut Case) -> Result<()> {
+    let (a, b, other) = (c.group("a")?, c.group("b")?, c.group("c")?);
+    cgroups::set(&b, "cpu.weight", 300)?;
+    for (who, dir) in [("a", &a), ("b", &b)] {
+        let pid = c.hog(who, dir)?;
+        sys::set_policy(pid, sys::SCHED_EXT, 0)?;
+    }
+    c.member("other", &other, |me| in_parts(me, 4, 10))?;
+    c.begin()?;
+    c.expect("", NEAR, &[("other", 0.4), ("a", 0.15), ("b", 0.45)])
+}
+
+/// Works so many ms, from when it begins to run, of every so many.
+fn in_parts(me: &Me, ms: u64, of: u64) -> ! {
+    loop {
+        let began = sys::now();
+        me.spin_for(ms * 1_000_000);
+        sys::sleep_until(began + of * 1_000_000);
+    }
 }
 
 /// A thread uses one CPU, whatever its cgroup's weight.

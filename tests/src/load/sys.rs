@@ -68,6 +68,9 @@ pub fn become_fifo(priority: i32) -> Result<()> {
     Ok(())
 }
 
+/// The policy of who asks for a sched_ext scheduler (linux/sched.h).
+pub const SCHED_EXT: i32 = 7;
+
 /// Set the scheduling policy of `pid`, and the priority that a real-time one has.
 pub fn set_policy(pid: i32, policy: i32, priority: i32) -> Result<()> {
     let param = libc::sched_param {
