@@ -76,6 +76,11 @@ impl Guest {
     /// Run a shell script as root in a new guest. It must succeed. Each experiment in it prints a
     /// report. As many guests at a time as there are CPUs.
     pub fn run(&self, script: &str) -> Result<Reports> {
+        Reports::parse(&self.text(script)?)
+    }
+
+    /// The same, for what a script prints.
+    pub fn text(&self, script: &str) -> Result<String> {
         let _turn = turn()?;
         let mut command = Command::new(tree().join("tests/vm/run"));
         command.args(["--cpus", &self.cpus.to_string()]);
@@ -99,7 +104,7 @@ impl Guest {
             "the guest's script ended with {}:\n{script}\nstdout:\n{stdout}\nstderr:\n{stderr}",
             out.status
         );
-        Reports::parse(&stdout)
+        Ok(stdout.into_owned())
     }
 }
 

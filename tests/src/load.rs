@@ -4,6 +4,7 @@
 //! outside while they are held off the CPU by its own priority. On the instruction-counting clock
 //! one nanosecond is 2^-SHIFT instructions, so a clock reading is a cost.
 
+pub mod aftermath;
 pub mod cgroups;
 pub mod churn;
 pub mod crew;
@@ -19,6 +20,8 @@ pub mod promises;
 pub mod report;
 pub mod requests;
 pub mod shares;
+pub mod soak;
+pub mod standstill;
 pub mod starve;
 pub mod switches;
 pub mod sys;

@@ -14,7 +14,7 @@ use tix_tests::load::shares::Plan;
 use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
-    churn, figures, hackbench, latency, limits, migrations, nice, promises, requests, starve,
+    churn, figures, hackbench, latency, limits, migrations, nice, promises, requests, soak, starve,
     switches, sys,
 };
 
@@ -156,6 +156,19 @@ enum Experiment {
         #[arg(long)]
         pins: Option<PathBuf>,
     },
+    /// --seconds of a busy crowd, cgroups that come and go, CPUs that are unplugged; then shares.
+    Soak {
+        #[arg(long, default_value_t = 200)]
+        threads: usize,
+        /// Cgroups that come, and go, per minute.
+        #[arg(long, default_value_t = 10_000)]
+        per_minute: u64,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Where the scheduler's maps are pinned, to look for leaks.
+        #[arg(long)]
+        pins: Option<PathBuf>,
+    },
     /// Migrations per second under a mixed load.
     Migrations {
         /// CPUs the machine must have.
@@ -276,13 +289,27 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
                 hotplug: !no_hotplug,
                 without: without.clone(),
                 pins: pins.clone(),
-                scheduler: c
-                    .require
-                    .clone()
-                    .unwrap_or_else(|| Force::now().name().into()),
+                scheduler: c.scheduler(),
                 seconds: c.seconds,
             };
             churn.run(root)
+        }),
+        Experiment::Soak {
+            threads,
+            per_minute,
+            seed,
+            pins,
+        } => report(c, "soak", || {
+            let soak = soak::Soak {
+                seconds: c.seconds,
+                threads: *threads,
+                per_minute: *per_minute,
+                seed: *seed,
+                pins: pins.clone(),
+                scheduler: c.scheduler(),
+                aftermath: 10.0,
+            };
+            soak.run(root)
         }),
         Experiment::Migrations { cpus } => report(c, "migrations", || {
             if let Some(want) = cpus {
@@ -304,6 +331,14 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         Experiment::Latency { n } => {
             report(c, "latency", || latency::run(root, *n, c.warmup, c.seconds))
         }
+    }
+}
+
+impl Common {
+    /// The scheduler that must stay in force: the one required, or the one that is.
+    fn scheduler(&self) -> String {
+        let now = || Force::now().name().into();
+        self.require.clone().unwrap_or_else(now)
     }
 }
 

@@ -10,14 +10,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use super::aftermath::{Aftermath, Before};
 use super::cgroups::{self, Arena};
 use super::crew::{Crew, Me};
-use super::maps;
 use super::report::{Table, columns};
-use super::shares::{Plan, Shares};
+use super::standstill::Standstill;
 use super::sys;
-use super::tickets::Mechanism;
-use super::tree::Tree;
 use crate::force::Force;
 
 /// What happens to groups and threads beyond coming and going.
@@ -55,13 +53,9 @@ pub struct Outcome {
     pub rounds: usize,
     /// What was done, by name.
     pub done: BTreeMap<String, u64>,
-    /// Entries of the scheduler's maps before and after.
-    pub maps_before: BTreeMap<String, u64>,
-    pub maps_after: BTreeMap<String, u64>,
     /// The longest that any thread went without CPU time, as far as the rounds show it.
     pub longest_wait_ms: f64,
-    /// 1:2:3:4:5 when it is over, on all CPUs, two threads each.
-    pub shares: Shares,
+    pub after: Aftermath,
 }
 
 /// Deterministic random numbers (xorshift64*).
@@ -92,14 +86,8 @@ struct World<'a> {
     /// Members of the crew that live, and the group each is in.
     members: Vec<(usize, usize)>,
     done: BTreeMap<String, u64>,
-    /// By member: its CPU time when last looked at, and since when it has been that.
-    progress: Vec<(u64, u64)>,
-    longest_wait: u64,
+    standstill: Standstill,
 }
-
-/// ns without CPU time after which it is asked whether it was meant to run at all: the parent of a
-/// fork storm waits for its children.
-const SUSPICIOUS: u64 = 1_000_000_000;
 
 /// Groups and members kept alive at a time.
 const GROUPS: usize = 12;
@@ -107,43 +95,14 @@ const MEMBERS: usize = 24;
 
 impl Churn {
     pub fn run(&self, root: &Path) -> Result<Outcome> {
-        let before = self.census()?;
+        let before = Before::look(self.pins.as_deref(), &self.scheduler)?;
         let (done, longest_wait) = self.history(root)?;
-        // A cgroup is forgotten some time after it was removed, when the kernel is done with it.
-        let until = sys::now() + 30_000_000_000;
-        let mut after = self.census()?;
-        while after != before && sys::now() < until {
-            sys::sleep(200_000_000);
-            after = self.census()?;
-        }
-        Force::now().require(&self.scheduler)?;
-        let plan = Plan {
-            tree: Tree::flat(&[1, 2, 3, 4, 5]),
-            threads: 2,
-            crowds: BTreeMap::new(),
-            warmup: 2.0,
-            seconds: self.seconds,
-            sample_ms: 10,
-            scale: 100,
-            mechanism: Mechanism::Weight,
-            quarrels: 0,
-            readers: 0,
-        };
         Ok(Outcome {
             rounds: self.rounds,
             done,
-            maps_before: before,
-            maps_after: after,
             longest_wait_ms: longest_wait as f64 / 1e6,
-            shares: plan.run(root)?,
+            after: before.over(root, self.seconds)?,
         })
-    }
-
-    fn census(&self) -> Result<BTreeMap<String, u64>> {
-        match &self.pins {
-            Some(dir) => maps::census(dir, &["nodes", "shared"]),
-            None => Ok(BTreeMap::new()),
-        }
     }
 
     fn history(&self, root: &Path) -> Result<(BTreeMap<String, u64>, u64)> {
@@ -156,8 +115,7 @@ impl Churn {
             groups: Vec::new(),
             members: Vec::new(),
             done: BTreeMap::new(),
-            progress: vec![(0, 0); capacity],
-            longest_wait: 0,
+            standstill: Standstill::default(),
         };
         world.crew.open(0);
         for round in 0..self.rounds {
@@ -173,7 +131,7 @@ impl Churn {
         while let Some(i) = world.groups.iter().position(Option::is_some) {
             world.remove(i)?;
         }
-        Ok((world.done, world.longest_wait))
+        Ok((world.done, world.standstill.longest))
     }
 }
 
@@ -226,20 +184,9 @@ impl World<'_> {
         self.watch()
     }
 
-    /// See whose CPU time stands still. What a thread does of its own is no measure: one that has
-    /// a ten-thousandth of a CPU needs many runs until it is through its first page faults.
     fn watch(&mut self) -> Result<()> {
-        for &(member, _) in &self.members {
-            let pid = self.crew.pid(member)?;
-            let used = sys::cpu_ns(pid)?;
-            let now = sys::now();
-            let (before, since) = &mut self.progress[member];
-            if used != *before || *since == 0 || (now - *since > SUSPICIOUS && !runnable(pid)?) {
-                (*before, *since) = (used, now);
-            }
-            self.longest_wait = self.longest_wait.max(now - *since);
-        }
-        Ok(())
+        let members = self.members.iter().map(|m| m.0);
+        self.standstill.look(&self.crew, members)
     }
 
     /// A new group, in the experiment's or in another one, with busy threads.
@@ -478,13 +425,6 @@ impl World<'_> {
     }
 }
 
-fn runnable(pid: i32) -> Result<bool> {
-    let file = format!("/proc/{pid}/stat");
-    let stat = fs::read_to_string(&file).with_context(|| file.clone())?;
-    let state = stat.rsplit_once(") ").with_context(|| stat.clone())?.1;
-    Ok(state.starts_with('R'))
-}
-
 fn live(me: &Me, nap: bool) {
     if !nap {
         me.spin();
@@ -499,17 +439,11 @@ impl Table for Outcome {
     fn table(&self) -> String {
         let row = |(what, n): (&String, &u64)| vec![what.clone(), n.to_string()];
         let done: Vec<_> = self.done.iter().map(row).collect();
-        let count = |(map, n): (&String, &u64)| {
-            let after = self.maps_after.get(map).copied().unwrap_or(0);
-            vec![map.clone(), n.to_string(), after.to_string()]
-        };
-        let maps: Vec<_> = self.maps_before.iter().map(count).collect();
         format!(
-            "{}{}longest wait {:.0} ms\n{}",
+            "{}longest wait {:.0} ms\n{}",
             columns(&[&format!("{} rounds", self.rounds), "times"], &done),
-            columns(&["map", "before", "after"], &maps),
             self.longest_wait_ms,
-            self.shares.table()
+            self.after.table()
         )
     }
 }

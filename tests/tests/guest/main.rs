@@ -9,3 +9,4 @@ mod package;
 mod resources;
 mod shares;
 mod smp;
+mod soak;

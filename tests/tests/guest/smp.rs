@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use tix_tests::guest::{Guest, under_tix};
+use tix_tests::load::aftermath::Aftermath;
 use tix_tests::load::churn::Outcome;
 use tix_tests::load::limits::Limits;
 use tix_tests::load::migrations::Migrations;
@@ -96,6 +97,13 @@ fn a_pinned_crowd_costs_the_other_cpu_nothing() {
     );
 }
 
+/// Nothing leaked, and shares hold.
+pub fn unharmed(after: &Aftermath) {
+    assert_eq!(after.maps_before, after.maps_after, "map entries leaked");
+    let off = after.shares.largest_relative_error;
+    assert!(off < 0.02, "afterwards a share is {off} off");
+}
+
 #[test]
 #[ignore = "boots a guest"]
 fn churn_breaks_nothing_and_leaks_nothing() {
@@ -121,16 +129,11 @@ fn churn_breaks_nothing_and_leaks_nothing() {
     ] {
         assert!(churn.done.contains_key(what), "nothing was {what}");
     }
-    assert_eq!(churn.maps_before, churn.maps_after, "map entries leaked");
+    unharmed(&churn.after);
     assert!(
         churn.longest_wait_ms <= 10_000.0,
         "a thread waited {} ms",
         churn.longest_wait_ms
-    );
-    assert!(
-        churn.shares.largest_relative_error < 0.02,
-        "afterwards a share is {} off",
-        churn.shares.largest_relative_error
     );
 }
 
