@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The methods of `org.tix.Tix`, for one connection.
 
-use super::amount::Amount;
+use super::amount::{self, Amount};
 use super::feed::{Watch, feed};
 use super::processes::Whose;
 use super::session::{Session, bad};
@@ -12,7 +12,7 @@ use super::whole::{
 };
 use super::{market, names, transfer, view};
 use crate::core::now_usec;
-use crate::ledger::{Event as Happened, Hard, Kind as TicketKind, Ledger, Op, Part, Refusal};
+use crate::ledger::{Event as Happened, Kind as TicketKind, Ledger, Op, Part, Refusal};
 use crate::store::{Page, Query, SCAN};
 use crate::units;
 use futures_util::Stream;
@@ -28,7 +28,7 @@ const SLICE_TOLD: usize = 100;
 
 #[zlink::service(
     interface = "org.tix.Tix",
-    types = [Resource, Kind, Funding, Rights, Offer, ExchangeState, Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, SchedulerStatus, DiskMechanism, DiskStatus, Problem, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
+    types = [Resource, Kind, LimitKind, Limit, Funding, Rights, Offer, ExchangeState, Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, SchedulerStatus, DiskMechanism, DiskStatus, Problem, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
     vendor = "tix",
     product = "tixd",
     version = env!("CARGO_PKG_VERSION"),
@@ -147,16 +147,7 @@ impl Session {
         milli: Option<Amount>,
         bytes: Option<Amount>,
     ) -> Result<ReserveReply, Error> {
-        let positive = |a: Amount| u64::try_from(a.0).unwrap_or(0);
-        let amount = match (milli, bytes) {
-            (Some(m), None) => Hard::Milli(positive(m)),
-            (None, Some(b)) => Hard::Bytes(positive(b)),
-            _ => {
-                let what = "a hard share is either thousandths or bytes".to_owned();
-                return Err(bad(what, "give exactly one of milli and bytes"));
-            }
-        };
-        let uid = self.caller.uid;
+        let (amount, uid) = (amount::hard(milli, bytes)?, self.caller.uid);
         self.change_with(move |l| {
             let holder = names::named(l, &holder, uid)?;
             let issuer = names::named(l, &issuer, uid)?;
@@ -191,6 +182,19 @@ impl Session {
             Ok((vec![op], |_: &Ledger| ()))
         })
         .await
+    }
+
+    async fn limit(
+        &self,
+        name: String,
+        resource: Resource,
+        milli: Amount,
+    ) -> Result<LimitReply, Error> {
+        self.set_limit(name, resource, Some(milli)).await
+    }
+
+    async fn unlimit(&self, name: String, resource: Resource) -> Result<(), Error> {
+        self.set_limit(name, resource, None).await.map(drop)
     }
 
     async fn chmod(&self, name: String, mode: String) -> Result<ChmodReply, Error> {
