@@ -188,7 +188,10 @@ pub struct ReadBatch {
 
 const _: () = assert!(size_of::<FundingArgs>() == 32 + 10 * FUNDERS);
 const _: () = assert!(size_of::<ReadArgs>() == 120 + 10 * FUNDERS);
-const _: () = assert!(size_of::<ReadBatch>() <= 65_535, "the kernel takes no larger argument");
+const _: () = assert!(
+    size_of::<ReadBatch>() <= 65_535,
+    "the kernel takes no larger argument"
+);
 
 /// How much CPU somebody may have, and how often that was too little. All of it since loading.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

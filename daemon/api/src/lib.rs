@@ -139,11 +139,8 @@ pub trait Tix {
         milli: i64,
     ) -> zlink::Result<Result<LimitReply, Error>>;
     /// Lift that limit.
-    async fn unlimit(
-        &mut self,
-        name: &str,
-        resource: Resource,
-    ) -> zlink::Result<Result<(), Error>>;
+    async fn unlimit(&mut self, name: &str, resource: Resource)
+    -> zlink::Result<Result<(), Error>>;
     /// Change who may do what with a currency. `mode` is symbolic (`g+f`, `u=fci,go-c`; against the mode as it is), nine characters
     /// (`fci-c----`), or octal (`740`).
     async fn chmod(&mut self, name: &str, mode: &str) -> zlink::Result<Result<ChmodReply, Error>>;

@@ -75,7 +75,10 @@ fn set(core: &Core, cid: Cid) -> Option<Limit> {
 
 /// Its own.
 pub fn own(core: &Core, cid: Cid) -> Vec<Limit> {
-    cpu_max(core, cid).into_iter().chain(set(core, cid)).collect()
+    cpu_max(core, cid)
+        .into_iter()
+        .chain(set(core, cid))
+        .collect()
 }
 
 /// The smallest of its own, thousandths of one CPU.

@@ -132,13 +132,7 @@ impl Limits {
         self.shape = self.trouble.is_empty().then(|| ledger.shape());
     }
 
-    fn push_limit(
-        &mut self,
-        s: &Scheduler,
-        ledger: &Ledger,
-        cid: Cid,
-        limit: &(u64, Option<Cid>),
-    ) {
+    fn push_limit(&mut self, s: &Scheduler, ledger: &Ledger, cid: Cid, limit: &(u64, Option<Cid>)) {
         let above = limit.1.and_then(|c| self.nodes.get(&c).copied());
         if self.pushed.limits.get(&cid) == Some(limit) {
             return;

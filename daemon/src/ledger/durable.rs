@@ -3,8 +3,8 @@
 
 use super::brokers::is_root;
 use super::{
-    Aside, Binding, Broker, Currency, Ended, Exchange, Grant, Key, Kind, Ledger, Leg, Limit, Resource,
-    Row,
+    Aside, Binding, Broker, Currency, Ended, Exchange, Grant, Key, Kind, Ledger, Leg, Limit,
+    Resource, Row,
 };
 use rustc_hash::FxHashSet;
 

@@ -3,13 +3,14 @@
 //! nothing, and no value or entitlement knows of it: it takes away what is above, and others have that.
 //!
 //! Resource containers are a tree, and the funding graph is not. So one currency is above each other one for this: above a cgroup
-//! that is bound the currency that it is bound to, above any other its parent's; above a named currency, of those that are above all
-//! of its funders, the nearest. Whoever has another income, too, is so not limited for the one, and a ticket that somebody
-//! gives cannot limit its holder.
+//! that is bound the currency that it is bound to, above any other its parent's; above a named currency the funder that most of its
+//! entitlement comes from. So nobody gets out from under a limit by a ticket of a friend's, nor below one by a ticket that somebody
+//! gives to do harm.
 
 use super::brokers::{Caller, Right, is_root};
 use super::{BASE, By, Cid, Currency, End, Event, Key, Ledger, Refusal, Resource};
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The largest limit, in thousandths of one CPU: of 1,024 CPUs.
@@ -203,38 +204,25 @@ impl Ledger {
         let up = (c.mirror.as_ref()).map(|m| c.bound_to.unwrap_or(m.parent));
         let found = match up {
             Some(up) => self.limited_from(up, known),
-            None => self.limited_above_all(&self.incomes(cid), known),
+            None => (self.main_funder(cid)).and_then(|up| self.limited_from(up, known)),
         };
         known.insert(cid, found);
         found
     }
 
-    /// Whose tickets a named currency lives on: not of those who have nothing themselves, or a limit would be lifted with them.
-    fn incomes(&self, cid: Cid) -> Vec<Cid> {
-        let mut all = self.funders(cid, Resource::Cpu);
-        let worth = |f: &Cid| self.entitlement(*f, Resource::Cpu) > 0;
-        if all.len() > 1 && all.iter().any(worth) {
-            all.retain(worth);
+    /// Whose tickets guarantee the most of a currency's CPU; of several the oldest.
+    fn main_funder(&self, cid: Cid) -> Option<Cid> {
+        let funders = self.funders(cid, Resource::Cpu);
+        if let [only] = funders[..] {
+            return Some(only);
         }
-        all
-    }
-
-    /// The nearest that is above all of `these`, or one of them that is above the others.
-    fn limited_above_all(&self, these: &[Cid], known: &mut Known) -> Option<Cid> {
-        let mut lines = these.iter().map(|c| {
-            let mut line = Vec::new();
-            let mut next = self.limited_from(*c, known);
-            while let Some(l) = next {
-                line.push(l);
-                next = self.limited_above(l, known);
-            }
-            line
-        });
-        let mut common = lines.next()?;
-        for line in lines {
-            common.retain(|l| line.contains(l));
-        }
-        common.first().copied()
+        let c = self.get(cid)?;
+        let from = |f: &Cid| -> u128 {
+            let its = self.tickets(c, Resource::Cpu).filter(|t| t.issuer == *f);
+            its.map(|t| self.ticket_value(&t, Resource::Cpu, true))
+                .sum()
+        };
+        (funders.into_iter()).max_by_key(|f| (from(f), Reverse(*f)))
     }
 }
 

@@ -1,38 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which limits count for whom, told again from what they are to mean; and by the way that the kernel side goes.
 
+use crate::invariants::exact;
 use crate::model::Model;
-use crate::oracle::Graph;
+use crate::oracle::{Graph, Q, Ticket, q};
 use crate::world::World;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use std::collections::BTreeSet;
-use tixd::ledger::{Caps, Resource};
+use std::collections::{BTreeMap, BTreeSet};
+use tixd::ledger::{BASE, Caps, Cid, Resource};
 
-/// Those of `n`, and of what is above it. Of a named currency's funders that have anything, what is above all of them is.
-fn above(w: &World, g: &Graph, n: &str) -> BTreeSet<String> {
+/// What is above `n`: of the funders of a named currency the one that most comes from.
+fn up(w: &World, g: &Graph, n: &str) -> Option<String> {
     let m = &w.m;
-    let mut ups: BTreeSet<&str> = match (m.dirs.contains_key(n), m.bound.get(n)) {
-        (true, Some(bound)) => BTreeSet::from([bound.name.as_str()]),
-        _ => (g.tickets.iter())
-            .filter(|t| t.live && t.holder == n)
-            .map(|t| t.issuer.as_str())
-            .collect(),
+    if m.dirs.contains_key(n) {
+        let bound = m.bound.get(n).map(|b| b.name.clone());
+        return Some(bound.unwrap_or_else(|| Model::parent(n)));
+    }
+    let mut worth: BTreeMap<Cid, Q> = BTreeMap::new();
+    let mine = |t: &&Ticket| t.live && t.holder == n;
+    let funders = g.tickets.iter().filter(mine).map(|t| t.issuer.as_str());
+    for funder in funders.collect::<BTreeSet<&str>>() {
+        let issuer = w.l.find(funder).unwrap();
+        let its =
+            w.l.tickets(w.l.get(w.l.find(n).unwrap()).unwrap(), Resource::Cpu);
+        let its = its.filter(|t| t.issuer == issuer);
+        let sum = its.fold(q(0), |sum, t| {
+            sum + exact(w.l.ticket_value(&t, Resource::Cpu, true))
+        });
+        worth.insert(issuer, sum);
+    }
+    let most = worth.values().max()?.clone();
+    let first = worth.into_iter().find(|(_, v)| *v == most)?;
+    Some(match first.0 {
+        BASE => "base".to_owned(),
+        cid => w.l.name(cid),
+    })
+}
+
+/// The limits of `n`, and of what is above it.
+fn above(w: &World, g: &Graph, n: &str) -> BTreeSet<String> {
+    let mut all = match up(w, g, n) {
+        Some(up) if up != "base" => above(w, g, &up),
+        _ => BTreeSet::new(),
     };
-    let parent = Model::parent;
-    let up;
-    if m.dirs.contains_key(n) && !m.bound.contains_key(n) {
-        up = parent(n);
-        ups = BTreeSet::from([up.as_str()]);
-    }
-    let worth = |f: &&str| w.l.entitlement(w.l.find(f).unwrap(), Resource::Cpu) > 0;
-    if ups.iter().any(worth) {
-        ups.retain(|f| worth(f));
-    }
-    let mut lines = ups.iter().map(|up| above(w, g, up));
-    let first = lines.next().unwrap_or_default();
-    let mut all = lines.fold(first, |all, line| &all & &line);
-    if m.limits.contains_key(n) {
+    if w.m.limits.contains_key(n) {
         all.insert(n.to_owned());
     }
     all
@@ -41,7 +53,7 @@ fn above(w: &World, g: &Graph, n: &str) -> BTreeSet<String> {
 /// And, of a cgroup, of those above it.
 fn over(w: &World, g: &Graph, n: &str) -> BTreeSet<String> {
     let mut all = above(w, g, n);
-    if w.m.dirs.contains_key(n) {
+    if w.m.dirs.contains_key(n) && Model::parent(n) != "base" {
         all.extend(over(w, g, &Model::parent(n)));
     }
     all

@@ -14,7 +14,13 @@ fn over(it: &It, name: &str) -> Vec<String> {
 fn a_limit_is_some_thousandths_of_a_cpu_of_anything_but_base() {
     let mut it = It::new();
     it.create(0, "a").unwrap();
-    for bad in [0, -1, i64::MIN, i64::MAX, 1 + i64::try_from(MAX_LIMIT).unwrap()] {
+    for bad in [
+        0,
+        -1,
+        i64::MIN,
+        i64::MAX,
+        1 + i64::try_from(MAX_LIMIT).unwrap(),
+    ] {
         let no = refused(it.limit(0, "a", bad));
         assert!(matches!(no, Refusal::BadLimit(_)), "{bad}: {no}");
     }
@@ -35,7 +41,10 @@ fn a_limit_is_some_thousandths_of_a_cpu_of_anything_but_base() {
     let no = refused(it.does(0, disk));
     assert!(no.to_string().contains("disk"), "{no}");
     it.unlimit(0, "a").unwrap();
-    assert!(matches!(refused(it.unlimit(0, "a")), Refusal::NotLimited(_)));
+    assert!(matches!(
+        refused(it.unlimit(0, "a")),
+        Refusal::NotLimited(_)
+    ));
     let no = refused(it.limit(0, "nobody", 300));
     assert!(matches!(no, Refusal::NoSuchCurrency(_)), "{no}");
 }
@@ -87,33 +96,25 @@ fn it_counts_for_what_is_bound_below_it_and_for_the_cgroups_below_that() {
 }
 
 #[test]
-fn who_has_another_income_is_not_limited_for_the_one() {
+fn of_several_funders_the_limit_of_the_one_who_gives_most_counts() {
     let mut it = It::new();
-    for name in ["pool", "other", "empty", "a"] {
+    for name in ["pool", "friend", "a"] {
         it.create(0, name).unwrap();
     }
     it.fund(0, "pool", "base", 100).unwrap();
+    it.fund(0, "friend", "base", 60).unwrap();
     it.fund(0, "a", "pool", 100).unwrap();
     it.limit(0, "pool", 300).unwrap();
-    // One that has nothing is no income, and lifts no limit.
-    it.fund(0, "a", "empty", 100).unwrap();
+    // All of the friend's, and less than all of the pool's: the limit stays.
+    it.fund(0, "a", "friend", 1).unwrap();
     assert_eq!(over(&it, "a"), ["pool"]);
-    it.fund(0, "other", "base", 1).unwrap();
-    it.fund(0, "a", "other", 100).unwrap();
+    // Half of the pool's is less than that.
+    it.create(0, "b").unwrap();
+    it.fund(0, "b", "pool", 100).unwrap();
     assert_eq!(over(&it, "a"), [""; 0]);
-    // What is above both counts.
-    it.create(0, "top").unwrap();
-    for name in ["pool", "other"] {
-        it.unfund(0, name, "base", None).unwrap();
-        it.fund(0, name, "base", 1).unwrap();
-    }
-    it.unfund(0, "pool", "base", None).unwrap();
-    it.unfund(0, "other", "base", None).unwrap();
-    it.fund(0, "top", "base", 100).unwrap();
-    it.fund(0, "pool", "top", 1).unwrap();
-    it.fund(0, "other", "top", 1).unwrap();
-    it.limit(0, "top", 500).unwrap();
-    assert_eq!(over(&it, "a"), ["top"]);
+    it.limit(0, "friend", 500).unwrap();
+    assert_eq!(over(&it, "a"), ["friend"]);
+    assert_eq!(over(&it, "b"), ["pool"]);
 }
 
 #[test]

@@ -147,8 +147,9 @@ fn change() -> impl Strategy<Value = Change> {
         });
     let ended = (0..6_u64, vec(ended_leg, 0..5), path())
         .prop_map(|(id, legs, why)| (Key::Ended(id), Row::Ended { legs, why }));
-    let limit = (end(), resource(), number(), uid())
-        .prop_map(|(end, resource, milli, by)| (Key::Limit(end, resource), Row::Limit { milli, by }));
+    let limit = (end(), resource(), number(), uid()).prop_map(|(end, resource, milli, by)| {
+        (Key::Limit(end, resource), Row::Limit { milli, by })
+    });
     // In boxes: as one value they are too large for a test's stack.
     let set = prop_oneof![
         currency.boxed(),
