@@ -253,12 +253,14 @@ fn a_ledger_is_exported_and_imported_elsewhere() {
         let fund = json!({"holder": name, "issuer": "base", "resource": "cpu", "amount": i + 1});
         done(&mut a, "Fund", fund);
     }
+    let limit = json!({"name": "a-currency-with-a-long-name-7", "resource": "cpu", "milli": 1500});
+    done(&mut a, "Limit", limit);
     done(&mut b, "Create", json!({"name": "not-in-it"}));
     let text = export(&mut a);
     assert!(text.len() > 20_000, "{}", text.len());
     let dry = import(&mut b, &text, true);
     let changes = dry["parameters"]["changes"].as_array().unwrap().clone();
-    assert_eq!(changes.len(), 601);
+    assert_eq!(changes.len(), 602);
     assert_eq!(dry["parameters"]["applied"], false);
     assert!(
         !find(&mut b, "not-in-it").is_null(),
@@ -282,6 +284,10 @@ fn a_ledger_is_exported_and_imported_elsewhere() {
         {\"ticket\":{\"from\":\"q\",\"to\":\"p\",\"resource\":\"cpu\",\"kind\":\"soft\",\"amount\":1,\"bytes\":false,\"by\":0}}\n";
     let refused = import(&mut b, cycle, false);
     assert_eq!(refused["error"], "org.tix.Tix.WouldCycle", "{refused}");
+    let base = "{\"format\":\"tix ledger\",\"version\":1}\n\
+        {\"limit\":{\"name\":\"/\",\"resource\":\"cpu\",\"milli\":100,\"by\":0}}\n";
+    let refused = import(&mut b, base, false);
+    assert_eq!(refused["error"], "org.tix.Tix.BadLimit", "{refused}");
     for bad in ["", "noise", &text[..text.len() - 10]] {
         assert_eq!(
             import(&mut b, bad, false)["error"],
