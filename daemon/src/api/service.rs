@@ -11,7 +11,7 @@ use super::whole::{
     WholeOffer, WholeOffers, WholeStatus, WholeTree, WholeWatch,
 };
 use super::{market, names, transfer, view};
-use crate::core::now_usec;
+use crate::core::{Core, now_usec};
 use crate::ledger::{Event as Happened, Kind as TicketKind, Ledger, Op, Part, Refusal};
 use crate::store::{Page, Query, SCAN};
 use crate::units;
@@ -37,10 +37,8 @@ const SLICE_TOLD: usize = 100;
 impl Session {
     async fn status(&self) -> Result<WholeStatus, Error> {
         let (uid, process) = (self.caller.uid, Arc::clone(&self.process));
-        let status = self
-            .ask(move |core| view::status(core, uid, &process))
-            .await;
-        status.map(Whole)
+        let status = move |core: &mut Core| view::status(core, uid, &process);
+        self.ask(status).await.map(Whole)
     }
 
     async fn disk_enable(
@@ -581,7 +579,6 @@ impl Session {
         processes: Option<bool>,
         interval_ms: Option<i64>,
     ) -> impl Stream<Item = Result<Reply<WholeWatch>, Error>> + Unpin {
-        let interval = interval_ms.unwrap_or(1000);
         let (tx, rx) = mpsc::channel(4);
         let whose = match self.reads_all {
             true => Whose::All,
@@ -594,7 +591,7 @@ impl Session {
             processes: processes.unwrap_or(false).then_some(whose),
             more,
         };
-        tokio::task::spawn_local(feed(tx, watch, interval));
+        tokio::task::spawn_local(feed(tx, watch, interval_ms.unwrap_or(1000)));
         Box::pin(futures_util::stream::unfold(rx, |mut rx| async move {
             rx.recv().await.map(|item| (item, rx))
         }))

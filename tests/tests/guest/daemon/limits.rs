@@ -39,21 +39,22 @@ const A: &str = "/lim/a";
 const B: &str = "/lim/b";
 const C: &str = "/lim/c";
 
-/// Of one CPU, what each of these gets: within two points what is due.
+/// Of one CPU, what each of these gets: within one point and a half what is due.
 fn get(what: &str, due: &[(&str, f64)]) -> Result<()> {
     // What was asked has been done; from here on it holds.
     let read = || -> Result<Vec<u64>> { due.iter().map(|(path, _)| used(path)).collect() };
     let (from, since) = (read()?, Instant::now());
     std::thread::sleep(Duration::from_secs(3));
     let (got, took) = (read()?, since.elapsed().as_micros() as f64);
-    for ((path, due), (from, got)) in due.iter().zip(from.into_iter().zip(got)) {
-        near(
-            &format!("{what}: {path}"),
-            (got - from) as f64 / took,
-            *due,
-            2.0,
-        )?;
-    }
+    let each = due.iter().zip(from.into_iter().zip(got));
+    let wrong: Vec<String> = each
+        .filter_map(|((path, due), (from, got))| {
+            let part = (got - from) as f64 / took;
+            near(&format!("{what}: {path}"), part, *due, 1.5).err()
+        })
+        .map(|e| e.to_string())
+        .collect();
+    ensure!(wrong.is_empty(), "{}", wrong.join("; "));
     Ok(())
 }
 
@@ -102,15 +103,16 @@ pub fn all(tixd: &mut Option<Tixd>) -> Result<()> {
         })?;
     }
 
-    tixctl("limit pool cpu 30%")?.ok()?;
-    get("below a limit", &[(A, 0.15), (B, 0.15)])?;
-    tixctl("limit la cpu 10%")?.ok()?;
-    get("below two", &[(A, 0.1), (B, 0.2)])?;
+    // What a limit leaves is less than half of what would be due at any moment: it does not hang on when the periods begin.
+    tixctl("limit pool cpu 20%")?.ok()?;
+    get("below a limit", &[(A, 0.1), (B, 0.1)])?;
+    tixctl("limit la cpu 4%")?.ok()?;
+    get("below two", &[(A, 0.04), (B, 0.16)])?;
     tixctl("explain la")?
         .ok()?
-        .has("Limited to 10 % of one CPU by the limit of la; throttled")?
-        .has("Limited to 30 % of one CPU by the limit of pool; throttled")?;
-    tixctl("tree")?.ok()?.has("LIMIT")?.has("0.3 CPU")?;
+        .has("Limited to 4 % of one CPU by the limit of la; throttled")?
+        .has("Limited to 20 % of one CPU by the limit of pool; throttled")?;
+    tixctl("tree")?.ok()?.has("LIMIT")?.has("0.04 CPU")?;
     throttled(&told(A, "pool", "currency")?)?;
     let before = throttled(&told(A, "la", "currency")?)?;
 
@@ -118,19 +120,19 @@ pub fn all(tixd: &mut Option<Tixd>) -> Result<()> {
     let seq = enabled_so_often()?;
     tixd.take().context("no tixd")?.signal("KILL")?;
     *tixd = Some(Tixd::start()?);
-    get("after a kill", &[(A, 0.1), (B, 0.2)])?;
+    get("after a kill", &[(A, 0.04), (B, 0.16)])?;
     let after = throttled(&told(A, "la", "currency")?)?;
     ensure!(after > before, "throttled {before} µs, then {after}");
     ensure!(enabled_so_often()? == seq, "the scheduler was loaded anew");
 
     // cpu.max holds beside it; what is below a cgroup that has a limit has it, too.
-    write(A, "cpu.max", "5000 100000")?;
+    write(A, "cpu.max", "2000 100000")?;
     tixctl("unlimit pool cpu")?.ok()?;
     tixctl("limit /lim cpu 60%")?.ok()?;
-    get("by cpu.max, and all of /lim", &[(A, 0.05), ("/lim", 0.6)])?;
+    get("by cpu.max, and all of /lim", &[(A, 0.02), ("/lim", 0.6)])?;
     tixctl("explain /lim/a")?
         .ok()?
-        .has("Limited to 5 % of one CPU by cpu.max of /lim/a; throttled")?
+        .has("Limited to 2 % of one CPU by cpu.max of /lim/a; throttled")?
         .has("by the limit of /lim; throttled")?;
     throttled(&told(A, A, "cpu_max")?)?;
     throttled(&told(A, "/lim", "currency")?)?;
