@@ -55,6 +55,30 @@ int tix_funding(struct tix_funding_args *args)
 	return 0;
 }
 
+/* A currency's limit, or which of them caps a cgroup. */
+SEC("syscall")
+int tix_limit(struct tix_limit_args *args)
+{
+	u32 node = args->node, cap = args->cap, flags;
+
+	USES_ARENA();
+	args->err = -ENOENT;
+	if (!node || node >= nodes_hi || (cap && (cap >= nodes_hi || !(NODES[cap].flags & TIX_NODE_LIMIT))))
+		return 0;
+	flags = NODES[node].flags;
+	if (!(flags & (TIX_NODE_CGROUP | TIX_NODE_LIMIT)))
+		return 0;
+	args->err = -EINVAL;
+	if (cap == node || args->period_us > 1000000)
+		return 0;
+	set_cap(node, cap);
+	if (flags & TIX_NODE_LIMIT)
+		node_limit(node, args->period_us, args->quota_us, 0);
+	reap();
+	args->err = 0;
+	return 0;
+}
+
 SEC("syscall")
 int tix_name(struct tix_name_args *args)
 {
@@ -63,7 +87,7 @@ int tix_name(struct tix_name_args *args)
 	USES_ARENA();
 	args->err = 0;
 	if (args->create) {
-		i = node_alloc(TIX_NODE_NAMED);
+		i = node_alloc(args->create & TIX_NODE_LIMIT ?: TIX_NODE_NAMED);
 		args->node = i;
 		if (i == VTRR_NONE)
 			args->err = -ENOSPC;
@@ -71,12 +95,14 @@ int tix_name(struct tix_name_args *args)
 			NODES[i].cgid = args->cid;
 		return 0;
 	}
-	if (!i || i >= nodes_hi || !(NODES[i].flags & TIX_NODE_NAMED)) {
+	if (!i || i >= nodes_hi || !(NODES[i].flags & (TIX_NODE_NAMED | TIX_NODE_LIMIT))) {
 		args->err = -ENOENT;
 		return 0;
 	}
+	if (NODES[i].flags & TIX_NODE_LIMIT)
+		node_limit(i, 0, 0, 0);
 	bpf_spin_lock(&tix_lock);
-	NODES[i].flags &= ~TIX_NODE_NAMED;
+	NODES[i].flags &= ~(TIX_NODE_NAMED | TIX_NODE_LIMIT);
 	release_locked(i);
 	bpf_spin_unlock(&tix_lock);
 	reap();
@@ -99,6 +125,7 @@ int tix_set_total(struct tix_total_args *args)
 SEC("syscall")
 int tix_read(struct tix_read_batch *batch)
 {
+	u64 now = scx_bpf_now();
 	u32 i = batch->first;
 
 	USES_ARENA();
@@ -129,7 +156,15 @@ int tix_read(struct tix_read_batch *batch)
 		out->cgid = NODES[i].cgid;
 		out->delta = FUNDS[i].delta >> FUND_DELTA_LOG;
 		out->hard = FUNDS[i].hard;
-		out->pad = 0;
+		out->cap = NODES[i].cap;
+		out->quota_ns = NODES[i].quota;
+		out->period_ns = NODES[i].every;
+		out->burst_ns = NODES[i].burst;
+		out->nr_periods = NODES[i].nr_periods;
+		out->nr_throttled = NODES[i].nr_throttled;
+		out->throttled_ns = NODES[i].throttled_ns;
+		if (NODES[i].spent_at && (s64)(now - NODES[i].spent_at) > 0)
+			out->throttled_ns += now - NODES[i].spent_at;
 		copy_words(out->edge, FUNDS[i].edge, sizeof(out->edge));
 		copy_words(out->part, FUNDS[i].part, sizeof(out->part));
 		batch->nr = nr + 1;

@@ -16,6 +16,7 @@
 static u64 limit_timer_at;	/* when the timer fires, or 0 */
 
 static void release_locked(u32 idx);
+static void drop_cap_locked(u32 idx);
 
 /* Have the timer fire when the first of the limits is due. */
 static __noinline void arm_limits(void)
@@ -142,6 +143,20 @@ static int limit_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 	return 0;
 }
 
+/* Cgroup `i` is capped by limit `cap`, or limit `i` counts where `cap` does, too; 0: by none. */
+static void set_cap(u32 i, u32 cap)
+{
+	bpf_spin_lock(&tix_lock);
+	if (NODES[i].cap != cap) {
+		drop_cap_locked(i);
+		if (cap)
+			NODES[cap].nr_holders++;
+		NODES[i].cap = cap;
+		limits_epoch++;
+	}
+	bpf_spin_unlock(&tix_lock);
+}
+
 static s32 limits_init(void)
 {
 	u32 key = LIMITS_TIMER;
@@ -154,7 +169,10 @@ static s32 limits_init(void)
 	return err < 0 ? err : bpf_timer_set_callback(&timer->timer, limit_timer_fired);
 }
 
-/* cpu.max and cpu.max.burst of the cgroup of node `i`, µs; there is no limit where the quota is ~0. */
+/*
+ * Of node `i`, which is a limit, what it allows, or cpu.max and cpu.max.burst of its cgroup, µs; there is no limit where
+ * the quota is 0 or ~0.
+ */
 static void node_limit(u32 i, u64 period, u64 quota, u64 burst)
 {
 	u64 now = scx_bpf_now();

@@ -8,7 +8,7 @@
 
 #include "funding.h"
 
-#define TIX_LAYOUT 7u			/* raised whenever pinned state changes its meaning */
+#define TIX_LAYOUT 8u			/* raised whenever pinned state changes its meaning */
 #define TIX_NODES_MAX (131072u + 1024u)	/* cgroups and named currencies */
 #define TIX_HOMES_MAX 262144u		/* a principal's queues on CPUs */
 #define TIX_QUEUES_MAX (TIX_NODES_MAX + TIX_HOMES_MAX)
@@ -18,6 +18,7 @@
 #define TIX_NODE_CGROUP 1u		/* mirrors a cgroup that exists */
 #define TIX_NODE_NAMED 2u		/* made by the daemon */
 #define TIX_NODE_BY_PARENT 4u		/* edge[0] is the parent's cpu.weight ticket */
+#define TIX_NODE_LIMIT 8u		/* made by the daemon: a currency's limit */
 
 /*
  * Argument of tix_funding: replace what backs `node`. With `by_parent`, edge[0] (any) stands
@@ -35,13 +36,25 @@ struct tix_funding_args {
 	u16 part[FUND_FUNDERS];	/* where those rest while it is inactive: proportions */
 };
 
-/* Argument of tix_name: make (create != 0; `node` is the result) or drop a named currency. */
+/* Argument of tix_name: make (`node` is the result) or drop a named currency or a currency's limit. */
 struct tix_name_args {
-	u32 create;
+	u32 create;		/* TIX_NODE_NAMED or TIX_NODE_LIMIT; 0: drop `node` */
 	u32 node;
 	s32 err;
 	u32 pad;
 	u64 cid;		/* the maker's number for it, told again by tix_read */
+};
+
+/*
+ * Argument of tix_limit: which limit caps cgroup `node` and all below it, beside cpu.max; or, where `node`
+ * is a limit, what it allows, and the next limit that counts where it does.
+ */
+struct tix_limit_args {
+	u32 node;
+	u32 cap;		/* a limit, or 0 */
+	s32 err;
+	u32 pad;
+	u64 quota_us, period_us;	/* of a limit */
 };
 
 /* Argument of tix_set_total: the soft tickets that base has issued, active or not. */
@@ -63,10 +76,15 @@ struct tix_read_args {
 	u32 nr_edges;
 	u64 used_ns;		/* CPU time of its own threads, charged so far */
 	u64 value;		/* what its tickets divide, of T, in Q62, when last looked at */
-	u64 cgid;		/* of its cgroup; of a named currency what its maker said */
+	u64 cgid;		/* of its cgroup; of what the daemon made what that said */
 	s64 delta;
 	u32 hard;
-	u32 pad;
+	u32 cap;		/* the limit that caps it, or counts where it does; or 0 */
+	u64 quota_ns;		/* of cpu.max, or a limit's; 0: none */
+	u64 period_ns, burst_ns;
+	u64 nr_periods;		/* that began since loading, */
+	u64 nr_throttled;	/* how often somebody had to wait for the next one, */
+	u64 throttled_ns;	/* and for how long in all */
 	struct fund_edge edge[FUND_FUNDERS];
 	u16 part[FUND_FUNDERS];
 };

@@ -3,6 +3,12 @@
  * cpu.max: how much CPU a cgroup and all below it may have in a period (the kernel's
  * admin-guide/cgroup-v2.rst). Under tix_lock.
  *
+ * A currency's limit (Banga §4.3) is a node of its own, the cap of those cgroups that the currency
+ * funds; what is below them has it from them. A cgroup that is funded through several limited
+ * currencies has the first of them, which has the next. So what counts for a cgroup are its own
+ * cpu.max and caps, then those of the cgroups above. The same cap may count for several of these:
+ * what is used is taken from it once.
+ *
  * What a cgroup had more than its quota, because several of its threads were running or one held
  * a lock that others wait for, comes off the next periods'. What it left of a period is kept as
  * far as cpu.max.burst says.
@@ -15,8 +21,9 @@
 
 #define CROWD_NS 5000000000ull
 
-static u32 nr_limits;		/* cgroups that have one; 0: none of this is looked at */
+static u32 nr_limits;		/* how many there are; 0: none of this is looked at */
 static u32 limits_epoch = 1;	/* limits come and go */
+static u64 limit_walks;
 
 static __always_inline void advance_locked(u64 now)
 {
@@ -24,9 +31,14 @@ static __always_inline void advance_locked(u64 now)
 		now_ns = now;
 }
 
+static __always_inline bool is_limited(u32 idx)
+{
+	return NODES[idx].quota || NODES[idx].cap;
+}
+
 /*
- * The nearest of `idx` and the cgroups above it that has a limit, or 0. Looked for when limits have come or gone since,
- * up to where somebody else has been.
+ * The nearest of `idx` and the cgroups above it that has a limit or a cap, or 0. Looked for when limits have come or gone
+ * since, up to where somebody else has been.
  */
 static __noinline u32 limit_of(u32 idx)
 {
@@ -38,24 +50,29 @@ static __noinline u32 limit_of(u32 idx)
 	n = &NODES[idx];
 	if (n->limit_seen == limits_epoch)
 		return n->limit;
-	while (at && at < TIX_NODES_MAX && !NODES[at].quota && can_loop) {
+	while (at && at < TIX_NODES_MAX && !is_limited(at) && can_loop) {
 		at = NODES[at].parent;
 		if (at < TIX_NODES_MAX && NODES[at].limit_seen == limits_epoch) {
 			at = NODES[at].limit;
 			break;
 		}
 	}
-	if (at >= TIX_NODES_MAX || !NODES[at].quota)
+	if (at >= TIX_NODES_MAX || !is_limited(at))
 		at = 0;
 	n->limit = at;
 	n->limit_seen = limits_epoch;
 	return at;
 }
 
-/* The next limit above `l`, or 0. */
-static __always_inline u32 limit_above(u32 l)
+/* After `l`, cgroup `*at` itself or one of its caps: the next that counts, which may be a cgroup above, then `*at`; or 0. */
+static __always_inline u32 limit_after(u32 *at, u32 l)
 {
-	return limit_of(NODES[l].parent);
+	u32 cap = NODES[l].cap;
+
+	if (cap)
+		return cap;
+	*at = limit_of(NODES[*at].parent);
+	return *at;
 }
 
 /* Begin the periods of limit `l` that are due. */
@@ -97,17 +114,21 @@ static __noinline void refill_locked(u32 l)
 /* The threads of `idx` have used `ns`. A global function, as the next one, so that the verifier looks at it once. */
 __noinline int tix_debit(u32 idx, u64 ns, u64 now)
 {
-	u32 l;
+	u32 at, l;
 
 	USES_ARENA();
 	BEGIN_LOOPS();
 	bpf_spin_lock(&tix_lock);
 	advance_locked(now);
-	l = limit_of(idx);
+	limit_walks++;
+	at = l = limit_of(idx);
 	while (l && l < TIX_NODES_MAX && can_loop) {
-		refill_locked(l);
-		NODES[l].left -= ns;
-		l = limit_above(l);
+		if (NODES[l].quota && NODES[l].walked != limit_walks) {
+			NODES[l].walked = limit_walks;
+			refill_locked(l);
+			NODES[l].left -= ns;
+		}
+		l = limit_after(&at, l);
 	}
 	bpf_spin_unlock(&tix_lock);
 	return 0;
@@ -115,21 +136,23 @@ __noinline int tix_debit(u32 idx, u64 ns, u64 now)
 
 static u64 limit_left;		/* what the limits of who was looked at last leave, ns */
 
-/* The limit of `idx`, its own or of a cgroup above, that is used up, or 0. */
+/* The limit that counts for `idx` and is used up, or 0. */
 static __noinline u32 spent_locked(u32 idx)
 {
-	u32 l;
+	u32 at, l;
 
 	BEGIN_LOOPS();
-	l = limit_of(idx);
+	at = l = limit_of(idx);
 	limit_left = ~0ull;
 	while (l && l < TIX_NODES_MAX && can_loop) {
-		refill_locked(l);
-		if (NODES[l].left <= 0)
-			return l;
-		if (NODES[l].left < limit_left)
-			limit_left = NODES[l].left;
-		l = limit_above(l);
+		if (NODES[l].quota) {
+			refill_locked(l);
+			if (NODES[l].left <= 0)
+				return l;
+			if (NODES[l].left < limit_left)
+				limit_left = NODES[l].left;
+		}
+		l = limit_after(&at, l);
 	}
 	return 0;
 }
@@ -140,15 +163,18 @@ static __noinline u32 spent_locked(u32 idx)
  */
 static __noinline bool seems_spent(u32 idx)
 {
-	u32 at = idx, l;
+	u32 at = idx, l = 0;
 
-	while (at < TIX_NODES_MAX && NODES[at].limit_seen == limits_epoch && can_loop) {
-		l = NODES[at].limit;
+	while (at < TIX_NODES_MAX && can_loop) {
+		if (!l && NODES[at].limit_seen == limits_epoch)
+			at = l = NODES[at].limit;
 		if (!l || l >= TIX_NODES_MAX)
 			break;
-		if (NODES[l].left <= 0)
+		if (NODES[l].quota && NODES[l].left <= 0)
 			return true;
-		at = NODES[l].parent;
+		l = NODES[l].cap;
+		if (!l)
+			at = NODES[at].parent;
 	}
 	return false;
 }

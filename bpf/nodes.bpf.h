@@ -5,7 +5,8 @@
  * An index that was used once keeps its memory and its DSQ and is handed out again, so
  * a CPU that picked it a moment ago never meets a queue that is gone. A node lives while
  * its cgroup exists, the daemon named it, a thread belongs to it (a removed cgroup is
- * schedulable until its last thread is gone), or another node holds a ticket of it.
+ * schedulable until its last thread is gone), another node holds a ticket of it, or it is the
+ * limit that caps another.
  */
 #ifndef TIX_NODES_BPF_H
 #define TIX_NODES_BPF_H
@@ -73,6 +74,18 @@ static __noinline void release_locked(u32 idx)
 	dead_nodes = idx;
 }
 
+/* No limit caps `idx` any longer. */
+static __noinline void drop_cap_locked(u32 idx)
+{
+	u32 cap = NODES[idx].cap;
+
+	if (!cap || cap >= TIX_NODES_MAX)
+		return;
+	NODES[idx].cap = 0;
+	NODES[cap].nr_holders--;
+	release_locked(cap);
+}
+
 /*
  * Free one dead node; its issuers may die of that. It keeps its queues for whoever gets
  * the index next. Called wherever nodes die or are made, so the list stays short.
@@ -101,6 +114,7 @@ static __noinline void reap(void)
 		FUNDS[idx].seen = 0;
 		FUNDS[idx].value = 0;
 		FUNDS[idx].ver++;
+		drop_cap_locked(idx);
 		if (NODES[idx].quota) {
 			NODES[idx].quota = 0;
 			nr_limits--;

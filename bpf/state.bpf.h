@@ -47,7 +47,7 @@ struct tix_node {
 	u32 self_active;
 	u32 homes;		/* first of its queues on CPUs, or VTRR_NONE */
 	u32 next_free;
-	/* limit.bpf.h: cpu.max; ns, */
+	/* limit.bpf.h: cpu.max, or a currency's limit; ns, */
 	u64 quota;		/* 0: it has no limit of its own */
 	u64 every, burst;
 	s64 left;		/* of this period's */
@@ -59,7 +59,9 @@ struct tix_node {
 	u64 release;		/* how often those that wait were let go */
 	u64 held_until;		/* its own threads wait until this is no longer that of */
 	u32 held_by;		/* this limit; 0: of none */
-	u32 limit, limit_seen;	/* the nearest limit, its own or of a cgroup above; as of limits_epoch */
+	u32 cap;		/* the currency's limit that caps it; of such a limit, the next that counts where it does; or 0 */
+	u32 limit, limit_seen;	/* the nearest of it and the cgroups above that has a limit or a cap; as of limits_epoch */
+	u64 walked;		/* which of the walks was here last (tix_debit) */
 	u32 first_held, last_held;	/* queues that wait for the next period, and 1; or 0 */
 	u32 next_spent;		/* of the limits that queues wait for */
 };

@@ -97,6 +97,16 @@ impl FundingArgs {
 }
 
 #[repr(C)]
+pub struct LimitArgs {
+    pub node: u32,
+    pub cap: u32,
+    pub err: i32,
+    pub pad: u32,
+    pub quota_us: u64,
+    pub period_us: u64,
+}
+
+#[repr(C)]
 pub struct NameArgs {
     pub create: u32,
     pub node: u32,
@@ -128,12 +138,29 @@ pub struct ReadArgs {
     pub cgid: u64,
     pub delta: i64,
     pub hard: u32,
-    pub pad: u32,
+    pub cap: u32,
+    pub quota_ns: u64,
+    pub period_ns: u64,
+    pub burst_ns: u64,
+    pub nr_periods: u64,
+    pub nr_throttled: u64,
+    pub throttled_ns: u64,
     pub edge: [RawEdge; FUNDERS],
     pub part: [u16; FUNDERS],
 }
 
 impl ReadArgs {
+    fn throttle(&self) -> Throttle {
+        Throttle {
+            quota_ns: self.quota_ns,
+            period_ns: self.period_ns,
+            burst_ns: self.burst_ns,
+            periods: self.nr_periods,
+            throttled: self.nr_throttled,
+            throttled_ns: self.throttled_ns,
+        }
+    }
+
     fn funding(&self) -> Funding {
         let edge = |(i, raw): (usize, &RawEdge)| Edge {
             issuer: NodeId(raw.issuer),
@@ -160,9 +187,29 @@ pub struct ReadBatch {
 }
 
 const _: () = assert!(size_of::<FundingArgs>() == 32 + 10 * FUNDERS);
-const _: () = assert!(size_of::<ReadArgs>() == 72 + 10 * FUNDERS);
+const _: () = assert!(size_of::<ReadArgs>() == 120 + 10 * FUNDERS);
+const _: () = assert!(
+    size_of::<ReadBatch>() <= 65_535,
+    "the kernel takes no larger argument"
+);
 
-/// One currency as the kernel side has it.
+/// How much CPU somebody may have, and how often that was too little. All of it since loading.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Throttle {
+    /// CPU time, ns, in each period; 0: there is no limit (any more).
+    pub quota_ns: u64,
+    pub period_ns: u64,
+    /// What may be kept of earlier periods for later ones, ns.
+    pub burst_ns: u64,
+    /// Periods that began.
+    pub periods: u64,
+    /// How often somebody had to wait for the next one.
+    pub throttled: u64,
+    /// For how long somebody had to, ns.
+    pub throttled_ns: u64,
+}
+
+/// One currency, or the limit of one, as the kernel side has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeState {
     pub node: NodeId,
@@ -170,6 +217,8 @@ pub struct NodeState {
     pub cgroup: bool,
     /// Was made by [`crate::Scheduler::create_node`].
     pub named: bool,
+    /// Was made by [`crate::Scheduler::create_limit`].
+    pub limit: bool,
     /// A ticket it issued is active, or its own threads are runnable.
     pub active: bool,
     /// Threads directly in its cgroup are runnable.
@@ -182,13 +231,22 @@ pub struct NodeState {
     pub used_ns: u64,
     /// What its tickets divide, P / T, when the kernel side last looked; 2^62 for all of T.
     pub value: u64,
-    /// Inode of the cgroup's directory; 0 for a named currency.
+    /// Inode of the cgroup's directory; 0 for what is none.
     pub cgid: u64,
-    /// What [`crate::Scheduler::create_node`] was told; 0 for a cgroup.
+    /// What [`crate::Scheduler::create_node`] or `create_limit` was told; 0 for a cgroup.
     pub cid: u64,
+    /// Of a cgroup, the limit that caps it beside `cpu.max`; of a limit, the next that counts where it does.
+    pub cap: Option<NodeId>,
+    /// Of a cgroup its `cpu.max`; of a limit what it allows.
+    pub throttle: Throttle,
     /// With `by_parent` the first ticket is the parent's, of `cpu.weight` size.
     pub funding: Funding,
 }
+
+/// What a node is made as (`TIX_NODE_NAMED`, `TIX_NODE_LIMIT`).
+pub const NAMED: u32 = 2;
+pub const LIMIT: u32 = 8;
+const MADE: u32 = NAMED | LIMIT;
 
 impl From<&ReadArgs> for NodeState {
     fn from(raw: &ReadArgs) -> NodeState {
@@ -196,14 +254,17 @@ impl From<&ReadArgs> for NodeState {
             node: NodeId(raw.node),
             cgroup: raw.flags & 1 != 0,
             named: raw.flags & 2 != 0,
+            limit: raw.flags & 8 != 0,
             active: raw.active != 0,
             self_active: raw.self_active != 0,
             runnable: raw.runnable,
             weight: raw.weight,
             used_ns: raw.used_ns,
             value: raw.value,
-            cgid: if raw.flags & 2 == 0 { raw.cgid } else { 0 },
-            cid: if raw.flags & 2 != 0 { raw.cgid } else { 0 },
+            cgid: if raw.flags & MADE == 0 { raw.cgid } else { 0 },
+            cid: if raw.flags & MADE != 0 { raw.cgid } else { 0 },
+            cap: Some(NodeId(raw.cap)).filter(|n| n.0 != 0),
+            throttle: raw.throttle(),
             funding: raw.funding(),
         }
     }

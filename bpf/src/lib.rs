@@ -14,7 +14,7 @@ mod load;
 mod pins;
 mod sys;
 
-pub use control::{Edge, Exit, Funding, NodeId, NodeState, Stats};
+pub use control::{Edge, Exit, Funding, NodeId, NodeState, Stats, Throttle};
 pub use force::{Force, ejections, in_force, settled};
 pub use load::{Options, Scheduler, clear, last_exit};
 

@@ -2,7 +2,9 @@
 //! Loading, pinning, adopting and stopping the scheduler, and talking to it.
 
 use crate::control::stats_from;
-use crate::control::{BATCH, FundingArgs, NameArgs, ReadArgs, ReadBatch, TotalArgs};
+use crate::control::{
+    self, BATCH, FundingArgs, LimitArgs, NameArgs, ReadArgs, ReadBatch, TotalArgs,
+};
 use crate::sys::{self, Plain};
 use crate::{Error, Exit, Force, Funding, LAYOUT, NodeId, NodeState, Stats};
 use crate::{in_force, pins, settled};
@@ -62,6 +64,7 @@ pub struct Scheduler {
     name: OwnedFd,
     read: OwnedFd,
     total: OwnedFd,
+    limit: OwnedFd,
 }
 
 impl Scheduler {
@@ -160,6 +163,10 @@ impl Scheduler {
             .tix_set_total
             .pin(pin(pins::TOTAL))
             .map_err(|e| err(pins::TOTAL, e))?;
+        skel.progs
+            .tix_limit
+            .pin(pin(pins::LIMIT))
+            .map_err(|e| err(pins::LIMIT, e))?;
         // The layout is told by a pin's name: last, so that a torn load is not adopted.
         let layout = format!("{}-{LAYOUT}", pins::LAYOUT);
         skel.maps
@@ -211,6 +218,7 @@ impl Scheduler {
             name: program(pins::NAME)?,
             read: program(pins::READ)?,
             total: program(pins::TOTAL)?,
+            limit: program(pins::LIMIT)?,
         })
     }
 
@@ -239,20 +247,53 @@ impl Scheduler {
 
     /// A new currency without a cgroup, funded by nobody; `cid` is the caller's number for it ([`NodeState::cid`]).
     pub fn create_node(&self, cid: u64) -> Result<NodeId, Error> {
+        self.make(control::NAMED, cid, "cannot create a currency")
+    }
+
+    /// A limit, which allows all and caps nobody yet; `cid` likewise.
+    pub fn create_limit(&self, cid: u64) -> Result<NodeId, Error> {
+        self.make(control::LIMIT, cid, "cannot make a limit")
+    }
+
+    fn make(&self, create: u32, cid: u64, what: &'static str) -> Result<NodeId, Error> {
         let mut args = NameArgs {
-            create: 1,
+            create,
             node: 0,
             err: 0,
             pad: 0,
             cid,
         };
-        call(&self.name, &mut args, "cannot create a currency")?;
-        check(args.err, "cannot create a currency")?;
+        call(&self.name, &mut args, what)?;
+        check(args.err, what)?;
         Ok(NodeId(args.node))
     }
 
-    /// Drops a currency made by [`Scheduler::create_node`]; its memory is reused once
-    /// nobody holds a ticket of it.
+    /// `limit` allows `quota_us` of CPU time in every `period_us`, at most a second, both not 0. Where it counts `above` does, too.
+    pub fn set_limit(
+        &self,
+        limit: NodeId,
+        (quota_us, period_us): (u64, u64),
+        above: Option<NodeId>,
+    ) -> Result<(), Error> {
+        let mut args = LimitArgs {
+            node: limit.0,
+            cap: above.map_or(0, |c| c.0),
+            err: 0,
+            pad: 0,
+            quota_us,
+            period_us,
+        };
+        call(&self.limit, &mut args, "cannot set a limit")?;
+        check(args.err, "cannot set a limit")
+    }
+
+    /// `cap`, a limit, counts for the cgroup of `node` and all below it, beside their `cpu.max`.
+    pub fn set_cap(&self, node: NodeId, cap: Option<NodeId>) -> Result<(), Error> {
+        self.set_limit(node, (0, 0), cap)
+    }
+
+    /// Drops what [`Scheduler::create_node`] or [`Scheduler::create_limit`] made; its memory is reused once
+    /// nobody holds a ticket of it, nor is capped by it.
     pub fn destroy_node(&self, node: NodeId) -> Result<(), Error> {
         let mut args = NameArgs {
             create: 0,

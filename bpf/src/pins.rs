@@ -16,6 +16,7 @@ pub const FUNDING: &str = "funding";
 pub const NAME: &str = "name";
 pub const READ: &str = "read";
 pub const TOTAL: &str = "total";
+pub const LIMIT: &str = "limit";
 
 /// `path` as a pin error.
 pub fn error(path: &Path, reason: impl ToString) -> Error {

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::Stats;
-use crate::control::{FundingArgs, NameArgs, ReadBatch, TotalArgs};
+use crate::control::{FundingArgs, LimitArgs, NameArgs, ReadBatch, TotalArgs};
 use libbpf_rs::libbpf_sys::{bpf_prog_test_run_opts, bpf_test_run_opts};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -33,6 +33,8 @@ unsafe impl Plain for FundingArgs {}
 unsafe impl Plain for NameArgs {}
 // SAFETY: likewise.
 unsafe impl Plain for TotalArgs {}
+// SAFETY: likewise.
+unsafe impl Plain for LimitArgs {}
 // SAFETY: likewise.
 unsafe impl Plain for ReadBatch {}
 // SAFETY: likewise.

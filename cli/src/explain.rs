@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use crate::out;
 use crate::ticket::ResourceArg;
-use tix_api::{ExplainReply, FundingPath, Kind, Resource, Step, Tix};
+use tix_api::{ExplainReply, FundingPath, Kind, Limit, LimitKind, Resource, Step, Tix};
 use tix_client::Client;
 
 /// Explain how a currency's share comes about, path by path
@@ -34,6 +34,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
 
 fn render(reply: &ExplainReply) -> String {
     let mut text = vec![sentence(reply)];
+    text.extend(reply.limits.iter().map(limit));
     let exchanged = exchanges(reply);
     if reply.paths.is_empty() && exchanged.is_empty() && reply.currency.cid != 0 {
         text.push(format!(
@@ -104,6 +105,27 @@ fn sentence(reply: &ExplainReply) -> String {
     format!(
         "{name} is entitled to {entitled} of the machine's {resource}, whatever others do; {now}."
     )
+}
+
+/// What it may have at most, and how often that was too little.
+fn limit(limit: &Limit) -> String {
+    let whose = match limit.kind {
+        LimitKind::CpuMax => format!("cpu.max of {}", limit.currency),
+        LimitKind::Currency => format!("the limit of {}", limit.currency),
+    };
+    let most = format!(
+        "Limited to {} of one CPU by {whose}",
+        out::milli(limit.milli())
+    );
+    match limit.in_force {
+        true => format!(
+            "{most}; throttled {} of {} periods, {} in all.",
+            limit.throttled_periods,
+            limit.periods,
+            out::duration(limit.throttled_usec)
+        ),
+        false => format!("{most}; that does not hold now: tix's scheduler is not in force."),
+    }
 }
 
 /// One ticket in words and numbers.
@@ -219,6 +241,7 @@ mod tests {
                 transient: false,
                 funding: Vec::new(),
                 exchanges: Vec::new(),
+                limits: Vec::new(),
                 cpu: Share {
                     entitlement: 0.375,
                     share: 0.75,
@@ -250,8 +273,49 @@ mod tests {
                     share: 0.0,
                 },
             ],
+            limits: Vec::new(),
             truncated: false,
         }
+    }
+
+    /// In a cgroup with cpu.max, and below a limit that does not hold.
+    fn limited() -> ExplainReply {
+        let mut reply = sample();
+        let own = Limit {
+            currency: "/x.slice".into(),
+            kind: LimitKind::CpuMax,
+            quota_usec: 30_000,
+            period_usec: 100_000,
+            burst_usec: 0,
+            in_force: true,
+            periods: 40,
+            throttled_periods: 12,
+            throttled_usec: 1_200_000,
+        };
+        let above = Limit {
+            currency: "alice".into(),
+            kind: LimitKind::Currency,
+            quota_usec: 150_000,
+            in_force: false,
+            ..own.clone()
+        };
+        reply.currency.cpu.limit_milli = Some(300);
+        reply.currency.limits = vec![own.clone()];
+        reply.limits = vec![own, above];
+        reply
+    }
+
+    #[test]
+    fn limits_and_how_often_they_were_reached() {
+        let text = render(&limited());
+        let lines: Vec<&str> = text.lines().skip(1).take(2).collect();
+        assert_eq!(
+            lines,
+            [
+                "Limited to 30 % of one CPU by cpu.max of /x.slice; throttled 12 of 40 periods, 1.2 s in all.",
+                "Limited to 150 % of one CPU by the limit of alice; that does not hold now: tix's scheduler is not in force.",
+            ]
+        );
     }
 
     #[test]

@@ -160,6 +160,12 @@ pub fn milli(thousandths: u64) -> String {
     }
 }
 
+/// CPUs from thousandths of one: `0.3 CPU`, `2 CPU`.
+pub fn cpus(thousandths: u64) -> String {
+    let number = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+    format!("{} CPU", number.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// The size of a hard ticket: a part of its issuer, or of memory a size.
 pub fn hard(amount: u64, in_bytes: Option<bool>) -> String {
     match in_bytes {
@@ -237,6 +243,8 @@ mod tests {
         assert_eq!(bytes(u64::MAX), "16777216 TiB");
         assert_eq!(milli(250), "25 %");
         assert_eq!(milli(5), "0.5 %");
+        assert_eq!(cpus(300), "0.3 CPU");
+        assert_eq!(cpus(2_000), "2 CPU");
         assert_eq!(hard(256 << 20, Some(true)), "256 MiB");
         assert_eq!(signed_tickets(12_500), "+12.5");
         assert_eq!(signed_tickets(-3_000), "−3");

@@ -15,7 +15,7 @@ use tix_client::Client;
 /// Show every currency: who funds it, what it is entitled to, what it gets now
 ///
 /// A currency stands below each currency that funds it; the second time without what is below it. The currency of a cgroup is shown
-/// by the last part of its path below its parent's. Of the disk there is also the weight in force and what was read and written, of
+/// by the last part of its path below its parent's. LIMIT, where there are any, is its own, of one CPU (`tixctl explain` has all). Of the disk there is also the weight in force and what was read and written, of
 /// memory what is protected (MIN never taken from it, LOW last) and in use, of both how long it was waited for. Tickets are weights; with a % or a size they are hard: reserved, whatever others get.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -89,6 +89,8 @@ fn render(tree: &TreeReply, shown: Shown, names: Option<Names>, width: Option<u1
             .iter()
             .flat_map(|currency| &currency.exchanges)
             .any(|ticket| Some(ticket.resource) == shown.resource()),
+        limited: shown.resource() == Some(Resource::Cpu)
+            && (tree.currencies.iter()).any(|currency| currency.cpu.limit_milli.is_some()),
         funded: funded_by(&tree.currencies, shown),
         seen: BTreeSet::new(),
         rows: Vec::new(),
@@ -157,6 +159,8 @@ struct Walk<'a> {
     names: Option<Names>,
     /// There are exchange tickets to show.
     exchanged: bool,
+    /// There are limits to show.
+    limited: bool,
     funded: Funded<'a>,
     seen: BTreeSet<&'a str>,
     rows: Vec<Vec<String>>,
@@ -225,6 +229,9 @@ impl<'a> Walk<'a> {
                     columns.push(">BYTES");
                 }
                 columns.push(">SHARE NOW");
+                if self.limited {
+                    columns.push(">LIMIT");
+                }
                 if self.exchanged {
                     columns.push(">EXCHANGED");
                 }
@@ -259,6 +266,9 @@ impl<'a> Walk<'a> {
                     row.push(share.entitlement_bytes.map(out::bytes).unwrap_or_default());
                 }
                 row.push(out::percent(share.share));
+                if self.limited {
+                    row.push(share.limit_milli.map(out::cpus).unwrap_or_default());
+                }
                 if self.exchanged {
                     row.push(exchanged(currency, resource));
                 }

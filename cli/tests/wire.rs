@@ -115,6 +115,18 @@ fn operations_are_asked_for_in_numbers() {
             ticket("memory", json!({})),
         ),
         (
+            "limit alice cpu 150.5%",
+            json!({ "in_force": true }),
+            "Limit",
+            json!({ "name": "alice", "resource": "cpu", "milli": 1505 }),
+        ),
+        (
+            "unlimit alice cpu",
+            json!({}),
+            "Unlimit",
+            json!({ "name": "alice", "resource": "cpu" }),
+        ),
+        (
             "create alice",
             json!({ "cid": 1 }),
             "Create",

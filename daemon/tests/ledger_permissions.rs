@@ -45,6 +45,9 @@ fn table() -> Vec<(&'static str, Op, Check)> {
         ("unreserve B's from H",         Op::Unreserve { holder: s("h"), issuer: s("b"), resource: cpu },   Bits(&[&[("h", C)], &[("b", I)]])),
         ("bind A to /g",                 Op::Bind { name: s("a"), path: s("/g") },                          Bits(&[&[("a", I), ("/g", F)]])),
         ("bind A to /p/k",               Op::Bind { name: s("a"), path: s("/p/k") },                        Bits(&[&[("a", I), ("/p/k", F)]])),
+        ("limit A",                      Op::Limit { name: s("a"), resource: cpu, milli: 300 },             Bits(&[&[("a", C)]])),
+        ("limit /g",                     Op::Limit { name: s("/g"), resource: cpu, milli: 300 },            Bits(&[&[("/g", C)]])),
+        ("lift H's limit",               Op::Unlimit { name: s("h"), resource: cpu },                       Bits(&[&[("h", C)]])),
         ("unbind B from /o",             Op::Unbind { name: s("b"), path: None },                           Bits(&[&[("b", I)], &[("/o", C)]])),
         ("run in /g from A",             Op::Run { cid: 99, name: s("new"), issuer: s("a"), amount: 5, path: s("/g") },
                                                                                                             Bits(&[&[("a", I), ("/g", F)]])),
@@ -158,6 +161,12 @@ fn ledger() -> Ledger {
         path: "/o".to_owned(),
     };
     l.apply(&bind, &callers()[0].1).unwrap();
+    let limit = Op::Limit {
+        name: "h".to_owned(),
+        resource: Resource::Cpu,
+        milli: 500,
+    };
+    l.apply(&limit, &callers()[0].1).unwrap();
     l
 }
 
@@ -261,12 +270,14 @@ fn the_table_misses_no_operation() {
         "create",
         "destroy",
         "fund",
+        "limit",
         "nice",
         "offer",
         "reserve",
         "run",
         "unbind",
         "unfund",
+        "unlimit",
         "unreserve",
     ];
     assert!(kinds.into_iter().eq(all));

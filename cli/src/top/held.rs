@@ -164,6 +164,7 @@ mod tests {
             transient: false,
             funding: vec![],
             exchanges: vec![],
+            limits: vec![],
             cpu: Share::default(),
             disk,
             memory,

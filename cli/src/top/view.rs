@@ -51,6 +51,8 @@ pub struct Row {
     pub name: String,
     pub process: bool,
     pub active: bool,
+    /// Its own limit, thousandths of one CPU.
+    pub limit_milli: Option<u64>,
     /// Fractions of the machine; a process has none of its own.
     pub entitlement: Option<f64>,
     pub share: Option<f64>,
@@ -88,6 +90,7 @@ pub fn rows(before: &Sample, now: &Sample, options: &Options) -> Vec<Row> {
                 name: currency.name.clone(),
                 process: false,
                 active: currency.active,
+                limit_milli: currency.cpu.limit_milli,
                 entitlement: Some(currency.cpu.entitlement),
                 share: Some(currency.cpu.share),
                 used,
@@ -134,6 +137,7 @@ fn processes<'a>(
                 name: format!("  {} {}", process.pid, process.comm),
                 process: true,
                 active: true,
+                limit_milli: None,
                 entitlement: None,
                 share: None,
                 used,
@@ -164,10 +168,13 @@ pub const COLUMNS: [&str; 5] = ["CURRENCY", ">ENTITLED", ">SHARE NOW", ">USES", 
 /// A row's cells.
 pub fn cells(row: &Row) -> [String; 5] {
     let fraction = |value: Option<f64>| value.map(out::percent).unwrap_or_default();
-    let name = match row.active {
-        true => row.name.clone(),
-        false => format!("{} (idle)", row.name),
-    };
+    let mut name = row.name.clone();
+    if let Some(milli) = row.limit_milli {
+        name += &format!(" (at most {})", out::cpus(milli));
+    }
+    if !row.active {
+        name += " (idle)";
+    }
     [
         name,
         fraction(row.entitlement),
@@ -260,6 +267,15 @@ mod tests {
         assert_eq!(rows.len(), 3);
         assert_eq!(rows[0].used, 0.0);
         assert_eq!(rows[0].name, "alice");
+    }
+
+    #[test]
+    fn a_limit_is_shown_with_the_name() {
+        let mut now = sample(10, [5, 5, 5]);
+        now.currencies[1].cpu.limit_milli = Some(1_500);
+        let rows = rows(&now, &now, &Options::default());
+        let names: Vec<String> = rows.iter().map(|row| cells(row)[0].clone()).collect();
+        assert_eq!(names, ["alice", "bob (at most 1.5 CPU)"]);
     }
 
     #[test]

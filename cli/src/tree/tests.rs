@@ -26,6 +26,7 @@ fn currency(
             .map(|&(from, amount)| ticket(from, Resource::Cpu, Kind::Soft, amount))
             .collect(),
         exchanges: Vec::new(),
+        limits: Vec::new(),
         cpu: Share {
             entitlement: share.0,
             share: share.1,
@@ -204,4 +205,18 @@ fn a_cycle_in_a_torn_snapshot_ends() {
         ],
     };
     assert!(render(&tree, Shown::Cpu, None, None).contains("see above"));
+}
+
+#[test]
+fn limits_have_a_column_where_there_are_any() {
+    let mut tree = sample();
+    tree.currencies[1].cpu.limit_milli = Some(300);
+    let text = render(&tree, Shown::Cpu, None, None);
+    let text = anstream::adapter::strip_str(&text).to_string();
+    let limits: Vec<bool> = text.lines().map(|line| line.contains(" CPU ")).collect();
+    assert!(text.lines().next().is_some_and(|l| l.contains("LIMIT")));
+    assert_eq!(limits.iter().filter(|l| **l).count(), 2, "{text}");
+    assert!(text.contains("0.3 CPU"), "{text}");
+    assert!(!render(&tree, Shown::Disk, None, None).contains("LIMIT"));
+    assert!(!render(&sample(), Shown::Cpu, None, None).contains("LIMIT"));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Currencies, and the tickets that back them.
 
+use crate::Limit;
 use serde::{Deserialize, Serialize};
 use zlink::introspect::{CustomType, Type};
 
@@ -99,6 +100,9 @@ pub struct Share {
     /// Of disk and memory: how long some of its threads have waited for it so far, microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_usec: Option<u64>,
+    /// Of the CPU: its own limit, the smaller where it has two, in thousandths of one CPU. Absent where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_milli: Option<u64>,
 }
 
 /// A currency as `tixctl tree --json` prints it.
@@ -126,6 +130,8 @@ pub struct Currency {
     pub funding: Vec<Funding>,
     /// The exchange tickets it holds.
     pub exchanges: Vec<ExchangeTicket>,
+    /// Its own limits: `cpu.max` of the cgroup that it mirrors, and what was set for it. Others may count for it, too: see `Explain`.
+    pub limits: Vec<Limit>,
     pub cpu: Share,
     pub disk: Share,
     pub memory: Share,

@@ -45,6 +45,10 @@ errors! {
     BadAmount,
     /// That is no hard share: 1 … 999 thousandths or, of memory, bytes.
     BadHard,
+    /// That is no limit: 1 … 1,024,000 thousandths of one CPU, of any currency but base.
+    BadLimit,
+    /// It has no limit of its own that could be lifted.
+    NotLimited,
     /// That is no mode: symbolic (`g+f`), nine characters, or octal.
     BadMode,
     /// Another parameter is out of its range.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How a share comes about.
 
-use crate::{Currency, Kind, Resource};
+use crate::{Currency, Kind, Limit, Resource};
 use serde::{Deserialize, Serialize};
 use zlink::introspect::{CustomType, Type};
 
@@ -44,6 +44,8 @@ pub struct ExplainReply {
     pub base_tickets: u64,
     /// Largest entitlement first.
     pub paths: Vec<FundingPath>,
+    /// The limits that count for it: its own, and those of others above it. Of the CPU only.
+    pub limits: Vec<Limit>,
     /// There were more than 256 paths; these are the first found.
     pub truncated: bool,
 }

@@ -16,6 +16,7 @@
 mod currency;
 mod error;
 mod explain;
+mod limit;
 mod log;
 mod market;
 mod replies;
@@ -26,6 +27,7 @@ mod watch;
 pub use currency::*;
 pub use error::Error;
 pub use explain::*;
+pub use limit::*;
 pub use log::*;
 pub use market::*;
 pub use replies::*;
@@ -128,6 +130,17 @@ pub trait Tix {
         issuer: &str,
         resource: Resource,
     ) -> zlink::Result<Result<(), Error>>;
+    /// Limit what `name` and all that it funds may have of `resource` together, which must be cpu, to `milli` thousandths of one CPU
+    /// (1 … 1,024,000), whatever the limit was before. It is enforced as `cpu.max` is, in periods of 100 ms (below 10 thousandths: of 1 s).
+    async fn limit(
+        &mut self,
+        name: &str,
+        resource: Resource,
+        milli: i64,
+    ) -> zlink::Result<Result<LimitReply, Error>>;
+    /// Lift that limit.
+    async fn unlimit(&mut self, name: &str, resource: Resource)
+    -> zlink::Result<Result<(), Error>>;
     /// Change who may do what with a currency. `mode` is symbolic (`g+f`, `u=fci,go-c`; against the mode as it is), nine characters
     /// (`fci-c----`), or octal (`740`).
     async fn chmod(&mut self, name: &str, mode: &str) -> zlink::Result<Result<ChmodReply, Error>>;

@@ -24,6 +24,12 @@ pub struct ReserveReply {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct LimitReply {
+    /// Does it hold now? Only while tix's scheduler is in force.
+    pub in_force: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct ChmodReply {
     /// The mode it has now: 0 … 511 (0o777).
     pub mode: u32,

@@ -16,6 +16,10 @@ pub enum EventKind {
     Funded,
     /// A hard ticket's amount changed; `amount` is the new one (thousandths, or bytes of memory), 0: it is gone.
     Reserved,
+    /// A limit was set; `amount` is thousandths of one CPU.
+    Limited,
+    /// A limit was lifted.
+    Unlimited,
     /// The owner, the group or the mode changed.
     Brokered,
     /// Rights to resources were exchanged, or given up for a job.

@@ -49,6 +49,8 @@ fn lines() -> impl Strategy<Value = String> {
         "Unfund",
         "Reserve",
         "Unreserve",
+        "Limit",
+        "Unlimit",
         "Chmod",
         "Chown",
         "Bind",

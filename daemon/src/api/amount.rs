@@ -1,6 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Numbers as callers may write them.
 
+use super::session::bad;
+use crate::ledger::Hard;
+use tix_api::Error;
+
+/// A hard share as callers write it.
+pub fn hard(milli: Option<Amount>, bytes: Option<Amount>) -> Result<Hard, Error> {
+    let positive = |a: Amount| u64::try_from(a.0).unwrap_or(0);
+    match (milli, bytes) {
+        (Some(m), None) => Ok(Hard::Milli(positive(m))),
+        (None, Some(b)) => Ok(Hard::Bytes(positive(b))),
+        _ => {
+            let what = "a hard share is either thousandths or bytes".to_owned();
+            Err(bad(what, "give exactly one of milli and bytes"))
+        }
+    }
+}
+
 /// An amount as a caller may write it: a number beyond all bounds is refused like any other bad amount, not as a malformed message.
 #[derive(Debug, Clone, Copy)]
 pub struct Amount(pub i64);

@@ -10,6 +10,7 @@ mod doors;
 mod feed;
 mod guard;
 mod inuse;
+mod limits;
 mod market;
 mod names;
 mod pace;

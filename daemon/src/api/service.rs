@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The methods of `org.tix.Tix`, for one connection.
 
-use super::amount::Amount;
+use super::amount::{self, Amount};
 use super::feed::{Watch, feed};
 use super::processes::Whose;
 use super::session::{Session, bad};
@@ -11,8 +11,8 @@ use super::whole::{
     WholeOffer, WholeOffers, WholeStatus, WholeTree, WholeWatch,
 };
 use super::{market, names, transfer, view};
-use crate::core::now_usec;
-use crate::ledger::{Event as Happened, Hard, Kind as TicketKind, Ledger, Op, Part, Refusal};
+use crate::core::{Core, now_usec};
+use crate::ledger::{Event as Happened, Kind as TicketKind, Ledger, Op, Part, Refusal};
 use crate::store::{Page, Query, SCAN};
 use crate::units;
 use futures_util::Stream;
@@ -28,7 +28,7 @@ const SLICE_TOLD: usize = 100;
 
 #[zlink::service(
     interface = "org.tix.Tix",
-    types = [Resource, Kind, Funding, Rights, Offer, ExchangeState, Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, SchedulerStatus, DiskMechanism, DiskStatus, Problem, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
+    types = [Resource, Kind, LimitKind, Limit, Funding, Rights, Offer, ExchangeState, Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, SchedulerStatus, DiskMechanism, DiskStatus, Problem, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
     vendor = "tix",
     product = "tixd",
     version = env!("CARGO_PKG_VERSION"),
@@ -37,10 +37,8 @@ const SLICE_TOLD: usize = 100;
 impl Session {
     async fn status(&self) -> Result<WholeStatus, Error> {
         let (uid, process) = (self.caller.uid, Arc::clone(&self.process));
-        let status = self
-            .ask(move |core| view::status(core, uid, &process))
-            .await;
-        status.map(Whole)
+        let status = move |core: &mut Core| view::status(core, uid, &process);
+        self.ask(status).await.map(Whole)
     }
 
     async fn disk_enable(
@@ -147,16 +145,7 @@ impl Session {
         milli: Option<Amount>,
         bytes: Option<Amount>,
     ) -> Result<ReserveReply, Error> {
-        let positive = |a: Amount| u64::try_from(a.0).unwrap_or(0);
-        let amount = match (milli, bytes) {
-            (Some(m), None) => Hard::Milli(positive(m)),
-            (None, Some(b)) => Hard::Bytes(positive(b)),
-            _ => {
-                let what = "a hard share is either thousandths or bytes".to_owned();
-                return Err(bad(what, "give exactly one of milli and bytes"));
-            }
-        };
-        let uid = self.caller.uid;
+        let (amount, uid) = (amount::hard(milli, bytes)?, self.caller.uid);
         self.change_with(move |l| {
             let holder = names::named(l, &holder, uid)?;
             let issuer = names::named(l, &issuer, uid)?;
@@ -191,6 +180,19 @@ impl Session {
             Ok((vec![op], |_: &Ledger| ()))
         })
         .await
+    }
+
+    async fn limit(
+        &self,
+        name: String,
+        resource: Resource,
+        milli: Amount,
+    ) -> Result<LimitReply, Error> {
+        self.set_limit(name, resource, Some(milli)).await
+    }
+
+    async fn unlimit(&self, name: String, resource: Resource) -> Result<(), Error> {
+        self.set_limit(name, resource, None).await.map(drop)
     }
 
     async fn chmod(&self, name: String, mode: String) -> Result<ChmodReply, Error> {
@@ -577,7 +579,6 @@ impl Session {
         processes: Option<bool>,
         interval_ms: Option<i64>,
     ) -> impl Stream<Item = Result<Reply<WholeWatch>, Error>> + Unpin {
-        let interval = interval_ms.unwrap_or(1000);
         let (tx, rx) = mpsc::channel(4);
         let whose = match self.reads_all {
             true => Whose::All,
@@ -590,7 +591,7 @@ impl Session {
             processes: processes.unwrap_or(false).then_some(whose),
             more,
         };
-        tokio::task::spawn_local(feed(tx, watch, interval));
+        tokio::task::spawn_local(feed(tx, watch, interval_ms.unwrap_or(1000)));
         Box::pin(futures_util::stream::unfold(rx, |mut rx| async move {
             rx.recv().await.map(|item| (item, rx))
         }))

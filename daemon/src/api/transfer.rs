@@ -53,6 +53,13 @@ enum Line {
         resource: Resource,
         amount: u64,
     },
+    Limit {
+        name: String,
+        resource: Resource,
+        /// Thousandths of one CPU.
+        milli: u64,
+        by: u32,
+    },
 }
 
 fn line(name: &dyn Fn(Cid) -> String, key: Key, row: Row) -> Option<Line> {
@@ -120,6 +127,12 @@ fn line(name: &dyn Fn(Cid) -> String, key: Key, row: Row) -> Option<Line> {
             name,
             resource,
             amount,
+        },
+        (Key::Limit(of, resource), Row::Limit { milli, by }) => Line::Limit {
+            name: end(of),
+            resource,
+            milli,
+            by,
         },
         _ => return None,
     })
@@ -288,6 +301,12 @@ fn row(numbers: &HashMap<String, Cid>, line: Line) -> Result<(Key, Row), String>
             resource,
             amount,
         } => (Key::Lapsed(name, resource), Row::Lapsed { amount }),
+        Line::Limit {
+            name,
+            resource,
+            milli,
+            by,
+        } => (Key::Limit(end(name)?, resource), Row::Limit { milli, by }),
     })
 }
 

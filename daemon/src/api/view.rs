@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The ledger and the machine as the API shows them.
 
+use super::limits;
 use super::peer::Process;
 use super::processes::Whose;
 use crate::core::{Core, now_usec, to_api};
@@ -22,6 +23,8 @@ pub fn refusal(r: &Refusal) -> api::Error {
         Refusal::BadAmount(_) => E::BadAmount { message, hint },
         Refusal::BadMode(_) => E::BadMode { message, hint },
         Refusal::BadHard(_) => E::BadHard { message, hint },
+        Refusal::BadLimit(_) => E::BadLimit { message, hint },
+        Refusal::NotLimited(_) => E::NotLimited { message, hint },
         Refusal::NotPermitted { .. } => E::NotPermitted { message, hint },
         Refusal::WouldCycle { .. } => E::WouldCycle { message, hint },
         Refusal::LimitReached(_) => E::LimitReached { message, hint },
@@ -125,6 +128,10 @@ fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
         used_usec,
         entitlement_bytes: (r == Resource::Memory)
             .then(|| u64::try_from(entitlement >> 64).unwrap_or(u64::MAX)),
+        limit_milli: match r {
+            Resource::Cpu => limits::smallest(core, cid),
+            _ => None,
+        },
         ..api::Share::default()
     }
 }
@@ -144,6 +151,7 @@ fn currency(core: &mut Core, cid: Cid) -> Option<api::Currency> {
         transient: c.transient.is_some(),
         funding: funding(core, c),
         exchanges: exchanges(core, cid),
+        limits: limits::own(core, cid),
         cpu,
         disk,
         memory,
@@ -313,6 +321,12 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             "tixd tries again with the next change; restart it if this stays",
         );
     }
+    if let Some(what) = limits::not_held(core, in_force) {
+        problem(
+            what,
+            "while it is not in force, CPUQuota= of systemd's units (cpu.max) limits; cpu.stat in their cgroups tells of it",
+        );
+    }
     for t in core.not_written() {
         problem(
             t.to_owned(),
@@ -469,6 +483,10 @@ pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainRep
         resource: to_api(r),
         base_tickets: core.ledger.total(r),
         paths,
+        limits: match r {
+            Resource::Cpu => limits::over(core, cid),
+            _ => vec![],
+        },
         truncated,
     })
 }

@@ -14,7 +14,7 @@ mod usage;
 
 use crate::cgroups::{Change, Root};
 use crate::enforce::presence::{Outlook, Poll};
-use crate::enforce::{cpu, disk, memory, steward};
+use crate::enforce::{cpu, disk, limit, memory, steward};
 use crate::ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use crate::store::{self, Loaded, Record, Store};
 use commit::Group;
@@ -54,6 +54,8 @@ pub struct Core {
     pub ledger: Ledger,
     pub root: Root,
     pub cpu: cpu::Cpu,
+    /// Which limits hold, as of the last [`Core::refresh`].
+    pub throttles: limit::Throttles,
     store: Arc<Mutex<Store>>,
     pub notices: Notices,
     group: Group,
@@ -124,6 +126,7 @@ impl Core {
             recursive: memory::is_recursive(root.path(), &mounts),
             root,
             cpu,
+            throttles: limit::Throttles::default(),
             group: Group::default(),
             late: Vec::new(),
             unwritable: None,

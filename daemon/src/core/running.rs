@@ -2,19 +2,22 @@
 //! Who wants the CPU now: as the scheduler's tables have it, or, without it, whoever has processes.
 
 use super::Core;
+use crate::enforce::limit::Throttles;
 use crate::ledger::{BASE, Cid, Resource};
 use std::collections::{HashMap, HashSet};
 
 impl Core {
     /// Brings the ledger's activity up to date, for values of this moment.
     pub fn refresh(&mut self) {
-        let running = self.running();
+        let (running, throttles) = self.running();
+        self.throttles = throttles;
         self.ledger
             .set_all_running(Resource::Cpu, &|c| running.contains(&c));
     }
 
     /// Which currencies have runnable threads of their own, this one excepted: who looks is awake, and would count in every snapshot.
-    fn running(&self) -> HashSet<Cid> {
+    /// And which limits hold.
+    fn running(&self) -> (HashSet<Cid>, Throttles) {
         if self.cpu.in_charge() {
             let me = self.own_currency();
             let by_id: HashMap<u64, Cid> = self
@@ -22,7 +25,8 @@ impl Core {
                 .filter_map(|cid| Some((self.ledger.get(cid)?.mirror.as_ref()?.id, cid)))
                 .collect();
             let states = self.cpu.states();
-            return states
+            let throttles = self.cpu.throttles(&by_id, &states);
+            let running = states
                 .iter()
                 .filter(|n| n.self_active)
                 .filter_map(|n| {
@@ -35,6 +39,7 @@ impl Core {
                 .filter(|(n, cid)| *cid != me || n.runnable > 1)
                 .map(|(_, cid)| cid)
                 .collect();
+            return (running, throttles);
         }
         let populated = |path: &str| {
             self.root
@@ -47,7 +52,8 @@ impl Core {
             let m = c.mirror.as_ref()?;
             (c.mirrored_children().next().is_none() && populated(&m.path)).then_some(cid)
         };
-        self.mirrors().filter_map(leaf).collect()
+        let running = self.mirrors().filter_map(leaf).collect();
+        (running, Throttles::default())
     }
 
     /// The currencies of cgroups, base first: found by walking down the tree, so that it costs nothing how many others there are.

@@ -101,6 +101,17 @@ impl Core {
                 concerns.push((*owner, n.clone()));
                 out.currency = Some(n);
             }
+            Event::Limited { cid, milli } => {
+                let n = name(*cid);
+                (out.kind, out.message) = match milli {
+                    Some(m) => (K::Limited, format!("{n} {}", limit_text(*m))),
+                    None => (K::Unlimited, format!("{n} is not limited any more")),
+                };
+                concerns.extend(self.owner_and_name(*cid));
+                worth_keeping = true;
+                (out.currency, out.amount) = (Some(n), *milli);
+                out.resource = Some(api::Resource::Cpu);
+            }
             Event::Exchanged {
                 id,
                 parties,
@@ -260,6 +271,14 @@ fn kind_text(r: Resource, kind: Kind) -> String {
         Kind::Soft => format!("{} tickets", r.name()),
         Kind::Hard => format!("a hard share of the {}", r.name()),
     }
+}
+
+/// A limit of so many thousandths of one CPU.
+fn limit_text(milli: u64) -> String {
+    format!(
+        "and what it funds may have {} of one CPU",
+        units::show_thousandths(milli)
+    )
 }
 
 /// What an offer asks, with units.

@@ -4,6 +4,7 @@
 //! The kernel side mirrors the cgroup tree by itself. Pushed is only what differs from it: named currencies, grants and bindings. What is in force
 //! at the start is adopted, compared with the ledger and repaired, so that no share moves while tixd is replaced.
 
+use super::limit::{Limits, Throttles};
 use super::presence::{Outlook, Poll, Presence};
 use crate::ledger::{BASE, Cid, Kind, Ledger, Resource};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,6 +22,7 @@ pub struct Cpu {
     total: u64,
     /// What could not be pushed, by currency.
     trouble: BTreeMap<Cid, String>,
+    limits: Limits,
 }
 
 impl Cpu {
@@ -103,7 +105,13 @@ impl Cpu {
 
     /// What could not be pushed.
     pub fn trouble(&self) -> impl Iterator<Item = &str> {
-        self.trouble.values().map(String::as_str)
+        let tickets = self.trouble.values().map(String::as_str);
+        tickets.chain(self.limits.trouble())
+    }
+
+    /// What `states` say of limits; cgroups' currencies by their cgroups' numbers.
+    pub fn throttles(&self, cgroups: &HashMap<u64, Cid>, states: &[NodeState]) -> Throttles {
+        self.limits.throttles(cgroups, states)
     }
 
     /// Everything, after loading or adopting.
@@ -113,12 +121,10 @@ impl Cpu {
             self.trouble.clear();
             // Not known of a scheduler that was adopted: told again.
             self.total = u64::MAX;
-            let by_node: HashMap<u32, NodeState> = s
-                .nodes()
-                .unwrap_or_default()
-                .into_iter()
-                .map(|n| (n.node.0, n))
-                .collect();
+            let states = s.nodes().unwrap_or_default();
+            self.limits.adopt(s, ledger, &states);
+            let by_node: HashMap<u32, NodeState> =
+                states.into_iter().map(|n| (n.node.0, n)).collect();
             for (cid, c) in ledger.iter() {
                 let node = match &c.mirror {
                     Some(m) => s.node_of_cgroup(m.id).ok().flatten(),
@@ -161,6 +167,7 @@ impl Cpu {
         let Some(s) = self.presence.scheduler() else {
             return;
         };
+        self.limits.push(s, ledger);
         for cid in removed {
             self.pushed.remove(cid);
             self.trouble.remove(cid);

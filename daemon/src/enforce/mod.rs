@@ -7,6 +7,7 @@ pub mod cpu;
 pub mod disk;
 pub mod enable;
 mod files;
+pub mod limit;
 pub mod measure;
 pub mod memory;
 pub mod presence;

@@ -3,7 +3,7 @@
 
 use super::brokers::{Caller, Right, is_root};
 use super::{
-    BASE, By, Cid, Currency, DEFAULT_MODE, Event, Grant, Hard, Key, Kind, Ledger, MAX_AMOUNT,
+    BASE, By, Cid, Currency, DEFAULT_MODE, End, Event, Grant, Hard, Key, Kind, Ledger, MAX_AMOUNT,
     MAX_FUNDERS, Refusal, Resource, TIXD, ops::Part,
 };
 
@@ -62,6 +62,7 @@ impl Ledger {
         events.extend(paths.iter().filter_map(|p| self.unbind(p)));
         events.extend(self.drop_grants(cid, lapse, |_| true));
         self.drop_waiting(cid);
+        self.drop_limit(&End::Cid(cid));
         self.note(Key::Currency(cid));
         self.remove(cid);
         events.push(Event::Destroyed { cid, name, owner });

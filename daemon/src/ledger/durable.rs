@@ -3,7 +3,8 @@
 
 use super::brokers::is_root;
 use super::{
-    Aside, Binding, Broker, Currency, Ended, Exchange, Grant, Key, Kind, Ledger, Leg, Resource, Row,
+    Aside, Binding, Broker, Currency, Ended, Exchange, Grant, Key, Kind, Ledger, Leg, Limit,
+    Resource, Row,
 };
 use rustc_hash::FxHashSet;
 
@@ -65,6 +66,8 @@ impl Ledger {
         keys.extend(self.exchanges.keys().copied().map(Key::Exchange));
         keys.extend(self.book.iter_from(0).map(|o| Key::Offer(o.id)));
         keys.extend(self.ended.keys().copied().map(Key::Ended));
+        let limits = self.limits.keys().cloned();
+        keys.extend(limits.map(|e| Key::Limit(e, Resource::Cpu)));
         keys.extend(self.lapsed.keys().cloned().map(|(n, r)| Key::Lapsed(n, r)));
         keys.sort();
         keys.into_iter()
@@ -133,6 +136,10 @@ impl Ledger {
                 legs: e.legs.clone(),
                 why: e.why.clone(),
             }),
+            Key::Limit(end, _) => self.limits.get(end).map(|l| Row::Limit {
+                milli: l.milli,
+                by: l.by,
+            }),
         }
     }
 
@@ -192,6 +199,13 @@ impl Ledger {
                     Some(Row::Ended { legs, why }) => self.ended.insert(id, Ended { legs, why }),
                     _ => self.ended.remove(&id),
                 };
+            }
+            (Key::Limit(end, _), row) => {
+                let limit = match row {
+                    Some(Row::Limit { milli, by }) => Some(Limit { milli, by }),
+                    _ => None,
+                };
+                self.put_limit(end, limit);
             }
         }
     }

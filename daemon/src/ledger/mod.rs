@@ -20,6 +20,7 @@ mod exchange;
 mod grants;
 mod graph;
 mod hard;
+mod limit;
 mod market;
 mod ops;
 mod refusal;
@@ -36,6 +37,7 @@ pub use currency::{Currency, Grant, Issued, Kind, Mirror, Ticket};
 pub use durable::Change;
 pub use exchange::Exchange;
 pub use hard::{Hard, Unheld};
+pub use limit::{Caps, Limit, MAX_LIMIT};
 pub use market::Ended;
 pub use ops::{Op, Part, Ref, Terms};
 pub use refusal::Refusal;
@@ -72,7 +74,7 @@ pub const MAX_ANCESTOR_EDGES: usize = 256;
 pub const MAX_BINDINGS: usize = 64;
 /// Named currencies of one user, root excepted.
 pub const MAX_OWNED: usize = 1024;
-/// Tickets that one user has given, root excepted.
+/// Tickets that one user has given, and limits set, root excepted.
 pub const MAX_GIVEN: usize = 8192;
 /// Offers of one user on the book, root excepted; and exchanges that one user's offers have made.
 pub const MAX_OFFERS: usize = 1024;
@@ -173,6 +175,11 @@ pub enum Event {
         group: u32,
         mode: u16,
     },
+    /// A currency's limit, thousandths of one CPU; `None`: it is lifted.
+    Limited {
+        cid: Cid,
+        milli: Option<u64>,
+    },
     /// An exchange was made, or revoked, and why.
     Exchanged {
         id: u64,
@@ -224,7 +231,8 @@ impl Event {
         match self {
             Event::Created { cid, .. }
             | Event::CgroupCreated { cid, .. }
-            | Event::CgroupChanged { cid, .. } => vec![*cid],
+            | Event::CgroupChanged { cid, .. }
+            | Event::Limited { cid, .. } => vec![*cid],
             Event::Funded { holder, .. } => vec![*holder],
             Event::Bound { cgroup, .. } => vec![*cgroup],
             Event::Unbound { cgroup, .. } => cgroup.iter().copied().collect(),
@@ -246,6 +254,8 @@ pub struct Ledger {
     by_name: FxHashMap<String, Cid>,
     bindings: BTreeMap<String, Binding>,
     brokers: BTreeMap<String, Broker>,
+    /// Limits of the CPU, those that wait for their cgroup, too.
+    limits: BTreeMap<End, Limit>,
     waiting: BTreeMap<Key, Aside>,
     /// The tickets that wait, by each of their ends.
     waits_for: FxHashMap<End, BTreeSet<Key>>,
@@ -301,6 +311,7 @@ impl Ledger {
             by_name: FxHashMap::default(),
             bindings: BTreeMap::new(),
             brokers: BTreeMap::new(),
+            limits: BTreeMap::new(),
             waiting: BTreeMap::new(),
             waits_for: FxHashMap::default(),
             lapsed: BTreeMap::new(),

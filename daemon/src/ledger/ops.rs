@@ -47,6 +47,16 @@ pub enum Op {
         issuer: Ref,
         resource: Resource,
     },
+    /// All that it funds may have so many thousandths of one CPU together, whatever was said before.
+    Limit {
+        name: Ref,
+        resource: Resource,
+        milli: i64,
+    },
+    Unlimit {
+        name: Ref,
+        resource: Resource,
+    },
     Bind {
         name: String,
         path: String,
@@ -145,6 +155,8 @@ impl Op {
             Op::Unfund { .. } => "unfund",
             Op::Reserve { .. } => "reserve",
             Op::Unreserve { .. } => "unreserve",
+            Op::Limit { .. } => "limit",
+            Op::Unlimit { .. } => "unlimit",
             Op::Bind { .. } => "bind",
             Op::Unbind { .. } => "unbind",
             Op::Chmod { .. } => "chmod",
@@ -164,6 +176,8 @@ impl Op {
         match self {
             Op::Create { name, .. }
             | Op::Destroy { name }
+            | Op::Limit { name, .. }
+            | Op::Unlimit { name, .. }
             | Op::Bind { name, .. }
             | Op::Unbind { name, .. }
             | Op::Chmod { name, .. }
@@ -240,6 +254,12 @@ impl Ledger {
                 issuer,
                 resource,
             } => self.do_unreserve(caller, holder, issuer, *resource),
+            Op::Limit {
+                name,
+                resource,
+                milli,
+            } => self.do_limit(caller, name, *resource, *milli),
+            Op::Unlimit { name, resource } => self.do_unlimit(caller, name, *resource),
             Op::Bind { name, path } => self.do_bind(caller, name, path),
             Op::Unbind { name, path } => self.do_unbind(caller, name, path.as_deref()),
             Op::Chmod { name, mode } => self.do_chmod(caller, name, *mode),

@@ -67,6 +67,10 @@ pub enum Refusal {
     NoSuchOffer(u64),
     #[error("{0} is no offer")]
     BadOffer(String),
+    #[error("{0}")]
+    BadLimit(String),
+    #[error("{0:?} has no limit of its own")]
+    NotLimited(String),
     #[error("{name:?} would trade with itself: offer {offer} is its own")]
     SelfTrade { name: String, offer: u64 },
 }
@@ -120,6 +124,12 @@ impl Refusal {
             }
             Refusal::BadOffer(_) => {
                 "give one resource and want another; 0.001 tickets and more of each, and a minimum of no more than what is wanted"
+            }
+            Refusal::BadLimit(_) => {
+                "of cpu, of any currency but base: 0.1% of one CPU to 102400%, and 100% is all of one; as `tixctl limit alice cpu 150%`"
+            }
+            Refusal::NotLimited(_) => {
+                "`tixctl explain NAME` shows which limits count for it; a cgroup's cpu.max is lifted where it was set"
             }
             Refusal::SelfTrade { .. } => "cancel or amend that one first",
         }

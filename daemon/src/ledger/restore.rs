@@ -31,6 +31,7 @@ impl Ledger {
                 .any(transient),
             Key::Binding(path) => self.bindings.get(path).is_some_and(|b| transient(b.name)),
             Key::Exchange(_) | Key::Offer(_) | Key::Ended(_) => true,
+            Key::Limit(end, _) => self.at_end(end).is_some_and(transient),
             Key::Broker(_) | Key::Lapsed(..) => false,
         }
     }
@@ -98,6 +99,10 @@ impl Ledger {
                     self.set_grant(h, *resource, g);
                     return Ok(());
                 }
+            }
+            (Key::Limit(end, r), Some(Row::Limit { milli, .. })) => {
+                self.limitable(end, *r)?;
+                Self::limit(*milli)?;
             }
             (Key::Binding(path), Some(Row::Binding { cid, .. })) => {
                 if let Some(cgroup) = self.find(path) {

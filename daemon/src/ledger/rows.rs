@@ -42,6 +42,8 @@ pub enum Key {
     Offer(u64),
     /// An exchange that was revoked.
     Ended(u64),
+    /// A currency's limit.
+    Limit(End, Resource),
 }
 
 /// A party's part in an exchange.
@@ -124,5 +126,10 @@ pub enum Row {
     Ended {
         legs: Vec<EndedLeg>,
         why: String,
+    },
+    Limit {
+        /// Thousandths of one CPU.
+        milli: u64,
+        by: By,
     },
 }

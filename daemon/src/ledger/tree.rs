@@ -2,7 +2,7 @@
 //! The cgroup tree as it changes: each cgroup with the cpu controller is a currency (model.md §1).
 
 use super::brokers::is_root;
-use super::{BASE, Cid, Currency, Event, Key, Ledger, Mirror, Resource};
+use super::{BASE, Cid, Currency, End, Event, Key, Ledger, Mirror, Resource};
 
 /// What is known of a cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +160,7 @@ impl Ledger {
         }
         events.extend(self.drop_grants(cid, false, |g| !is_root(g.by)));
         self.put_aside(cid);
+        self.drop_limit(&End::Path(path.to_owned()));
         if (self.brokers.get(path)).is_some_and(|b| !is_root(b.by)) {
             self.note(Key::Broker(path.to_owned()));
             self.brokers.remove(path);

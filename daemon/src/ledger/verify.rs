@@ -5,7 +5,7 @@
 use super::currency::Issued;
 use super::{
     BASE, Cid, Currency, End, HARD_WHOLE, Key, Kind, Ledger, MAX_AMOUNT, MAX_FUNDERS,
-    MAX_HARD_OF_BASE, Resource, rights::Made,
+    MAX_HARD_OF_BASE, MAX_LIMIT, Resource, rights::Made,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,7 @@ impl Ledger {
             self.verify_limits(r, &mut wrong);
         }
         self.verify_indexes(&mut wrong);
+        self.verify_caps(&mut wrong);
         self.verify_made(&mut wrong);
         wrong
     }
@@ -289,6 +290,36 @@ impl Ledger {
         }
     }
 
+    /// Limits are limits, of what is there or waited for; and what is above a limited currency leads to an end.
+    fn verify_caps(&self, wrong: &mut Vec<String>) {
+        for (end, l) in &self.limits {
+            let there = match end {
+                End::Cid(c) => *c != BASE && self.get(*c).is_some_and(|c| !c.is_mirror()),
+                End::Path(p) => p.starts_with('/') && p != "/",
+            };
+            if !there || !(1..=MAX_LIMIT).contains(&l.milli) {
+                wrong.push(format!("{l:?} of {end:?}"));
+            }
+        }
+        let caps = self.caps();
+        for cid in caps.limits.keys() {
+            let (mut at, mut steps) = (*cid, 0);
+            while let Some((_, Some(above))) = caps.limits.get(&at)
+                && steps <= caps.limits.len()
+            {
+                (at, steps) = (*above, steps + 1);
+            }
+            if steps > caps.limits.len() {
+                wrong.push(format!("{:?} is limited by itself", self.name(*cid)));
+            }
+        }
+        for (cgroup, cap) in &caps.cgroups {
+            if !caps.limits.contains_key(cap) || self.limits_over(*cgroup).first() != Some(cap) {
+                wrong.push(format!("{:?} is capped by {cap}", self.name(*cgroup)));
+            }
+        }
+    }
+
     /// What each user has made, as the quotas have it.
     fn verify_made(&self, wrong: &mut Vec<String>) {
         let mut made: FxHashMap<u32, Made> = FxHashMap::default();
@@ -303,6 +334,7 @@ impl Ledger {
             }
         }
         self.waiting.values().for_each(|a| given(a.by));
+        self.limits.values().for_each(|l| given(l.by));
         for by in self.exchanges.values().map(|x| x.by) {
             if !super::brokers::is_root(by) && by != super::TIXD {
                 made.entry(by).or_default().exchanges += 1;

@@ -213,6 +213,7 @@ impl Ledger {
             self.note(Key::Broker(path.clone()));
             self.brokers.remove(&path);
         }
+        self.sweep_limits();
         events.append(&mut self.lost);
         events.extend(self.revoke_overdrawn());
         events

@@ -149,6 +149,8 @@ impl Error {
                     | E::InvalidColumnType(..)
                     | E::IntegralValueOutOfRange(..)
                     | E::Utf8Error(..)
+                    // The statements are ours: a table that they name is not as it was made.
+                    | E::SqlInputError { .. }
             ) =>
             {
                 Error::damaged(&path, e.to_string())

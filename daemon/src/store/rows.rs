@@ -37,6 +37,14 @@ CREATE TABLE offer (
 CREATE TABLE ended (id INTEGER PRIMARY KEY, legs TEXT NOT NULL, why TEXT NOT NULL, sum INTEGER NOT NULL) STRICT;
 ";
 
+/// Limits of currencies: since schema 6.
+pub(super) const LIMITS: &str = "
+CREATE TABLE limits (
+    currency ANY, resource INTEGER, milli INTEGER NOT NULL, by INTEGER NOT NULL, sum INTEGER NOT NULL,
+    PRIMARY KEY (currency, resource)
+) STRICT, WITHOUT ROWID;
+";
+
 /// How many rows there are and what their sums come to: a row that is missing, or an old page in place of a new one, shows in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Total {
@@ -183,6 +191,10 @@ fn by_key<T>(
         ),
         Key::Offer(id) => run(&mut prepare("offer WHERE id = ?")?, &[&id.cast_signed()]),
         Key::Ended(id) => run(&mut prepare("ended WHERE id = ?")?, &[&id.cast_signed()]),
+        Key::Limit(end, resource) => run(
+            &mut prepare("limits WHERE currency = ? AND resource = ?")?,
+            &[&EndColumn(end), &index(*resource)],
+        ),
     }
 }
 
@@ -311,6 +323,16 @@ fn insert(db: &Connection, key: &Key, row: &Row, sum: i64) -> Result<(), Fault> 
                 params![id.cast_signed(), legs, why, sum],
             )
         }
+        (Key::Limit(end, resource), Row::Limit { milli, by }) => run(
+            "INSERT OR REPLACE INTO limits VALUES (?, ?, ?, ?, ?)",
+            params![
+                EndColumn(end),
+                index(*resource),
+                milli.cast_signed(),
+                by,
+                sum
+            ],
+        ),
         _ => Err(other_kind(key)),
     }
 }
@@ -417,6 +439,18 @@ pub(super) fn load(db: &Connection, each: &mut dyn FnMut(Key, Row)) -> Result<To
             why: r.get(2)?,
         };
         Ok(Some((Key::Ended(id.cast_unsigned()), row, r.get(3)?)))
+    })?;
+    table("limits", |r| {
+        let Some(resource) = resource_of(r.get(1)?) else {
+            return Ok(None);
+        };
+        let milli: i64 = r.get(2)?;
+        let row = Row::Limit {
+            milli: milli.cast_unsigned(),
+            by: r.get(3)?,
+        };
+        let key = Key::Limit(r.get::<_, OwnEnd>(0)?.0, resource);
+        Ok(Some((key, row, r.get(4)?)))
     })?;
     Ok(total)
 }

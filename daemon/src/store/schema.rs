@@ -7,7 +7,7 @@ use super::{Record, State, log, rows, side};
 use rusqlite::{Connection, Transaction, params};
 
 /// Version of the tables; a store of a later version is not touched.
-pub const SCHEMA: i64 = 5;
+pub const SCHEMA: i64 = 6;
 
 /// `rows` and `sum`: see [`rows::Total`]. `voided`: commits that failed too late to know whether they are on the disk, overwritten since.
 const STATE: &str = "
@@ -21,6 +21,7 @@ INSERT INTO state VALUES (0, 1, 1, 0, 0, 0);
 fn tables(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(rows::TABLES)?;
     db.execute_batch(rows::MARKET)?;
+    db.execute_batch(rows::LIMITS)?;
     db.execute_batch(log::TABLES)?;
     db.execute_batch(STATE)
 }
@@ -39,11 +40,13 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> Result<(), Fault> {
     let tx = db.transaction()?;
     match found {
         1 | 2 => from_journal(&tx)?,
-        3 => tx.execute_batch(rows::MARKET)?,
-        _ => {}
+        3 => tx.execute_batch(&[rows::MARKET, rows::LIMITS].concat())?,
+        _ => tx.execute_batch(rows::LIMITS)?,
     }
-    tx.execute_batch(side::MARK)?;
-    if found > 1 {
+    if found < 5 {
+        tx.execute_batch(side::MARK)?;
+    }
+    if (2..5).contains(&found) {
         tx.execute_batch(side::FROM_WEIGHT)?;
     }
     finish(tx)

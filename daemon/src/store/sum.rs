@@ -141,6 +141,11 @@ pub(super) fn sum(key: &Key, row: &Row) -> Option<i64> {
                     .word(leg.amount.cast_unsigned())
             })
         }
+        (Key::Limit(end, resource), Row::Limit { milli, by }) => Sum(9)
+            .end(end)
+            .word(resource.index() as u64)
+            .word(*milli)
+            .word((*by).into()),
         _ => return None,
     };
     Some(sum.folded())

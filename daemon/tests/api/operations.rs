@@ -52,6 +52,63 @@ fn hard_shares_are_admitted_shown_and_taken_back() {
 }
 
 #[test]
+fn limits_are_kept_shown_and_lifted() {
+    let tixd = Tixd::start();
+    let mut c = tixd.connect();
+    done(&mut c, "Create", json!({"name": "a"}));
+    done(&mut c, "Create", json!({"name": "b"}));
+    let fund = json!({"holder": "b", "issuer": "a", "resource": "cpu", "amount": 5});
+    done(&mut c, "Fund", fund);
+    let limit = |name: &str, milli: Value| json!({"name": name, "resource": "cpu", "milli": milli});
+    // No scheduler is in force here, and what is set says so.
+    let reply = done(&mut c, "Limit", limit("a", json!(300)));
+    assert_eq!(reply, json!({"in_force": false}));
+    for bad in [
+        json!(0),
+        json!(-1),
+        json!(1_024_001),
+        json!(1e300),
+        json!(1.5),
+    ] {
+        assert_eq!(
+            c.error("Limit", limit("b", bad.clone())),
+            "BadLimit",
+            "{bad}"
+        );
+    }
+    let disk = json!({"name": "b", "resource": "disk", "milli": 300});
+    assert_eq!(c.error("Limit", disk), "BadLimit");
+    assert_eq!(c.error("Limit", limit("base", json!(300))), "BadLimit");
+    let its = json!({
+        "currency": "a", "kind": "currency", "quota_usec": 30_000, "period_usec": 100_000, "burst_usec": 0, "in_force": false,
+        "periods": 0, "throttled_periods": 0, "throttled_usec": 0
+    });
+    let a = find(&mut c, "a");
+    assert_eq!(
+        (&a["limits"], &a["cpu"]["limit_milli"]),
+        (&json!([its]), &json!(300))
+    );
+    assert_eq!(find(&mut c, "b")["limits"], json!([]));
+    let explained = done(&mut c, "Explain", json!({"name": "b"}));
+    assert_eq!(explained["limits"], json!([its]));
+    let of_disk = done(&mut c, "Explain", json!({"name": "b", "resource": "disk"}));
+    assert_eq!(of_disk["limits"], json!([]));
+    let said = done(&mut c, "Status", json!({}))["problems"].to_string();
+    assert!(said.contains("1 limit of currencies"), "{said}");
+    let log = done(&mut c, "Log", json!({"subject": "a"}));
+    let log = log["records"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(log["kind"], "limit");
+    assert_eq!(
+        log["message"],
+        "a and what it funds may have 30% of one CPU"
+    );
+    let lift = json!({"name": "a", "resource": "cpu"});
+    done(&mut c, "Unlimit", lift.clone());
+    assert_eq!(find(&mut c, "a")["limits"], json!([]));
+    assert_eq!(c.error("Unlimit", lift), "NotLimited");
+}
+
+#[test]
 fn memory_is_guaranteed_in_bytes() {
     if !is_root() {
         return;
@@ -196,12 +253,14 @@ fn a_ledger_is_exported_and_imported_elsewhere() {
         let fund = json!({"holder": name, "issuer": "base", "resource": "cpu", "amount": i + 1});
         done(&mut a, "Fund", fund);
     }
+    let limit = json!({"name": "a-currency-with-a-long-name-7", "resource": "cpu", "milli": 1500});
+    done(&mut a, "Limit", limit);
     done(&mut b, "Create", json!({"name": "not-in-it"}));
     let text = export(&mut a);
     assert!(text.len() > 20_000, "{}", text.len());
     let dry = import(&mut b, &text, true);
     let changes = dry["parameters"]["changes"].as_array().unwrap().clone();
-    assert_eq!(changes.len(), 601);
+    assert_eq!(changes.len(), 602);
     assert_eq!(dry["parameters"]["applied"], false);
     assert!(
         !find(&mut b, "not-in-it").is_null(),
@@ -225,6 +284,10 @@ fn a_ledger_is_exported_and_imported_elsewhere() {
         {\"ticket\":{\"from\":\"q\",\"to\":\"p\",\"resource\":\"cpu\",\"kind\":\"soft\",\"amount\":1,\"bytes\":false,\"by\":0}}\n";
     let refused = import(&mut b, cycle, false);
     assert_eq!(refused["error"], "org.tix.Tix.WouldCycle", "{refused}");
+    let base = "{\"format\":\"tix ledger\",\"version\":1}\n\
+        {\"limit\":{\"name\":\"/\",\"resource\":\"cpu\",\"milli\":100,\"by\":0}}\n";
+    let refused = import(&mut b, base, false);
+    assert_eq!(refused["error"], "org.tix.Tix.BadLimit", "{refused}");
     for bad in ["", "noise", &text[..text.len() - 10]] {
         assert_eq!(
             import(&mut b, bad, false)["error"],

@@ -3,6 +3,7 @@
 //! were; it can be loaded from its rows, and an operation undone.
 
 use crate::invariants::{check_values, exact};
+use crate::limits::check_limits;
 use crate::model::{MEMORY, Model};
 use crate::oracle::ratio;
 use crate::random::{Do, any_do, any_start, caller};
@@ -95,6 +96,7 @@ fn history(start: &[Do], dos: &[Do]) -> Result<(), TestCaseError> {
         }
         if n % 29 == 11 {
             check_values(&w, Resource::ALL[n % 4])?;
+            check_limits(&w)?;
         }
         if n % 17 == 5 {
             let again = reloaded(&w);

@@ -8,6 +8,7 @@
 mod invariants;
 mod isolation;
 mod kept;
+mod limits;
 mod model;
 mod oracle;
 mod protections;

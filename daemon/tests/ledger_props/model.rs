@@ -82,6 +82,8 @@ pub struct Model {
     pub grants: BTreeMap<Edge, Grant>,
     pub bound: BTreeMap<String, Bound>,
     pub lapsed: BTreeMap<(String, Resource), u64>,
+    /// Thousandths of one CPU, and by whom.
+    pub limits: BTreeMap<String, (u64, u32)>,
     pub exchanges: Vec<Exchange>,
     pub running: BTreeSet<(String, Resource)>,
 }
@@ -166,6 +168,7 @@ impl Model {
         for e in its {
             self.take(&e, None, lapse && e.1 == name);
         }
+        self.limits.remove(name);
         self.named.remove(name);
     }
 
@@ -196,6 +199,7 @@ impl Model {
         self.grants
             .retain(|e, g| rootly(g.by) || e.0 != path && e.1 != path);
         self.said.retain(|p, s| rootly(s.by) || p != path);
+        self.limits.retain(|p, l| rootly(l.1) || p != path);
         self.running.retain(|(n, _)| n != path);
         self.dirs.remove(path);
         let parent = Self::parent(path);

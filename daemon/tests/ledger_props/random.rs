@@ -3,7 +3,7 @@
 
 use crate::model::MEMORY;
 use proptest::prelude::*;
-use tixd::ledger::{Caller, Hard, Op, Part, Resource};
+use tixd::ledger::{Caller, Hard, MAX_LIMIT, Op, Part, Resource};
 
 pub const NAMES: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "r1", "r2"];
 pub const PATHS: [&str; 10] = [
@@ -74,6 +74,16 @@ fn any_amount() -> impl Strategy<Value = i64> {
     ]
 }
 
+fn any_limit() -> impl Strategy<Value = i64> {
+    let most = i64::try_from(MAX_LIMIT).unwrap();
+    prop_oneof![
+        20 => 1i64..3000,
+        1 => most - 1..most + 2,
+        1 => -1i64..2,
+        1 => any::<i64>(),
+    ]
+}
+
 fn any_mode() -> impl Strategy<Value = u16> {
     prop_oneof![
         3 => Just(0o700u16),
@@ -120,6 +130,8 @@ pub fn any_op() -> impl Strategy<Value = Op> {
         2 => (h(), i(), any_resource()).prop_map(|(holder, issuer, resource)| Op::Unreserve {
             holder, issuer, resource
         }),
+        4 => (h(), any_resource(), any_limit()).prop_map(|(name, resource, milli)| Op::Limit { name, resource, milli }),
+        1 => (h(), any_resource()).prop_map(|(name, resource)| Op::Unlimit { name, resource }),
         4 => (n(), p()).prop_map(|(name, path)| Op::Bind { name, path }),
         2 => (n(), prop::option::of(p())).prop_map(|(name, path)| Op::Unbind { name, path }),
         2 => (h(), any_mode()).prop_map(|(name, mode)| Op::Chmod { name, mode }),

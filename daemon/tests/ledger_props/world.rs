@@ -173,7 +173,9 @@ impl World {
             Op::Nice { giver, path, .. } => {
                 [4, 2, 1].iter().all(|b| self.m.may(who, giver, *b)) && bound_on(path)
             }
-            Op::Destroy { name } => self.m.may(who, name, 2),
+            Op::Destroy { name } | Op::Limit { name, .. } | Op::Unlimit { name, .. } => {
+                self.m.may(who, name, 2)
+            }
             Op::Chmod { name, .. } | Op::Chown { name, .. } => {
                 who.is_root() || self.m.broker(name).is_some_and(|b| b.0 == who.uid)
             }
@@ -194,10 +196,13 @@ impl World {
                 assert!(allowed || unheld, "{who:?} may not {op:?}");
             }
             Err(Refusal::NotPermitted { .. }) => {
-                let more = matches!(
-                    op,
-                    Op::Chown { .. } | Op::Destroy { .. } | Op::Unbind { .. }
-                );
+                let more = match op {
+                    Op::Chown { .. } | Op::Destroy { .. } | Op::Unbind { .. } => true,
+                    Op::Limit { name, .. } | Op::Unlimit { name, .. } => {
+                        self.m.limits.get(name).is_some_and(|l| rootly(l.1))
+                    }
+                    _ => false,
+                };
                 assert!(!allowed || more, "{who:?} may {op:?}: {done:?}");
             }
             Err(_) => {}
@@ -312,6 +317,15 @@ impl World {
                 None,
                 false,
             ),
+            Op::Limit { name, milli, .. } => {
+                let limit = (milli.unsigned_abs(), who.uid);
+                let known = m.limits.insert(name.clone(), limit);
+                assert!(root || known.is_none_or(|l| !rootly(l.1)), "{op:?}");
+            }
+            Op::Unlimit { name, .. } => {
+                let known = m.limits.remove(name);
+                assert!(known.is_some_and(|l| root || !rootly(l.1)), "{op:?}");
+            }
             Op::Bind { name, path } => World::bind(&mut self.m, who, name, path, who.uid),
             Op::Unbind { name, path } => {
                 m.bound
@@ -516,6 +530,13 @@ impl World {
         }
         for ((n, r), amount) in &m.lapsed {
             rows.push((Key::Lapsed(n.clone(), *r), Row::Lapsed { amount: *amount }));
+        }
+        for (n, (milli, by)) in &m.limits {
+            let row = Row::Limit {
+                milli: *milli,
+                by: *by,
+            };
+            rows.push((Key::Limit(self.name(n), Resource::Cpu), row));
         }
         rows.sort_by(|a, b| a.0.cmp(&b.0));
         rows

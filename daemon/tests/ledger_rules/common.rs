@@ -147,6 +147,29 @@ impl It {
         )
     }
 
+    pub fn limit(&mut self, uid: u32, name: &str, milli: i64) -> Done {
+        let name = name.to_owned();
+        self.does(
+            uid,
+            Op::Limit {
+                name,
+                resource: CPU,
+                milli,
+            },
+        )
+    }
+
+    pub fn unlimit(&mut self, uid: u32, name: &str) -> Done {
+        let name = name.to_owned();
+        self.does(
+            uid,
+            Op::Unlimit {
+                name,
+                resource: CPU,
+            },
+        )
+    }
+
     pub fn bind(&mut self, uid: u32, name: &str, path: &str) -> Done {
         let (name, path) = (name.to_owned(), path.to_owned());
         self.does(uid, Op::Bind { name, path })

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bindings;
+mod caps;
 mod common;
 mod exchanges;
 mod hard;

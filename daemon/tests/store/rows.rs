@@ -147,6 +147,9 @@ fn change() -> impl Strategy<Value = Change> {
         });
     let ended = (0..6_u64, vec(ended_leg, 0..5), path())
         .prop_map(|(id, legs, why)| (Key::Ended(id), Row::Ended { legs, why }));
+    let limit = (end(), resource(), number(), uid()).prop_map(|(end, resource, milli, by)| {
+        (Key::Limit(end, resource), Row::Limit { milli, by })
+    });
     // In boxes: as one value they are too large for a test's stack.
     let set = prop_oneof![
         currency.boxed(),
@@ -156,7 +159,8 @@ fn change() -> impl Strategy<Value = Change> {
         exchange.boxed(),
         lapsed.boxed(),
         offer.boxed(),
-        ended.boxed()
+        ended.boxed(),
+        limit.boxed()
     ];
     (set, prop::bool::weighted(0.7)).prop_map(|((key, row), there)| (key, there.then_some(row)))
 }

@@ -458,6 +458,33 @@ fn schema_3_gets_a_book_and_keeps_what_it_has() {
 }
 
 #[test]
+fn schema_5_gets_limits_and_keeps_what_it_has() {
+    let dir = dir();
+    let (mut store, _) = Store::open(dir.path()).unwrap();
+    let alice = (Key::Currency(7), currency("alice"));
+    let kept = [(alice.0.clone(), Some(alice.1.clone()))];
+    store.commit(&[], &kept).unwrap();
+    drop(store);
+    // That was all that was added.
+    let db = raw(dir.path().join("ledger.sqlite"));
+    db.execute_batch("DROP TABLE limits").unwrap();
+    db.pragma_update(None, "user_version", 5).unwrap();
+    drop(db);
+    let (mut store, loaded) = Store::open(dir.path()).unwrap();
+    let key = Key::Limit(End::Cid(7), Resource::Cpu);
+    assert_eq!(
+        loaded.rows.into_iter().collect::<Model>(),
+        rows([alice.clone()])
+    );
+    let limit = Row::Limit { milli: 300, by: 0 };
+    store
+        .commit(&[], &[(key.clone(), Some(limit.clone()))])
+        .unwrap();
+    drop(store);
+    assert_eq!(contents(dir.path()), rows([alice, (key, limit)]));
+}
+
+#[test]
 fn a_later_schema_is_not_touched() {
     let dir = dir();
     drop(Store::open(dir.path()).unwrap());

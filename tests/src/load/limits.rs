@@ -3,12 +3,13 @@
 //! may have all, below each other, in crowds; and what each got of the machine.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::cgroups::{self, Arena};
-use super::crew::Crew;
+use super::crew::{Crew, Me, busy};
 use super::report::{Table, columns, percent};
 use super::sys;
 
@@ -109,6 +110,11 @@ const WIDE: [(&str, &[Group]); 3] = [
         ],
     ),
 ];
+/// Of [`bursts`]; the kernel takes no more than the quota.
+const BURST_US: u64 = 30_000;
+/// What they are called.
+pub const KEPT: &str = "bursts, from what was kept";
+pub const NOT_KEPT: &str = "bursts";
 /// All of the machine that the case's other groups leave.
 const WHAT_IS_LEFT: f64 = 0.0;
 
@@ -139,6 +145,9 @@ pub fn run(root: &Path, warmup: f64, seconds: f64) -> Result<Limits> {
     let cases: &[(&str, &[Group])] = if sys::cpus() == 1 { &CASES } else { &WIDE };
     for (name, case) in cases {
         groups.extend(one(root, name, case, warmup, seconds).context(*name)?);
+    }
+    for burst in [0, BURST_US] {
+        groups.push(bursts(root, burst, warmup, seconds).context("bursts")?);
     }
     // What is set while threads run holds from then on.
     groups.extend(changes(root, warmup, seconds).context("changes")?);
@@ -234,6 +243,46 @@ fn changes(root: &Path, warmup: f64, seconds: f64) -> Result<Vec<Got>> {
         )?);
     }
     Ok(all)
+}
+
+/// What a thread that works now and then has kept of earlier periods it need not wait for: `cpu.max.burst`.
+fn bursts(root: &Path, burst_us: u64, warmup: f64, seconds: f64) -> Result<Got> {
+    let arena = Arena::new(root)?;
+    let path = arena.add("a".as_ref(), 100)?;
+    cgroups::set(&path, "cpu.max", "30000 100000")?;
+    cgroups::set(&path, "cpu.max.burst", burst_us)?;
+    let dir = cgroups::open(&path)?;
+    let mut crew = Crew::new(1)?;
+    let members = [vec![crew.spawn(Some(&dir), 0, work_now_and_then)?]];
+    crew.muster()?;
+    crew.open(0);
+    sys::sleep((warmup * 1e9) as u64);
+    let name = match burst_us {
+        0 => NOT_KEPT,
+        _ => KEPT,
+    };
+    let case = [group("a", 100, "", 1, 50.0 / 250.0)];
+    let got = measure(&crew, name, &case, &members, seconds)?;
+    got.into_iter().next().context("nobody was measured")
+}
+
+/// More than a period allows, and less than it does with what was left of those before.
+fn work_now_and_then(me: &Me) {
+    let pid = sys::own_pid();
+    let mut next = me.look();
+    loop {
+        let used = || sys::cpu_ns(pid).unwrap_or(u64::MAX);
+        let enough = used() + 50_000_000;
+        while used() < enough {
+            busy(512);
+            me.look();
+        }
+        // Every other time in the other half of a period: without a burst one of the two waits for 40 ms and more.
+        next += 250_000_000;
+        // It does not want a CPU until then.
+        me.seen.store(next, Ordering::Relaxed);
+        sys::sleep_until(next);
+    }
 }
 
 impl Table for Limits {

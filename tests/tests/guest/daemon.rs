@@ -8,6 +8,7 @@ mod abuse;
 mod attack;
 mod durable;
 mod force;
+mod limits;
 pub mod plain;
 mod policies;
 pub mod service;

@@ -7,7 +7,7 @@ use std::path::Path;
 use tix_tests::guest::{Guest, under_tix};
 use tix_tests::load::figures::Figures;
 use tix_tests::load::latency::Latency;
-use tix_tests::load::limits::Limits;
+use tix_tests::load::limits::{self, Limits};
 use tix_tests::load::nice::Nice;
 use tix_tests::load::promises::Promises;
 use tix_tests::load::shares::{Service, Shares};
@@ -121,6 +121,16 @@ pub fn check_limits(limits: &Limits, label: &str) {
             g.longest_wait_ms
         );
     }
+    // Of 50 ms that it wants at once, after 30 it waits for the rest of the period; or not, if cpu.max.burst lets it keep some.
+    let waited = |case: &str| {
+        let of = limits.groups.iter().find(|g| g.case == case).expect(case);
+        of.longest_wait_ms
+    };
+    let (kept, not_kept) = (waited(limits::KEPT), waited(limits::NOT_KEPT));
+    assert!(
+        kept < 35.0 && not_kept > 35.0,
+        "{label}: waited {kept} ms with what was kept, else {not_kept} ms"
+    );
 }
 
 /// `cpu.max` holds, under tix as under the kernel's own scheduler.

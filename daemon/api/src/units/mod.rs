@@ -11,6 +11,8 @@ pub mod rights;
 pub const MAX_SOFT: u64 = 1 << 31;
 /// What an issuer's hard tickets are parts of (model.md §3).
 pub const WHOLE: u64 = 1000;
+/// The largest limit, in thousandths of one CPU.
+pub const MAX_LIMIT: u64 = 1_024_000;
 
 /// Why something is no amount, and what one looks like.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +25,10 @@ pub enum BadAmount {
     Finer(String),
     #[error("{0:?} is out of range: an issuer gives away 0.1% to 99.9% (1 to 999 thousandths)")]
     Range(String),
+    #[error(
+        "{0:?} is no limit: write per cent of one CPU, 0.1% to 102400% (\"30%\", \"150%\" is one and a half)"
+    )]
+    Limit(String),
     #[error("{0:?} is no size: write a number and K, M, G or T (\"256M\"; K is 1024)")]
     Size(String),
     #[error(
@@ -58,28 +64,42 @@ pub fn thousandths(text: &str) -> Result<u64, BadAmount> {
     let no = || BadAmount::Part(text.to_owned());
     let n = match text.strip_suffix('%') {
         None => digits(text).ok_or_else(no)?,
-        Some(cent) => {
-            let cent = cent.trim_end();
-            let (whole, part) = cent.split_once('.').unwrap_or((cent, "0"));
-            let whole = digits(whole).ok_or_else(no)?;
-            let part = match part.trim_end_matches('0') {
-                // `12.%` is a slip of the pen.
-                "" if part.is_empty() => return Err(no()),
-                "" => 0,
-                one if one.len() == 1 => digits(one).ok_or_else(no)?,
-                finer if digits(finer).is_some() => {
-                    return Err(BadAmount::Finer(text.to_owned()));
-                }
-                _ => return Err(no()),
-            };
-            whole.saturating_mul(10).saturating_add(part)
-        }
+        Some(cent) => per_cent(cent, text, &no)?,
     };
     if (1..WHOLE).contains(&n) {
         Ok(n)
     } else {
         Err(BadAmount::Range(text.to_owned()))
     }
+}
+
+/// A limit, of one CPU as systemd's CPUQuota=, in thousandths of it: `30%`, `0.5%`, `150%`.
+pub fn limit(text: &str) -> Result<u64, BadAmount> {
+    let no = || BadAmount::Limit(text.to_owned());
+    let cent = text.strip_suffix('%').ok_or_else(no)?;
+    let milli = per_cent(cent, text, &no)?;
+    match (1..=MAX_LIMIT).contains(&milli) {
+        true => Ok(milli),
+        false => Err(no()),
+    }
+}
+
+/// Thousandths, from what stands before the sign in `text`; else what `no` says.
+fn per_cent(cent: &str, text: &str, no: &dyn Fn() -> BadAmount) -> Result<u64, BadAmount> {
+    let cent = cent.trim_end();
+    let (whole, part) = cent.split_once('.').unwrap_or((cent, "0"));
+    let whole = digits(whole).ok_or_else(no)?;
+    let part = match part.trim_end_matches('0') {
+        // `12.%` is a slip of the pen.
+        "" if part.is_empty() => return Err(no()),
+        "" => 0,
+        one if one.len() == 1 => digits(one).ok_or_else(no)?,
+        finer if digits(finer).is_some() => {
+            return Err(BadAmount::Finer(text.to_owned()));
+        }
+        _ => return Err(no()),
+    };
+    Ok(whole.saturating_mul(10).saturating_add(part))
 }
 
 /// A size in bytes, at least 1: `256M`, `2G`, `2GiB`, `4096`. Units are binary.
@@ -172,6 +192,23 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn limits_are_of_one_cpu() {
+        for (text, n) in [
+            ("30%", 300),
+            ("0.1%", 1),
+            ("100%", 1000),
+            ("150.5%", 1505),
+            ("102400%", MAX_LIMIT),
+        ] {
+            assert_eq!(limit(text), Ok(n), "{text}");
+        }
+        for text in ["30", "0%", "102400.1%", "-5%", "", "1.5", "none", "9e9%"] {
+            assert_eq!(limit(text), Err(BadAmount::Limit(text.into())), "{text}");
+        }
+        assert_eq!(limit("0.05%"), Err(BadAmount::Finer("0.05%".into())));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tix_tests::daemon::{
 
 use tix_tests::alone::{PATIENCE, ROOT, SOCKET, Tixd};
 
-use super::{abuse, durable};
+use super::{abuse, durable, limits};
 
 const UID: u32 = 1000;
 
@@ -59,6 +59,7 @@ pub fn all(c: &mut Checks) {
     c.check("what a user may do and what not", rights);
     c.check("a cgroup that vanished", vanished);
     c.check("bad input", || abuse::all(SOCKET));
+    c.check("limits hold, and are told", || limits::all(&mut tixd));
     c.check("what it said yes to survives SIGKILL", || {
         durable::killed(&mut tixd)
     });

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `tixctl unlimit`
+
+use crate::failure::Failure;
+use crate::ticket::ResourceArg;
+use tix_api::Tix;
+use tix_client::Client;
+
+/// Lift a currency's limit
+///
+/// Those of currencies above it go on to count, and so does the cpu.max of its cgroup.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The currency
+    name: String,
+    /// What was limited: cpu
+    #[arg(hide_possible_values = true)]
+    resource: ResourceArg,
+}
+
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let mut client = Client::connect().await?;
+    Ok(client
+        .call(|tixd| tixd.unlimit(&args.name, args.resource.into()))
+        .await?)
+}

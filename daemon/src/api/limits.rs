@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Limits as the API sets and shows them.
+
+use super::amount::Amount;
+use super::session::Session;
+use super::{names, view};
+use crate::core::Core;
+use crate::enforce::limit::quota;
+use crate::ledger::{self, BASE, Cid, Ledger, Op};
+use tix_api::{Error, Limit, LimitKind, LimitReply, Resource};
+use tix_bpf::Throttle;
+
+impl Session {
+    /// Limits `name`, or lifts its limit.
+    pub(super) async fn set_limit(
+        &self,
+        name: String,
+        resource: Resource,
+        milli: Option<Amount>,
+    ) -> Result<LimitReply, Error> {
+        let uid = self.caller.uid;
+        let resource = view::from_api(resource);
+        self.change_with(move |l| {
+            let name = names::named(l, &name, uid)?;
+            let op = match milli {
+                Some(Amount(milli)) => Op::Limit {
+                    name,
+                    resource,
+                    milli,
+                },
+                None => Op::Unlimit { name, resource },
+            };
+            Ok((vec![op], |_: &Ledger| ()))
+        })
+        .await?;
+        let in_force = self.ask(|core| core.cpu.in_charge()).await?;
+        Ok(LimitReply { in_force })
+    }
+}
+
+fn limit(currency: String, kind: LimitKind, t: &Throttle, in_force: bool) -> Limit {
+    Limit {
+        currency,
+        kind,
+        quota_usec: t.quota_ns / 1000,
+        period_usec: t.period_ns / 1000,
+        burst_usec: t.burst_ns / 1000,
+        in_force,
+        periods: t.periods,
+        throttled_periods: t.throttled,
+        throttled_usec: t.throttled_ns / 1000,
+    }
+}
+
+/// The `cpu.max` of its cgroup, if that is limited. The kernel's own scheduler tells of it itself, in `cpu.stat`.
+fn cpu_max(core: &Core, cid: Cid) -> Option<Limit> {
+    let t = core.throttles.cpu_max.get(&cid)?;
+    Some(limit(core.ledger.name(cid), LimitKind::CpuMax, t, true))
+}
+
+/// What was set for the currency.
+fn set(core: &Core, cid: Cid) -> Option<Limit> {
+    let ledger::Limit { milli, .. } = core.ledger.limit_of(cid)?;
+    let held = core.throttles.own.get(&cid);
+    let (quota_us, period_us) = quota(milli);
+    let idle = Throttle {
+        quota_ns: quota_us * 1000,
+        period_ns: period_us * 1000,
+        ..Throttle::default()
+    };
+    let name = core.ledger.name(cid);
+    let t = held.unwrap_or(&idle);
+    Some(limit(name, LimitKind::Currency, t, held.is_some()))
+}
+
+/// Its own.
+pub fn own(core: &Core, cid: Cid) -> Vec<Limit> {
+    cpu_max(core, cid)
+        .into_iter()
+        .chain(set(core, cid))
+        .collect()
+}
+
+/// The smallest of its own, thousandths of one CPU.
+pub fn smallest(core: &Core, cid: Cid) -> Option<u64> {
+    own(core, cid).iter().map(Limit::milli).min()
+}
+
+/// All that count for it: `cpu.max` of its cgroup and of those above, then those of currencies, the nearest first.
+pub fn over(core: &Core, cid: Cid) -> Vec<Limit> {
+    let mut all = Vec::new();
+    let mut at = core.ledger.get(cid).and_then(|c| c.mirror.as_ref());
+    let mut cgroup = cid;
+    while let Some(m) = at.filter(|_| cgroup != BASE) {
+        all.extend(cpu_max(core, cgroup));
+        cgroup = m.parent;
+        at = core.ledger.get(cgroup).and_then(|c| c.mirror.as_ref());
+    }
+    let limits = core.ledger.limits_over(cid);
+    all.extend(limits.into_iter().filter_map(|c| set(core, c)));
+    all
+}
+
+/// That limits are set and nothing holds them, in words.
+pub fn not_held(core: &Core, in_force: bool) -> Option<String> {
+    let limits = core.ledger.caps().limits.len();
+    (limits > 0 && !in_force).then(|| {
+        let word = if limits == 1 { "limit" } else { "limits" };
+        format!("{limits} {word} of currencies (`tixctl limit`) hold only while tix's scheduler is in force")
+    })
+}

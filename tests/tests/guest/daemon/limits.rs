@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `tixctl limit`, with programs that want all they can get: what they get, what is said of it, and that a tixd which is replaced changes
+//! nothing.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tix_tests::alone::{ROOT, Tixd, cgroups, write};
+use tix_tests::daemon::{enabled_so_often, tixctl, until};
+use tix_tests::daemon_load::{near, used};
+
+/// A busy loop in a cgroup, until dropped.
+struct Busy(Child);
+
+impl Busy {
+    fn start(cgroup: &str) -> Result<Busy> {
+        let line = format!("echo 0 >{ROOT}{cgroup}/cgroup.procs && while :; do :; done");
+        let child = Command::new("sh")
+            .args(["-c", &line])
+            .stdin(Stdio::null())
+            .spawn()
+            .context("start a shell")?;
+        Ok(Busy(child))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const A: &str = "/lim/a";
+const B: &str = "/lim/b";
+const C: &str = "/lim/c";
+
+/// Of one CPU, what each of these gets: within one point and a half what is due.
+fn get(what: &str, due: &[(&str, f64)]) -> Result<()> {
+    // What was asked has been done; from here on it holds.
+    let read = || -> Result<Vec<u64>> { due.iter().map(|(path, _)| used(path)).collect() };
+    let (from, since) = (read()?, Instant::now());
+    std::thread::sleep(Duration::from_secs(3));
+    let (got, took) = (read()?, since.elapsed().as_micros() as f64);
+    let each = due.iter().zip(from.into_iter().zip(got));
+    let wrong: Vec<String> = each
+        .filter_map(|((path, due), (from, got))| {
+            let part = (got - from) as f64 / took;
+            near(&format!("{what}: {path}"), part, *due, 1.5).err()
+        })
+        .map(|e| e.to_string())
+        .collect();
+    ensure!(wrong.is_empty(), "{}", wrong.join("; "));
+    Ok(())
+}
+
+/// The limit that `explain` tells of, set for `whose`, by `cpu_max` or for the `currency`.
+fn told(name: &str, whose: &str, kind: &str) -> Result<Value> {
+    let reply = tixctl(&format!("explain {name} --json"))?.ok()?.json()?;
+    let limits = reply["limits"].as_array().context("no limits")?;
+    let found = limits
+        .iter()
+        .find(|l| l["currency"] == whose && l["kind"] == kind);
+    let found = found.with_context(|| format!("{name} has no {kind} of {whose}: {reply}"))?;
+    ensure!(found["in_force"] == true, "{found}");
+    Ok(found.clone())
+}
+
+/// Somebody had to wait, in some of the periods, and for no longer than those took.
+fn throttled(limit: &Value) -> Result<u64> {
+    let number = |name: &str| limit[name].as_u64().with_context(|| format!("no {name}"));
+    let (periods, of_those) = (number("periods")?, number("throttled_periods")?);
+    let usec = number("throttled_usec")?;
+    ensure!(
+        periods >= 10 && (10..=periods + 1).contains(&of_those),
+        "{limit}"
+    );
+    let most = (periods + 1) * number("period_usec")?;
+    ensure!((500_000..most).contains(&usec), "{limit}");
+    Ok(usec)
+}
+
+pub fn all(tixd: &mut Option<Tixd>) -> Result<()> {
+    fs::create_dir_all(format!("{ROOT}/lim"))?;
+    write("/lim", "cgroup.subtree_control", "+cpu")?;
+    cgroups(&[A, B, C])?;
+    tixctl("create pool")?.ok()?;
+    tixctl("fund pool --from base cpu 100")?.ok()?;
+    for (name, path) in [("la", A), ("lb", B)] {
+        tixctl(&format!("create {name}"))?.ok()?;
+        tixctl(&format!("fund {name} --from pool cpu 100"))?.ok()?;
+        tixctl(&format!("bind {name} {path}"))?.ok()?;
+    }
+    let busy = [A, B, C].map(Busy::start);
+    let busy: Vec<Busy> = busy.into_iter().collect::<Result<_>>()?;
+    for path in [A, B, C] {
+        until("it runs", Duration::from_secs(60), || {
+            Ok(used(path)? > 100_000)
+        })?;
+    }
+
+    // What a limit leaves is less than half of what would be due at any moment: it does not hang on when the periods begin.
+    tixctl("limit pool cpu 20%")?.ok()?;
+    get("below a limit", &[(A, 0.1), (B, 0.1)])?;
+    tixctl("limit la cpu 4%")?.ok()?;
+    get("below two", &[(A, 0.04), (B, 0.16)])?;
+    tixctl("explain la")?
+        .ok()?
+        .has("Limited to 4 % of one CPU by the limit of la; throttled")?
+        .has("Limited to 20 % of one CPU by the limit of pool; throttled")?;
+    tixctl("tree")?.ok()?.has("LIMIT")?.has("0.04 CPU")?;
+    throttled(&told(A, "pool", "currency")?)?;
+    let before = throttled(&told(A, "la", "currency")?)?;
+
+    // A tixd that is replaced goes on counting where the old one was.
+    let seq = enabled_so_often()?;
+    tixd.take().context("no tixd")?.signal("KILL")?;
+    *tixd = Some(Tixd::start()?);
+    get("after a kill", &[(A, 0.04), (B, 0.16)])?;
+    let after = throttled(&told(A, "la", "currency")?)?;
+    ensure!(after > before, "throttled {before} µs, then {after}");
+    ensure!(enabled_so_often()? == seq, "the scheduler was loaded anew");
+
+    // cpu.max holds beside it; what is below a cgroup that has a limit has it, too.
+    write(A, "cpu.max", "2000 100000")?;
+    tixctl("unlimit pool cpu")?.ok()?;
+    tixctl("limit /lim cpu 60%")?.ok()?;
+    get("by cpu.max, and all of /lim", &[(A, 0.02), ("/lim", 0.6)])?;
+    tixctl("explain /lim/a")?
+        .ok()?
+        .has("Limited to 2 % of one CPU by cpu.max of /lim/a; throttled")?
+        .has("by the limit of /lim; throttled")?;
+    throttled(&told(A, A, "cpu_max")?)?;
+    throttled(&told(A, "/lim", "currency")?)?;
+
+    write(A, "cpu.max", "max")?;
+    tixctl("unlimit la cpu")?.ok()?;
+    tixctl("unlimit /lim cpu")?.ok()?;
+    get("without a limit", &[("/lim", 1.0)])?;
+    let limits = tixctl("explain /lim/a --json")?.ok()?.json()?["limits"].clone();
+    ensure!(limits == serde_json::json!([]), "{limits}");
+    tixctl("unlimit la cpu")?.refused(&["la"])?;
+
+    drop(busy);
+    for name in ["la", "lb", "pool"] {
+        tixctl(&format!("destroy {name}"))?.ok()?;
+    }
+    for path in [A, B, C, "/lim"] {
+        until("it is empty", Duration::from_secs(60), || {
+            Ok(fs::remove_dir(format!("{ROOT}{path}")).is_ok())
+        })?;
+    }
+    Ok(())
+}
