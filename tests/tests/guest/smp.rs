@@ -76,7 +76,7 @@ fn limits() {
 #[test]
 #[ignore = "boots a guest"]
 fn promises() {
-    crate::shares::check_promises(&Guest::new().cpus(2).icount(2).timeout(900));
+    crate::shares::check_promises(&Guest::new().cpus(2).icount(2).timeout(900)).unwrap();
 }
 
 #[test]
