@@ -105,6 +105,7 @@ pub struct NameArgs {
     pub cid: u64,
 }
 
+#[derive(Default)]
 #[repr(C)]
 pub struct TotalArgs {
     pub total: u64,
