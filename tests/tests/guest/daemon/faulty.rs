@@ -131,11 +131,11 @@ fn part_around(what: &str, mut over: impl FnMut() -> Result<bool>) -> Result<()>
             windows.remove(0);
         }
     }
-    std::thread::sleep(STEP);
     let window = windows.first().context("no window")?;
+    let part = window.over(Duration::from_secs(3), PATIENCE)?;
     near(
-        &format!("{what}, over {:.1} s", window.seconds()),
-        window.part()?,
+        &format!("{what}, {:.1} s", window.seconds()),
+        part,
         DUE,
         1.0,
     )

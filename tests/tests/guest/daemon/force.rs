@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tix_tests::daemon::{enabled_so_often, in_force, read, sh, soak, tickets, tixctl, until};
 use tix_tests::daemon_load::{Hog, Split, due, near};
-use tix_tests::random::Random;
 use tix_tests::daemon_wire::Wire;
+use tix_tests::random::Random;
 
 use super::service::{self, Asked, PATIENCE, SOCKET, another, pid};
 use super::users::{ALICE, BOB};

@@ -41,10 +41,7 @@ pub fn status_when_in_force() -> Result<()> {
         status["tixd"]["scheduler"]["enforcer"] == "sched_ext",
         "{status}"
     );
-    ensure!(
-        status["tixd"]["problems"] == json!([]),
-        "{status}"
-    );
+    ensure!(status["tixd"]["problems"] == json!([]), "{status}");
     Ok(())
 }
 
