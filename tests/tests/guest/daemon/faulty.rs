@@ -75,7 +75,8 @@ pub fn again_and_again() -> Result<()> {
         fails += 1;
         ensure!(fails <= 4, "it is loaded for ever");
         fail()?;
-        until("it is in force again, or given up", PATIENCE, || {
+        // The last pause is half a minute.
+        until("it is in force again, or given up", 2 * PATIENCE, || {
             let status = tixctl("status")?;
             let back = in_force() && enabled_so_often()? > seq && status.status == 0;
             Ok(back || given_up(status).is_ok())
