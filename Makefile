@@ -33,9 +33,10 @@ check: deps
 bench: deps
 	bench/run $(if $(ALL),--all)
 
-## soak       the ledger's long tests: a million random operations, or TIX_OPS
+## soak       long tests: a million random operations on the ledger, or TIX_OPS; tixd killed a hundred times
 soak: deps
 	$(CARGO) test --release --locked -p tixd -- --ignored soak
+	TIX_SOAK=1 TIX_ONLY=SIGKILL $(CARGO) test --locked -p tix-tests --test guest daemon::under_systemd -- --ignored --nocapture
 
 ## fuzz       under sanitizers, SECONDS (60) each: the queue, the funding graph, policies, and the API with a million messages
 fuzz: deps

@@ -27,4 +27,16 @@ fn main() {
             builder.build()
         })
         .unwrap_or_else(|err| panic!("cannot compile the BPF program (clang-19 needed): {err:?}"));
+    // Which build of it is in force is told by this (pins.rs).
+    let out = std::env::var("OUT_DIR").expect("OUT_DIR");
+    let object =
+        std::fs::read(format!("{out}/tix.bpf.o")).expect("the BPF program that was just compiled");
+    println!("cargo:rustc-env=TIX_BUILD={:016x}", fnv(&object));
+}
+
+/// A number that differs where `bytes` do: FNV-1a.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }

@@ -122,6 +122,14 @@ int tix_set_total(struct tix_total_args *args)
 	return 0;
 }
 
+/* For tests: as if a mistake in here had been found. */
+SEC("syscall")
+int tix_fail(void *args)
+{
+	scx_bpf_error("made to fail on purpose");
+	return 0;
+}
+
 SEC("syscall")
 int tix_read(struct tix_read_batch *batch)
 {

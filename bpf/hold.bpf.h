@@ -165,7 +165,7 @@ static s32 limits_init(void)
 
 	if (!timer)
 		return -ESRCH;
-	err = bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
+	err = timer_init(timer);
 	return err < 0 ? err : bpf_timer_set_callback(&timer->timer, limit_timer_fired);
 }
 

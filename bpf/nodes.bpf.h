@@ -385,6 +385,8 @@ static s32 nodes_init(void)
 {
 	u64 i;
 
+	/* What is there when it is put in force again (bpf/src/swap.rs) is of the first time. */
+	bpf_arena_free_pages(&arena, (void __arena *)ARENA_BASE, ARENA_PAGES);
 	provide(GRAPH_OFF, ARENA_END);
 	for (i = 0; i <= 2 * nr_cpu_ids && can_loop; i++)
 		provide(VT_OFF + VT_SIZE * i, VT_OFF + VT_SIZE * (i + 1));

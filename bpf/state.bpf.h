@@ -10,11 +10,12 @@
 #define TIX_STATE_BPF_H
 
 #define ARENA_BASE (1ull << 44)
+#define ARENA_PAGES 131072	/* 512 MiB of addresses, memory on demand */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARENA);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 131072);	/* pages: 512 MiB of addresses, memory on demand */
+	__uint(max_entries, ARENA_PAGES);
 	__ulong(map_extra, ARENA_BASE);
 } arena SEC(".maps");
 
@@ -111,7 +112,7 @@ struct tix_queue {
 #define VT_SIZE ROUND_UP(sizeof(struct vtrr))
 #define GRAPH_OFF (VT_OFF + VT_SIZE * (2 * TIX_CPUS_MAX + 1))
 #define ARENA_END (GRAPH_OFF + ROUND_UP(sizeof(struct fund_graph)))
-_Static_assert(ARENA_END <= 131072ull * PAGE, "the arena holds the tables");
+_Static_assert(ARENA_END <= ARENA_PAGES * PAGE, "the arena holds the tables");
 
 /*
  * A pointer into the arena that the verifier knows as one. Not left to the compiler:

@@ -22,6 +22,16 @@ struct {
 	__type(value, struct slice_timer);
 } timers SEC(".maps");
 
+u32 ended;	/* this scheduler is out of force: no timer goes on. (What is static is made a bool, which BTF does not know) */
+
+/* One that is in force for the second time has its timers already. */
+static s32 timer_init(struct slice_timer *timer)
+{
+	s32 err = bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
+
+	return err == -EBUSY ? 0 : err;
+}
+
 static bool anybody_waits(u32 cpu)
 {
 	return VT(VT_ANY)->nr || VT(VT_HOME(cpu))->nr || VT(VT_BOUND(cpu))->nr;
@@ -57,7 +67,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 	USES_ARENA();
 	c->now = now;
 	/* Left behind by a CPU that was unplugged: started anew, there, when it is back. */
-	if (c->idle || cpu != bpf_get_smp_processor_id()) {
+	if (ended || c->idle || cpu != bpf_get_smp_processor_id()) {
 		c->timer_at = 0;
 		return 0;
 	}
@@ -109,7 +119,7 @@ static s32 timers_init(void)
 
 		if (!timer)
 			return -ESRCH;
-		err = bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
+		err = timer_init(timer);
 		if (err < 0)
 			return err;
 		bpf_timer_set_callback(&timer->timer, slice_timer_fired);

@@ -429,6 +429,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 	t = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t)
 		return -ENOMEM;
+	__builtin_memset(t, 0, sizeof(*t));	/* it may be from the last time that this was in force */
 	t->queue = t->home = t->ran_from = t->payer = VTRR_NONE;
 	t->sum = p->se.sum_exec_runtime;
 	t->node = node_of(args->cgroup);
@@ -526,6 +527,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init)
 
 void BPF_STRUCT_OPS(tix_exit, struct scx_exit_info *ei)
 {
+	ended = 1;
 	bpf_probe_read_kernel_str(last_exit.reason, sizeof(last_exit.reason), ei->reason);
 	bpf_probe_read_kernel_str(last_exit.message, sizeof(last_exit.message), ei->msg);
 	last_exit.code = ei->exit_code;

@@ -115,6 +115,7 @@ pub struct NameArgs {
     pub cid: u64,
 }
 
+#[derive(Default)]
 #[repr(C)]
 pub struct TotalArgs {
     pub total: u64,

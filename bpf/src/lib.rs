@@ -12,11 +12,13 @@ mod control;
 mod force;
 mod load;
 mod pins;
+mod swap;
 mod sys;
 
 pub use control::{Edge, Exit, Funding, NodeId, NodeState, Stats, Throttle};
 pub use force::{Force, ejections, in_force, settled};
 pub use load::{Options, Scheduler, clear, last_exit};
+pub use swap::{can_go_back, forget_old, go_back, went_back_from};
 
 use std::path::PathBuf;
 
@@ -28,6 +30,9 @@ pub const LAYOUT: u32 = match u32::from_str_radix(env!("TIX_LAYOUT"), 10) {
     Ok(layout) => layout,
     Err(_) => panic!("TIX_LAYOUT is no number"),
 };
+
+/// This build of the BPF program: another may be in force, and is replaced.
+pub const BUILD: &str = env!("TIX_BUILD");
 
 /// What can go wrong between here and the kernel. Every text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +48,8 @@ pub enum Error {
     Unsettled(String),
     #[error("the kernel refused the BPF program: {reason}{hint}")]
     Load { reason: String, hint: &'static str },
+    #[error("{reason}; the one that was in force before is again")]
+    WentBack { reason: String },
     #[error("{path}: {reason}")]
     Pin { path: PathBuf, reason: String },
     #[error(

@@ -6,8 +6,8 @@ use crate::control::{
     self, BATCH, FundingArgs, LimitArgs, NameArgs, ReadArgs, ReadBatch, TotalArgs,
 };
 use crate::sys::{self, Plain};
-use crate::{Error, Exit, Force, Funding, LAYOUT, NodeId, NodeState, Stats};
-use crate::{in_force, pins, settled};
+use crate::{BUILD, Error, Exit, Force, Funding, LAYOUT, NodeId, NodeState, Stats};
+use crate::{in_force, pins, settled, swap};
 use libbpf_rs::btf::types::Struct;
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long the kernel may take to put a scheduler in force or out of it.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// SCX_OPS_SWITCH_PARTIAL
 const SWITCH_PARTIAL: u64 = 1 << 3;
@@ -42,6 +42,8 @@ pub struct Options {
     pub slice_ns: u64,
     /// Only threads that ask for it (SCHED_EXT) are scheduled; the kernel's own scheduler has the others, and they come first.
     pub partial: bool,
+    /// Which build of the BPF program it is said to be.
+    pub build: String,
 }
 
 impl Default for Options {
@@ -49,6 +51,7 @@ impl Default for Options {
         Options {
             slice_ns: 1_000_000,
             partial: false,
+            build: BUILD.to_owned(),
         }
     }
 }
@@ -57,6 +60,8 @@ impl Default for Options {
 /// changes nothing: what is pinned stays in force.
 pub struct Scheduler {
     dir: PathBuf,
+    /// It has taken another's place; for how long neither was in force.
+    pub gap: Option<Duration>,
     cgroups: MapHandle,
     stats: MapHandle,
     exit: MapHandle,
@@ -74,27 +79,39 @@ impl Scheduler {
     }
 
     /// [`Scheduler::load`] with other than default settings.
+    ///
+    /// What is in force from `dir` stays so until the kernel has verified this one; the kernel's own scheduler holds the CPU while one
+    /// takes the other's place (`swap`).
     pub fn load_with(dir: &Path, options: &Options) -> Result<Scheduler, Error> {
-        pins::remove(dir)?;
+        if !swap::is_in_force(dir) {
+            clear(dir)?;
+        }
         match settled(PATIENCE) {
             Force::Unsupported(_) => return Err(Error::NoSchedExt),
-            Force::Other { ops } | Force::InForce { ops } => {
-                return Err(Error::OtherScheduler(ops));
-            }
+            Force::Other { ops } => return Err(Error::OtherScheduler(ops)),
+            Force::InForce { ops } if !dir.exists() => return Err(Error::OtherScheduler(ops)),
             Force::Changing { state } => return Err(Error::Unsettled(state)),
-            Force::Disabled => {}
+            Force::InForce { .. } | Force::Disabled => {}
         }
-        pins::prepare(dir)?;
+        let new = dir.join(pins::NEW);
+        pins::remove(&new)?;
+        pins::prepare(&new)?;
         // Whatever this kernel's sched_ext does not know and we leave at zero is told as information: eight lines at every load.
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
-        Self::load_and_pin(dir, options).inspect_err(|_| {
+        let gap = Self::load_and_pin(dir, &new, options).inspect_err(|_| {
             // Half a scheduler is none; the first error is the one to tell.
-            let _ = pins::remove(dir);
+            let _ = match swap::is_in_force(dir) {
+                true => pins::remove(&new),
+                false => pins::remove(dir),
+            };
         })?;
-        Self::open(dir)
+        Ok(Scheduler {
+            gap,
+            ..Self::open(dir)?
+        })
     }
 
-    fn load_and_pin(dir: &Path, options: &Options) -> Result<(), Error> {
+    fn load_and_pin(dir: &Path, new: &Path, options: &Options) -> Result<Option<Duration>, Error> {
         let mut object = MaybeUninit::uninit();
         let mut open = skel::TixSkelBuilder::default()
             .open(&mut object)
@@ -119,78 +136,54 @@ impl Scheduler {
             open.struct_ops.tix_ops_mut().cgroup_set_idle = std::ptr::null_mut();
         }
         let mut skel = open.load().map_err(load_error)?;
-        let mut link = skel.maps.tix_ops.attach_struct_ops().map_err(load_error)?;
 
-        let mut locks = (skel.progs.tix_contention).attach().map_err(load_error)?;
-        let mut locks_end = (skel.progs.tix_contention_end)
-            .attach()
-            .map_err(load_error)?;
-
-        let pin = |name: &str| pins::path(dir, name);
-        let err = |name: &str, err: libbpf_rs::Error| pins::error(&dir.join(name), err);
-        link.pin(pin(pins::LINK)).map_err(|e| err(pins::LINK, e))?;
-        locks
-            .pin(pin(pins::LOCKS))
-            .map_err(|e| err(pins::LOCKS, e))?;
-        locks_end
-            .pin(pin(pins::LOCKS_END))
-            .map_err(|e| err(pins::LOCKS_END, e))?;
-        skel.maps
-            .cgroups
-            .pin(pin(pins::CGROUPS))
-            .map_err(|e| err(pins::CGROUPS, e))?;
-        skel.maps
-            .data_stats
-            .pin(pin(pins::STATS))
-            .map_err(|e| err(pins::STATS, e))?;
-        skel.maps
-            .data_exit
-            .pin(pin(pins::EXIT))
-            .map_err(|e| err(pins::EXIT, e))?;
-        skel.progs
-            .tix_funding
-            .pin(pin(pins::FUNDING))
-            .map_err(|e| err(pins::FUNDING, e))?;
-        skel.progs
-            .tix_name
-            .pin(pin(pins::NAME))
-            .map_err(|e| err(pins::NAME, e))?;
-        skel.progs
-            .tix_read
-            .pin(pin(pins::READ))
-            .map_err(|e| err(pins::READ, e))?;
-        skel.progs
-            .tix_set_total
-            .pin(pin(pins::TOTAL))
-            .map_err(|e| err(pins::TOTAL, e))?;
-        skel.progs
-            .tix_limit
-            .pin(pin(pins::LIMIT))
-            .map_err(|e| err(pins::LIMIT, e))?;
+        let pin = |name: &str| pins::path(new, name);
+        let err = |name: &str, err: libbpf_rs::Error| pins::error(&new.join(name), err);
+        let maps = &mut skel.maps;
+        for (name, map) in [
+            (pins::CGROUPS, &mut maps.cgroups),
+            (pins::STATS, &mut maps.data_stats),
+            (pins::EXIT, &mut maps.data_exit),
+            (pins::BSS, &mut maps.bss),
+            (pins::DATA, &mut maps.data),
+            (pins::OPS, &mut maps.tix_ops),
+        ] {
+            map.pin(pin(name)).map_err(|e| err(name, e))?;
+        }
+        swap::keep_fresh(new)?;
+        let programs = &mut skel.progs;
+        for (name, program) in [
+            (pins::FUNDING, &mut programs.tix_funding),
+            (pins::NAME, &mut programs.tix_name),
+            (pins::READ, &mut programs.tix_read),
+            (pins::TOTAL, &mut programs.tix_set_total),
+            (pins::LIMIT, &mut programs.tix_limit),
+            (pins::FAIL, &mut programs.tix_fail),
+            (pins::LOCKS_PROGRAM, &mut programs.tix_contention),
+            (pins::LOCKS_END_PROGRAM, &mut programs.tix_contention_end),
+        ] {
+            program.pin(pin(name)).map_err(|e| err(name, e))?;
+        }
+        let build = format!("{}-{}", pins::BUILD, options.build);
+        maps.arena.pin(pin(&build)).map_err(|e| err(&build, e))?;
         // The layout is told by a pin's name: last, so that a torn load is not adopted.
         let layout = format!("{}-{LAYOUT}", pins::LAYOUT);
-        skel.maps
-            .timers
-            .pin(pin(&layout))
-            .map_err(|e| err(&layout, e))?;
-        Ok(())
+        maps.timers.pin(pin(&layout)).map_err(|e| err(&layout, e))?;
+
+        swap::exchange(dir, || {
+            let mut link = skel.maps.tix_ops.attach_struct_ops().map_err(load_error)?;
+            link.pin(pin(pins::LINK)).map_err(|e| err(pins::LINK, e))
+        })
     }
 
     /// Takes over what is pinned below `dir`, if it is complete, of this build's layout
     /// and in force; `None` if there is nothing to take over.
     pub fn adopt(dir: &Path) -> Result<Option<Scheduler>, Error> {
-        let entries = match std::fs::read_dir(dir) {
-            Ok(entries) => entries,
-            Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(err) => return Err(pins::error(dir, err)),
-        };
-        if !matches!(in_force(), Force::InForce { .. }) {
+        if !dir.exists() || !matches!(in_force(), Force::InForce { .. }) {
             return Ok(None);
         }
-        let prefix = format!("{}-", pins::LAYOUT);
-        let found = entries
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .find_map(|name| name.strip_prefix(&prefix).map(str::to_owned));
+        // Without its link it is what another has just taken the place of.
+        let found = pins::tells(dir, pins::LAYOUT).filter(|_| swap::is_in_force(dir));
         match found {
             Some(found) if found == LAYOUT.to_string() => Self::open(dir).map(Some),
             found => Err(Error::Layout {
@@ -200,7 +193,7 @@ impl Scheduler {
         }
     }
 
-    fn open(dir: &Path) -> Result<Scheduler, Error> {
+    pub(crate) fn open(dir: &Path) -> Result<Scheduler, Error> {
         let map = |name: &str| {
             let path = pins::path(dir, name);
             MapHandle::from_pinned_path(&path).map_err(|err| pins::error(&path, err))
@@ -211,6 +204,7 @@ impl Scheduler {
         };
         Ok(Scheduler {
             dir: dir.to_owned(),
+            gap: None,
             cgroups: map(pins::CGROUPS)?,
             stats: map(pins::STATS)?,
             exit: map(pins::EXIT)?,
@@ -220,6 +214,19 @@ impl Scheduler {
             total: program(pins::TOTAL)?,
             limit: program(pins::LIMIT)?,
         })
+    }
+
+    /// Which build of the BPF program it is.
+    pub fn build(&self) -> String {
+        pins::tells(&self.dir, pins::BUILD).unwrap_or_default()
+    }
+
+    /// Has the scheduler make a mistake, for tests: the kernel takes it out.
+    pub fn fail(&self) -> Result<(), Error> {
+        let path = pins::path(&self.dir, pins::FAIL);
+        let fail = Program::fd_from_pinned_path(&path).map_err(|err| pins::error(&path, err))?;
+        let mut args = TotalArgs::default();
+        call(&fail, &mut args, "cannot make the scheduler fail")
     }
 
     /// Gives the machine back to the kernel's own scheduler.
@@ -399,7 +406,7 @@ fn online_cpus(possible: usize) -> usize {
     usize::try_from(sys::online_cpus()).map_or(possible, |n| n.clamp(1, possible))
 }
 
-fn read_only_value(map: &MapHandle) -> Result<Vec<u8>, Error> {
+pub(crate) fn read_only_value(map: &MapHandle) -> Result<Vec<u8>, Error> {
     map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
         .map(Option::unwrap_or_default)
         .map_err(|source| Error::Call {
@@ -428,7 +435,7 @@ fn check(err: i32, what: &'static str) -> Result<(), Error> {
     }
 }
 
-fn load_error(err: libbpf_rs::Error) -> Error {
+pub(crate) fn load_error(err: libbpf_rs::Error) -> Error {
     let reason = format!("{err:#}");
     let hint = match err.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => ": tixd needs CAP_BPF and CAP_PERFMON",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where things are pinned below the pin directory.
+//! Where things are pinned below the pin directory: there what is in force; in `new` what is about to be, in `old` what was before it, as
+//! long as it may have to come back (see `swap`).
 
 use crate::Error;
 use std::fs;
@@ -17,6 +18,21 @@ pub const NAME: &str = "name";
 pub const READ: &str = "read";
 pub const TOTAL: &str = "total";
 pub const LIMIT: &str = "limit";
+pub const FAIL: &str = "fail";
+/// What it takes to put it in force again.
+pub const OPS: &str = "ops";
+pub const LOCKS_PROGRAM: &str = "locks-program";
+pub const LOCKS_END_PROGRAM: &str = "locks-end-program";
+pub const BSS: &str = "bss";
+pub const DATA: &str = "data";
+/// A copy of DATA as it was before it was in force.
+pub const FRESH: &str = "fresh-data";
+/// A pin's name tells which build it is, and of which another went back to this one.
+pub const BUILD: &str = "build";
+pub const REFUSED: &str = "refused";
+
+pub const NEW: &str = "new";
+pub const OLD: &str = "old";
 
 /// `path` as a pin error.
 pub fn error(path: &Path, reason: impl ToString) -> Error {
@@ -36,18 +52,65 @@ pub fn prepare(dir: &Path) -> Result<(), Error> {
     })
 }
 
-/// Removes every pin; the scheduler goes when the last reference to its link does.
+/// Removes every pin, and those in `new` and `old`; the scheduler goes when the last reference to its link does.
 pub fn remove(dir: &Path) -> Result<(), Error> {
+    for below in entries(dir)?.iter().filter(|path| path.is_dir()) {
+        remove(below)?;
+    }
+    remove_pins(dir)?;
+    match fs::remove_dir(dir) {
+        Err(err) if err.kind() != std::io::ErrorKind::NotFound => Err(error(dir, err)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the pins in `dir` itself.
+pub fn remove_pins(dir: &Path) -> Result<(), Error> {
+    for path in entries(dir)?.iter().filter(|path| !path.is_dir()) {
+        fs::remove_file(path).map_err(|err| error(path, err))?;
+    }
+    Ok(())
+}
+
+/// Moves every pin of `from`, which goes, to `to`. What says that they are complete comes last: who is interrupted leaves a torn load.
+pub fn move_all(from: &Path, to: &Path) -> Result<(), Error> {
+    prepare(to)?;
+    let mut pins = entries(from)?;
+    pins.retain(|path| !path.is_dir());
+    pins.sort_by_key(|path| told(path, LAYOUT).is_some());
+    for pin in pins {
+        if let Some(name) = pin.file_name() {
+            fs::rename(&pin, to.join(name)).map_err(|err| error(&pin, err))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the name of one of the pins below `dir` tells: of `layout-7`, 7 of [`LAYOUT`].
+pub fn tells(dir: &Path, what: &str) -> Option<String> {
+    entries(dir).ok()?.iter().find_map(|path| told(path, what))
+}
+
+/// The pin whose name tells that.
+pub fn telling(dir: &Path, what: &str, word: &str) -> PathBuf {
+    dir.join(format!("{what}-{word}"))
+}
+
+fn told(path: &Path, what: &str) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    Some(name.strip_prefix(what)?.strip_prefix('-')?.to_owned())
+}
+
+/// In no order; none where there is no such directory.
+fn entries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(err) => return Err(error(dir, err)),
     };
-    for entry in entries {
-        let path = entry.map_err(|err| error(dir, err))?.path();
-        fs::remove_file(&path).map_err(|err| error(&path, err))?;
-    }
-    fs::remove_dir(dir).map_err(|err| error(dir, err))
+    entries
+        .map(|entry| Ok(entry.map_err(|err| error(dir, err))?.path()))
+        .collect()
 }
 
 /// The pin called `name`.

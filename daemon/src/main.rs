@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tixd::cgroups::Follower;
-use tixd::core::{Core, Handle};
+use tixd::core::{Core, Handle, give_back as give_back_marks};
 use tixd::enforce::cpu;
+use tixd::enforce::disk::Disk;
 use tixd::enforce::steward::{Properties, Steward};
 use tixd::policy::users::Names;
 use tixd::policy::{self, Policy, Subject};
@@ -44,6 +45,16 @@ struct Args {
     /// Give the machine back to the kernel's own scheduler, and end. A tixd that is running is to be stopped first
     #[arg(long)]
     stop_scheduler: bool,
+    /// Give the machine back as it was, and end: the kernel's own scheduler, and what tixd wrote to cgroups' files (cpu.weight, io.weight,
+    /// io.bfq.weight, memory.min, memory.low). The ledger stays. A tixd that is running is to be stopped first
+    #[arg(long)]
+    give_back: bool,
+    /// Make the scheduler that is in force fail
+    #[arg(long, hide = true)]
+    debug_fail: bool,
+    /// Say that this tixd's scheduler is of another build
+    #[arg(long, value_name = "BUILD", default_value = tix_bpf::BUILD, hide = true)]
+    debug_build: String,
     /// Who gets which currency: `*.toml` in this directory. SIGHUP has it read again
     #[arg(long, value_name = "DIR", default_value = "/etc/tix/policies.d")]
     policies: PathBuf,
@@ -66,26 +77,64 @@ fn main() -> anyhow::Result<()> {
     let args: Args = tix_pages::parse("8");
     log();
     if args.stop_scheduler {
-        let stopped = cpu::stop(&args.pin).context("cannot stop the scheduler")?;
-        println!(
-            "{}",
-            if stopped {
-                "the kernel's own scheduler is in force again"
-            } else {
-                "tix's scheduler was not in force"
-            }
-        );
-        return Ok(());
+        return stop_scheduler(&args.pin);
+    }
+    if args.debug_fail {
+        let scheduler = tix_bpf::Scheduler::adopt(&args.pin)?.context("no scheduler in force")?;
+        return scheduler.fail().context("cannot make it fail");
     }
     if let Some(dir) = &args.check_policies {
         return check_policies(dir, &args.cgroup_root);
     }
-    let readers = readers(&args.readers);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start")?;
+    if args.give_back {
+        // The one does not wait for the other.
+        let stopped = stop_scheduler(&args.pin);
+        return runtime.block_on(give_back(&args)).and(stopped);
+    }
+    let readers = readers(&args.readers);
     tokio::task::LocalSet::new().block_on(&runtime, serve(args, readers))
+}
+
+fn stop_scheduler(pin: &Path) -> anyhow::Result<()> {
+    let stopped = cpu::stop(pin).context("cannot stop the scheduler")?;
+    println!(
+        "{}",
+        if stopped {
+            "the kernel's own scheduler is in force again"
+        } else {
+            "tix's scheduler was not in force"
+        }
+    );
+    Ok(())
+}
+
+/// What tixd wrote to cgroups' files.
+async fn give_back(args: &Args) -> anyhow::Result<()> {
+    if !args.state.is_dir() {
+        return Ok(());
+    }
+    let root = cgroups::Root::open(&args.cgroup_root).context("cannot open the cgroup tree")?;
+    let (mut store, _) = store::Store::open(&args.state).context("cannot open the ledger")?;
+    let mut disk = Disk::new(Path::new("/sys"));
+    disk.look(&root);
+    let steward = cgroups::systemd::is_running().then(Steward::default);
+    let done = give_back_marks(&root, &mut store, &disk, steward.as_ref())
+        .context("cannot read what tixd has written")?;
+    if let Some(steward) = steward {
+        steward.finish().await;
+    }
+    println!(
+        "{} of cgroups' files say again what they said without tixd",
+        done.files
+    );
+    match done.trouble.as_slice() {
+        [] => Ok(()),
+        all => anyhow::bail!("not given back: {}", all.join("; ")),
+    }
 }
 
 /// To the journal under systemd, to stderr otherwise; `RUST_LOG` chooses what.
@@ -191,7 +240,11 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     let cpu = if args.observe {
         cpu::Cpu::observer()
     } else {
-        cpu::Cpu::new(args.pin.clone())
+        let options = tix_bpf::Options {
+            build: args.debug_build,
+            ..tix_bpf::Options::default()
+        };
+        cpu::Cpu::new(args.pin.clone(), options)
     };
     let by_systemd = !args.observe && cgroups::systemd::is_running();
     let steward = by_systemd.then(Steward::default);

@@ -45,13 +45,18 @@ pub fn in_guest_with(test: &str, kind: Kind, options: &[&str], inside: impl FnOn
     boot(test, kind, options).unwrap_or_else(|e| panic!("{e:#}"));
 }
 
+/// Are the long tests wanted (`make soak`)?
+pub fn soak() -> bool {
+    std::env::var_os("TIX_SOAK").is_some()
+}
+
 fn boot(test: &str, kind: Kind, options: &[&str]) -> Result<()> {
     build()?;
     let _turn = turn()?;
     let mut command = Command::new(tree().join("tests/vm/run"));
     command
         .args(options)
-        .args(["--timeout", "900"])
+        .args(["--timeout", if soak() { "7200" } else { "900" }])
         .args((kind == Kind::Systemd).then_some("--systemd"))
         .arg("--")
         .arg(std::env::current_exe()?)
@@ -72,7 +77,7 @@ fn build() -> Result<()> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let status = Command::new(cargo)
         .args(["build", "-q", "--locked", "--profile", &profile()])
-        .args(["-p", "tixd", "-p", "tixctl"])
+        .args(["-p", "tixd", "-p", "tixctl", "-p", "tix-negotiate"])
         .current_dir(tree())
         .status()
         .context("run cargo")?;

@@ -13,4 +13,5 @@ pub mod force;
 pub mod guest;
 pub mod hold;
 pub mod load;
+pub mod random;
 pub mod shell;

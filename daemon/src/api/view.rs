@@ -305,6 +305,11 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             _ => core.cpu.reason().unwrap_or("the scheduler is not in force"),
         };
         problem(why.to_owned(), &remedy(core.cpu.outlook()));
+    } else if let Some(why) = core.cpu.fault() {
+        problem(
+            format!("the scheduler of another version is in force, for this one's failed: {why}"),
+            "please report it; `tixd --stop-scheduler; systemctl restart tixd` tries this version's again",
+        );
     }
     if stats.shared > 0 {
         problem(

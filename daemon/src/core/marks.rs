@@ -55,7 +55,7 @@ impl File {
         }
     }
 
-    fn put(self, root: &Root, path: &str, number: u64) -> Result<(), Error> {
+    pub(super) fn put(self, root: &Root, path: &str, number: u64) -> Result<(), Error> {
         match self {
             File::CpuWeight => {
                 let cgroup = root.cgroup(path)?;

@@ -4,6 +4,7 @@
 mod commit;
 mod demand;
 mod foreign;
+mod giveback;
 mod handle;
 mod marks;
 mod notices;
@@ -19,6 +20,7 @@ use crate::ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use crate::store::{self, Loaded, Record, Store};
 use commit::Group;
 use demand::Demand;
+pub use giveback::{GivenBack, give_back};
 use handle::Asks;
 pub use handle::{Ask, Handle, Stopwatch};
 use marks::Marks;

@@ -26,9 +26,9 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    pub fn new(pin_dir: PathBuf) -> Cpu {
+    pub fn new(pin_dir: PathBuf, options: tix_bpf::Options) -> Cpu {
         Cpu {
-            presence: Presence::new(pin_dir),
+            presence: Presence::new(pin_dir, options),
             ..Cpu::default()
         }
     }
@@ -76,6 +76,11 @@ impl Cpu {
     /// Why it last left, or could not be loaded.
     pub fn reason(&self) -> Option<&str> {
         self.presence.reason.as_deref()
+    }
+
+    /// Why what is in force is not this version's.
+    pub fn fault(&self) -> Option<&str> {
+        self.presence.fault.as_deref()
     }
 
     pub fn reloads(&self) -> u64 {

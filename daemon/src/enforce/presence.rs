@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Is the scheduler in force, and how does it come to be: adopted, loaded, ejected, loaded again after growing pauses, given up.
 //!
-//! Loading takes seconds, on a busy machine half a minute: a thread of its own does it, and the writer goes on serving.
+//! Loading takes seconds, on a busy machine half a minute: a thread of its own does it, and the writer goes on serving. What another
+//! version of tixd has left in force is adopted, and stays so until this version's is loaded and takes its place. If that fails within
+//! a minute, the other one comes back.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tix_bpf::{Error, Force, Scheduler};
+use tix_bpf::{Error, Force, Options, Scheduler};
 use tokio::sync::oneshot;
 
 /// Pauses before the scheduler is loaded again after it was ejected; then it is given up.
@@ -17,7 +19,13 @@ const PAUSES: [Duration; 3] = [
 /// In force for this long, it has recovered.
 const RECOVERED: Duration = Duration::from_secs(60);
 
-type Loading = oneshot::Receiver<Result<Scheduler, Error>>;
+type Loading = oneshot::Receiver<Result<Loaded, Error>>;
+
+struct Loaded {
+    scheduler: Scheduler,
+    /// Why it is not this version's.
+    fault: Option<String>,
+}
 
 /// What is to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +54,7 @@ pub enum Poll {
 #[derive(Default)]
 pub struct Presence {
     pin_dir: PathBuf,
+    options: Options,
     scheduler: Option<Scheduler>,
     loading: Option<Loading>,
     retry_at: Option<Instant>,
@@ -53,17 +62,22 @@ pub struct Presence {
     since: Option<Instant>,
     unsupported: bool,
     observe: bool,
+    /// One that was in force before is kept, to go back to.
+    keeps_old: bool,
     /// Why it last left, or could not be loaded.
     pub reason: Option<String>,
+    /// Why what is in force is not this version's.
+    pub fault: Option<String>,
     /// How often it was loaded again after it had left.
     pub reloads: u64,
     left: bool,
 }
 
 impl Presence {
-    pub fn new(pin_dir: PathBuf) -> Presence {
+    pub fn new(pin_dir: PathBuf, options: Options) -> Presence {
         Presence {
             pin_dir,
+            options,
             ..Presence::default()
         }
     }
@@ -92,7 +106,7 @@ impl Presence {
         }
     }
 
-    /// Adopts what is in force (true), or begins to load.
+    /// Adopts what is in force (true), and begins to load if that is nothing, or another version's.
     pub fn start(&mut self) -> bool {
         if self.observe {
             return false;
@@ -100,12 +114,26 @@ impl Presence {
         match Scheduler::adopt(&self.pin_dir) {
             Ok(Some(s)) => {
                 tracing::info!("adopted the scheduler that is in force");
-                self.scheduler = Some(s);
-                self.since = Some(Instant::now());
+                let build = s.build();
+                self.has(s);
+                if tix_bpf::went_back_from(&self.pin_dir).as_ref() == Some(&self.options.build) {
+                    self.fault = Some("an earlier tixd of this version went back to it".into());
+                } else if build != self.options.build {
+                    tracing::info!("it is another version's: this one's is loaded beside it");
+                    self.load();
+                }
                 return true;
             }
             Ok(None) => {
-                self.reason = tix_bpf::last_exit(&self.pin_dir).map(|exit| exit.reason);
+                let exit = tix_bpf::last_exit(&self.pin_dir);
+                self.reason = exit.as_ref().map(|exit| exit.reason.clone());
+                // It failed while no tixd was there.
+                if let Some(exit) = exit.filter(|exit| !exit.on_purpose())
+                    && tix_bpf::can_go_back(&self.pin_dir)
+                {
+                    self.go_back(exit.reason);
+                    return false;
+                }
             }
             // Another version's, or one that a tixd was killed at: it is replaced.
             Err(e) => tracing::warn!("cannot adopt what is pinned, loading anew: {e}"),
@@ -114,13 +142,35 @@ impl Presence {
         false
     }
 
+    /// This is in force.
+    fn has(&mut self, scheduler: Scheduler) {
+        self.scheduler = Some(scheduler);
+        self.since = Some(Instant::now());
+        self.keeps_old = tix_bpf::can_go_back(&self.pin_dir);
+    }
+
     fn load(&mut self) {
+        let options = self.options.clone();
+        self.begin(move |dir| match Scheduler::load_with(dir, &options) {
+            Err(Error::WentBack { reason }) => back(dir, reason),
+            loaded => loaded.map(|scheduler| Loaded {
+                scheduler,
+                fault: None,
+            }),
+        });
+    }
+
+    /// It failed, for this reason, and there is one that was in force before it.
+    fn go_back(&mut self, reason: String) {
+        self.begin(move |dir| {
+            tix_bpf::go_back(dir)?;
+            back(dir, reason)
+        });
+    }
+
+    fn begin(&mut self, load: impl FnOnce(&Path) -> Result<Loaded, Error> + Send + 'static) {
         let (tx, rx) = oneshot::channel();
         let dir = self.pin_dir.clone();
-        let load = move |dir: &Path| {
-            tix_bpf::clear(dir)?;
-            Scheduler::load(dir)
-        };
         self.retry_at = None;
         let thread = std::thread::Builder::new().name("load".into());
         match thread.spawn(move || {
@@ -134,6 +184,7 @@ impl Presence {
 
     fn failed(&mut self, why: String) {
         tracing::error!("cannot load the scheduler: {why}");
+        self.scheduler = None;
         self.reason = Some(why);
         self.plan_retry();
     }
@@ -146,12 +197,26 @@ impl Presence {
         let result = loading.await;
         self.loading = None;
         match result {
-            Ok(Ok(s)) => {
-                tracing::info!("scheduler loaded");
-                self.scheduler = Some(s);
-                self.since = Some(Instant::now());
+            Ok(Ok(Loaded { scheduler, fault })) => {
+                match (&fault, scheduler.gap) {
+                    (Some(why), _) => {
+                        tracing::error!("went back to the previous scheduler: {why}");
+                        self.reason = Some(format!("went back to the previous scheduler: {why}"));
+                    }
+                    (None, Some(gap)) => {
+                        let ms = gap.as_secs_f64() * 1000.0;
+                        tracing::info!("scheduler loaded in another's place: {ms:.1} ms without");
+                    }
+                    (None, None) => tracing::info!("scheduler loaded"),
+                }
+                self.fault = fault;
+                self.has(scheduler);
                 self.reloads += u64::from(self.left);
                 return true;
+            }
+            Ok(Err(e)) if self.scheduler.is_some() && is_in_force() => {
+                tracing::error!("cannot load this version's scheduler, another's stays: {e}");
+                self.fault = Some(e.to_string());
             }
             Ok(Err(e)) if matches!(e, Error::NoSchedExt) => {
                 tracing::error!("no scheduler: {e}");
@@ -183,13 +248,15 @@ impl Presence {
         if self.retry_at.is_some_and(|at| Instant::now() >= at) {
             self.load();
         }
-        let Some(s) = &self.scheduler else {
+        // Another may be taking its place.
+        let Some(s) = self.scheduler.as_ref().filter(|_| self.loading.is_none()) else {
             return Poll::Quiet;
         };
         let out = match tix_bpf::in_force() {
             Force::InForce { .. } => {
                 if self.since.is_some_and(|t| t.elapsed() >= RECOVERED) {
                     self.failures = 0;
+                    self.fine();
                 }
                 return Poll::Quiet;
             }
@@ -212,9 +279,35 @@ impl Presence {
         if on_purpose {
             // Whoever took it out wants it out.
             self.since = None;
+        } else if self.keeps_old {
+            self.go_back(reason.clone());
         } else {
             self.plan_retry();
         }
         Poll::Lost(reason)
     }
+
+    /// It has been in force for so long that nobody needs to go back to another.
+    fn fine(&mut self) {
+        if std::mem::take(&mut self.keeps_old)
+            && let Err(e) = tix_bpf::forget_old(&self.pin_dir)
+        {
+            tracing::warn!("cannot drop the previous scheduler: {e}");
+        }
+    }
+}
+
+fn is_in_force() -> bool {
+    matches!(tix_bpf::in_force(), Force::InForce { .. })
+}
+
+/// What was in force before is again.
+fn back(dir: &Path, reason: String) -> Result<Loaded, Error> {
+    let scheduler = Scheduler::adopt(dir)?.ok_or(Error::WentBack {
+        reason: format!("{reason}; and then it left"),
+    })?;
+    Ok(Loaded {
+        scheduler,
+        fault: Some(reason),
+    })
 }

@@ -2,20 +2,22 @@
 //! tixd and tixctl as people meet them: a service under systemd, or a daemon on a machine without it; used by root and by people
 //! who are not, killed, stopped, replaced, fed with noise, and on a kernel that has no scheduler for them.
 //!
-//! Three boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
+//! Six boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
 
 mod abuse;
 mod attack;
 mod durable;
+mod faulty;
 mod force;
 mod limits;
 pub mod plain;
 mod policies;
 pub mod service;
+mod stock;
 mod story;
 mod users;
 
-use tix_tests::daemon::{Kind, in_guest};
+use tix_tests::daemon::{Kind, in_guest, in_guest_with};
 
 #[test]
 #[ignore = "boots a guest"]
@@ -81,6 +83,47 @@ fn story() {
             policies::sudo(&mut tale.alice)
         });
         c.check("policy: changed", || policies::changed(&mut tale.alice));
+    });
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn faulty() {
+    in_guest("daemon::faulty", Kind::Systemd, |c| {
+        c.check("setup: install and start", service::start);
+        c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
+        c.check("setup: tixd loads at once", faulty::hurry);
+        c.check("it fails once", faulty::once);
+        c.check("it fails again and again", faulty::again_and_again);
+    });
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn exchanged() {
+    in_guest("daemon::exchanged", Kind::Systemd, |c| {
+        c.check("setup: install and start", service::start);
+        c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
+        c.check("setup: tixd loads at once", faulty::hurry);
+        c.check("another version's takes its place", faulty::exchanged);
+        c.check("that fails, and gives it back", faulty::went_back);
+        c.check("one that does not fail stays", faulty::proved);
+    });
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn without_sched_ext() {
+    let options = ["--icount", "3", "--kernel", stock::KERNEL];
+    in_guest_with("daemon::without_sched_ext", Kind::Systemd, &options, |c| {
+        c.check("setup: install and start", stock::start);
+        c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
+        c.check("it is said what holds and what does not", stock::said);
+        c.check("shares by cpu.weight", stock::by_weight);
+        c.check("memory and disk", stock::memory_and_disk);
+        c.check("the ledger", stock::ledger);
+        c.check("every command answers", stock::every_command);
+        c.check("given back as it was", stock::given_back);
     });
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -12,10 +12,9 @@ use tix_tests::daemon::{
     Kind, Said, enabled_so_often, in_force, in_guest, is_guest, read, run, sh, tickets, tixctl,
     until,
 };
-use tix_tests::daemon_wire::Wire;
 use tix_tests::guest::tree;
 
-use crate::daemon::service::{PATIENCE, SOCKET, pid};
+use crate::daemon::service::{Asked, PATIENCE, pid};
 
 /// What `systemd-analyze security` may say of tixd.service at most; 10 is no protection at all.
 const EXPOSED: f64 = 3.0;
@@ -39,7 +38,7 @@ fn package() {
         c.check("who asks a tixd that is stopped has it started", asked);
         c.check("exchanged for a newer one while it is asked", upgraded);
         c.check(
-            "removed: the kernel's own scheduler again, and the ledger stays",
+            "removed: the kernel's own scheduler, weights and guarantees as they were, and the ledger stays",
             removed,
         );
         c.check("purged: nothing is left", purged);
@@ -194,40 +193,11 @@ fn asked() -> Result<()> {
     Ok(())
 }
 
-/// What became of the requests to fund `diary`, each on a connection of its own.
-#[derive(Debug, Default)]
-struct Asked {
-    yes: AtomicU64,
-    /// tixd ended before it answered.
-    open: AtomicU64,
-}
-
-impl Asked {
-    /// Nobody is refused a connection, ever.
-    fn until(&self, over: &AtomicBool) -> Result<()> {
-        let one = json!({"holder": "diary", "issuer": "base", "resource": "cpu", "amount": 1});
-        while !over.load(Ordering::SeqCst) {
-            let mut wire = Wire::connect(SOCKET)?;
-            match wire.raw("org.tix.Tix.Fund", one.clone()) {
-                Ok(answer) => {
-                    ensure!(answer.get("error").is_none(), "refused: {answer}");
-                    self.yes.fetch_add(1, Ordering::SeqCst);
-                }
-                Err(_) => {
-                    self.open.fetch_add(1, Ordering::SeqCst);
-                }
-            }
-            ensure!(in_force(), "not in force while tixd is exchanged");
-        }
-        Ok(())
-    }
-}
-
 fn upgraded() -> Result<()> {
     tixctl("create diary")?.ok()?;
     let (before, seq, old) = (version()?, enabled_so_often()?, pid()?);
     let (over, asked) = (AtomicBool::new(false), Asked::default());
-    let yes = || asked.yes.load(Ordering::SeqCst);
+    let yes = || asked.yes();
     std::thread::scope(|s| -> Result<()> {
         let asks = s.spawn(|| asked.until(&over));
         let exchange = || -> Result<()> {
@@ -241,7 +211,7 @@ fn upgraded() -> Result<()> {
         asks.join().map_err(|_| anyhow::anyhow!("panicked"))??;
         done
     })?;
-    let open = asked.open.load(Ordering::SeqCst);
+    let open = asked.open();
     eprintln!("       {} acknowledged, {open} without an answer", yes());
     ensure!(version()? == format!("{before}{NEWER}"), "{}", version()?);
     ensure!(pid()? != old, "the old tixd still runs");
@@ -272,9 +242,31 @@ fn gone(paths: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// A cgroup that systemd owns, and what its files say without tix.
+const SLICE: &str = "/user.slice/user-1000.slice";
+const WITHOUT: [(&str, &str); 2] = [("io.weight", "default 100"), ("memory.min", "0")];
+
+fn says(file: &str) -> Result<String> {
+    read(&format!("/sys/fs/cgroup{SLICE}/{file}"))
+}
+
 fn removed() -> Result<()> {
     let has = tickets("diary", "base")?;
+    let differs = || -> Result<bool> {
+        let mut all = WITHOUT.iter();
+        all.try_fold(true, |so, (file, was)| Ok(so && says(file)? != *was))
+    };
+    tixctl(&format!("fund {SLICE} --from base disk 300"))?.ok()?;
+    tixctl(&format!("reserve {SLICE} --from base memory 64M"))?.ok()?;
+    until("tixd has written that", PATIENCE, differs)?;
     dpkg("-r", Path::new("tix"))?;
+    for (file, was) in WITHOUT {
+        ensure!(says(file)? == was, "{file} says {}", says(file)?);
+    }
+    for (property, was) in [("IOWeight", "100"), ("MemoryMin", "0")] {
+        let known = sh(&format!("systemctl show -P {property} user-1000.slice"))?.ok()?;
+        ensure!(known.out.trim() == was, "{property} is {}", known.out);
+    }
     ensure!(read("/sys/kernel/sched_ext/state")? == "disabled");
     gone(&OUTSIDE)?;
     ensure!(Path::new("/var/lib/tix").is_dir(), "the ledger is gone");
@@ -282,6 +274,7 @@ fn removed() -> Result<()> {
     dpkg("-i", &packages().join("newer.deb"))?;
     ensure!(in_force(), "installed again, and not in force");
     ensure!(tickets("diary", "base")? == has, "not the ledger it was");
+    until("tixd has written that again", PATIENCE, differs)?;
     Ok(())
 }
 

@@ -6,41 +6,27 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tix_tests::daemon::{enabled_so_often, in_force, read, sh, tickets, tixctl, until};
-use tix_tests::daemon_load::{Hog, Split, near};
+use tix_tests::daemon::{enabled_so_often, in_force, read, sh, soak, tickets, tixctl, until};
+use tix_tests::daemon_load::{Hog, Split, due, near};
 use tix_tests::daemon_wire::Wire;
+use tix_tests::random::Random;
 
-use super::service::{self, PATIENCE, SOCKET, another, pid};
+use super::service::{self, Asked, PATIENCE, SOCKET, another, pid};
 use super::users::{ALICE, BOB};
 
 /// alice's part of what both get: 300 to 100.
-const DUE: f64 = 0.75;
+pub(super) const DUE: f64 = 0.75;
 const LONG: Duration = Duration::from_secs(120);
 
-fn hogs() -> Result<[Hog; 2]> {
+pub(super) fn hogs() -> Result<[Hog; 2]> {
     Ok([Hog::start("alice", "hog")?, Hog::start("bob", "hog")?])
 }
 
 /// alice's part over the next `seconds` of CPU time.
-fn part(what: &str, seconds: u64, points: f64) -> Result<()> {
+pub(super) fn part(what: &str, seconds: u64, points: f64) -> Result<()> {
     let split = Split::between(ALICE, BOB)?;
     let part = split.over(Duration::from_secs(seconds), LONG)?;
     near(what, part, DUE, points)
-}
-
-/// Funds until tixd is gone; how often it said yes.
-fn fund_until_gone(gone: &AtomicBool) -> Result<u64> {
-    let mut wire = Wire::connect(SOCKET)?;
-    let mut yes = 0;
-    let call = json!({"holder": "diary", "issuer": "base", "resource": "cpu", "amount": 1});
-    while wire.call("Fund", call.clone()).is_ok() {
-        yes += 1;
-    }
-    ensure!(
-        gone.load(Ordering::SeqCst),
-        "refused before tixd was killed"
-    );
-    Ok(yes)
 }
 
 /// tixd has what it needs (the lifeline) while others take all they can get. Emulation makes it some thirty times slower than it is.
@@ -65,36 +51,65 @@ fn answers_soon() -> Result<()> {
     Ok(())
 }
 
+/// How often tixd is killed; `make soak` wants more.
+fn kills() -> u32 {
+    if soak() { 100 } else { 10 }
+}
+
+/// Kills tixd at a random moment, at times while it is starting. Returns which process that was.
+fn kill(random: &mut Random, last: i32) -> Result<i32> {
+    until("systemd has started it again", PATIENCE, || {
+        Ok(pid()? > 0 && pid()? != last)
+    })?;
+    let most = [50, 500, 4_000][random.below(3) as usize];
+    std::thread::sleep(Duration::from_millis(random.below(most)));
+    let now = pid()?;
+    sh(&format!("kill -KILL {now}"))?.ok()?;
+    Ok(now)
+}
+
 pub fn killed() -> Result<()> {
     let hogs = hogs()?;
     answers_soon()?;
     tixctl("create diary")?.ok()?;
-    part("before the kill", 3, 2.0)?;
-    let (seq, old) = (enabled_so_often()?, pid()?);
+    // As often as it takes.
+    let drop_in = "/run/systemd/system/tixd.service.d/often.conf";
+    std::fs::create_dir_all("/run/systemd/system/tixd.service.d")?;
+    std::fs::write(drop_in, "[Unit]\nStartLimitIntervalSec=0\n")?;
+    sh("systemctl daemon-reload")?.ok()?;
+    part("before the kills", 3, 2.0)?;
+    let mut random = Random::new();
+    let (seq, mut last) = (enabled_so_often()?, 0);
     let around = Split::between(ALICE, BOB)?;
-    let gone = AtomicBool::new(false);
-    let yes = std::thread::scope(|s| -> Result<u64> {
-        let funds = s.spawn(|| fund_until_gone(&gone));
-        std::thread::sleep(Duration::from_secs(1));
-        gone.store(true, Ordering::SeqCst);
-        sh(&format!("kill -KILL {old}"))?.ok()?;
-        funds.join().map_err(|_| anyhow::anyhow!("panicked"))?
+    let (over, asked) = (AtomicBool::new(false), Asked::default());
+    std::thread::scope(|s| -> Result<()> {
+        let asks = s.spawn(|| asked.until(&over));
+        let mut kill_all = || -> Result<()> {
+            for _ in 0..kills() {
+                last = kill(&mut random, last)?;
+                ensure!(in_force(), "not in force while tixd is dead");
+            }
+            another(last)
+        };
+        let done = kill_all();
+        over.store(true, Ordering::SeqCst);
+        asks.join().map_err(|_| anyhow::anyhow!("panicked"))??;
+        done
     })?;
-    let during = around.part()?;
-    ensure!(in_force(), "not in force while tixd is dead");
-    another(old)?;
-    near("around the kill", around.part()?, DUE, 2.0)?;
+    let (yes, open) = (asked.yes(), asked.open());
     eprintln!(
-        "       until it was dead: {:.2} %; {yes} funds acknowledged",
-        during * 100.0
+        "       {} kills in {:.0} s; {yes} funds acknowledged, {open} without an answer",
+        kills(),
+        around.seconds()
     );
-    part("after the kill", 3, 2.0)?;
+    due("over the kills", around.part()?, DUE, 1.0)?;
+    part("after the kills", 3, 2.0)?;
     ensure!(enabled_so_often()? == seq, "the scheduler was loaded anew");
     ensure!(in_force());
     tixctl("status")?.ok()?;
     let has = tickets("diary", "base")?;
     ensure!(
-        yes > 0 && (yes..=yes + 1).contains(&has),
+        yes > 0 && (yes..=yes + open).contains(&has),
         "{yes} were acknowledged, {has} are there"
     );
     let status = tixctl("status --json")?.ok()?.json()?;
@@ -102,6 +117,8 @@ pub fn killed() -> Result<()> {
     ensure!(status["tixd"]["problems"] == json!([]), "{status}");
     drop(hogs);
     tixctl("destroy diary")?.ok()?;
+    std::fs::remove_file(drop_in)?;
+    sh("systemctl daemon-reload")?.ok()?;
     Ok(())
 }
 

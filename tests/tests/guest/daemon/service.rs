@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! tixd as the unit file has it.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use serde_json::json;
 use tix_tests::daemon::{in_force, install, sh, tixctl, until};
+use tix_tests::daemon_wire::Wire;
 
 pub const SOCKET: &str = "/run/tix/tixd.sock";
 const DOOR: &str = "/run/tix/tixd-root.sock";
@@ -38,10 +41,7 @@ pub fn status_when_in_force() -> Result<()> {
         status["tixd"]["scheduler"]["enforcer"] == "sched_ext",
         "{status}"
     );
-    ensure!(
-        status["tixd"]["problems"] == serde_json::json!([]),
-        "{status}"
-    );
+    ensure!(status["tixd"]["problems"] == json!([]), "{status}");
     Ok(())
 }
 
@@ -83,6 +83,43 @@ pub fn another(old: i32) -> Result<()> {
     until("another tixd answers", PATIENCE, || {
         Ok(pid()? > 0 && pid()? != old && tixctl("status")?.status != 3)
     })
+}
+
+/// What became of the requests to fund `diary`, each on a connection of its own.
+#[derive(Debug, Default)]
+pub struct Asked {
+    yes: AtomicU64,
+    /// tixd ended before it answered.
+    open: AtomicU64,
+}
+
+impl Asked {
+    pub fn yes(&self) -> u64 {
+        self.yes.load(Ordering::SeqCst)
+    }
+
+    pub fn open(&self) -> u64 {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    /// Nobody is refused a connection, ever.
+    pub fn until(&self, over: &AtomicBool) -> Result<()> {
+        let one = json!({"holder": "diary", "issuer": "base", "resource": "cpu", "amount": 1});
+        while !over.load(Ordering::SeqCst) {
+            let mut wire = Wire::connect(SOCKET)?;
+            match wire.raw("org.tix.Tix.Fund", one.clone()) {
+                Ok(answer) => {
+                    ensure!(answer.get("error").is_none(), "refused: {answer}");
+                    self.yes.fetch_add(1, Ordering::SeqCst);
+                }
+                Err(_) => {
+                    self.open.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+            ensure!(in_force(), "not in force while tixd is away");
+        }
+        Ok(())
+    }
 }
 
 /// Nothing went by unseen in all this: errors that are part of a check name what it did.

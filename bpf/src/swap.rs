@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One build of the scheduler takes another's place, and may have to give it back.
+//!
+//! The kernel has one sched_ext scheduler at a time, and none takes another's place in one step (its `update` of a link is refused:
+//! EOPNOTSUPP). So the new one is loaded and verified, which takes longest, while the old one is in force; then the old one is taken out,
+//! and the new one attached. Between these two the kernel's own scheduler holds the CPU, by `cpu.weight`.
+//!
+//! The old one stays pinned, in `old`, and is attached again if the new one fails. It begins anew then, as a scheduler that has just been
+//! loaded: what its programs have in memory is what it was before they ran, and what of it lies in the arena its own `init` sees to.
+//!
+//! What the new one knows of the old one's time is what the daemon tells it: funding. Not kept is by how much each principal was ahead
+//! or behind, a few ms of service.
+
+use crate::load::{PATIENCE, load_error, read_only_value};
+use crate::sys::{self, Attached};
+use crate::{Error, Force, LAYOUT, Scheduler, in_force, pins, settled};
+use libbpf_rs::libbpf_sys::bpf_map_create_opts;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Program};
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Is what is pinned below `dir`, and not something else of that name, the scheduler?
+pub(crate) fn is_in_force(dir: &Path) -> bool {
+    matches!(settled(PATIENCE), Force::InForce { .. }) && dir.join(pins::LINK).exists()
+}
+
+/// Keeps a copy of what the programs pinned below `dir` have in memory before they run.
+pub(crate) fn keep_fresh(dir: &Path) -> Result<(), Error> {
+    let bytes = read_only_value(&map(dir, pins::DATA)?)?;
+    let at = pins::path(dir, pins::FRESH);
+    let err = |err: libbpf_rs::Error| pins::error(&at, err);
+    let options = bpf_map_create_opts {
+        sz: size_of::<bpf_map_create_opts>() as _,
+        ..Default::default()
+    };
+    let size = bytes.len() as u32;
+    let mut copy =
+        MapHandle::create(MapType::Array, Some("tix_fresh"), 4, size, 1, &options).map_err(err)?;
+    put(&copy, &bytes)?;
+    copy.pin(&at).map_err(err)
+}
+
+/// The scheduler that has been pinned below `dir/new`, and that `attach` puts in force, takes the place of the one that is, if there is
+/// one.
+///
+/// Returns for how long neither was in force; `None` if there was none.
+pub(crate) fn exchange(
+    dir: &Path,
+    attach: impl FnOnce() -> Result<(), Error>,
+) -> Result<Option<Duration>, Error> {
+    let (new, old) = (dir.join(pins::NEW), dir.join(pins::OLD));
+    let before = is_in_force(dir);
+    // Whoever was to come back if the present one failed.
+    pins::remove(&old)?;
+    let start = Instant::now();
+    if before {
+        take_out(dir)?;
+    }
+    if let Err(err) = attach() {
+        if before && is_ours(dir) {
+            revive(dir)?;
+            let reason = err.to_string();
+            return Err(Error::WentBack { reason });
+        }
+        return Err(err);
+    }
+    let gap = before.then(|| start.elapsed());
+    attach_locks(&new)?;
+    match before && is_ours(dir) {
+        true => pins::move_all(dir, &old)?,
+        // One of another layout nobody could speak with.
+        false => pins::remove_pins(dir)?,
+    }
+    pins::move_all(&new, dir)?;
+    pins::remove(&new)?;
+    Ok(gap)
+}
+
+/// Is there one to go back to?
+pub fn can_go_back(dir: &Path) -> bool {
+    is_ours(&dir.join(pins::OLD))
+}
+
+/// What was in force before what is pinned below `dir`, which has left, is again. `None`: there is no such.
+///
+/// # Errors
+/// When that could not be brought about; what is left is for [`crate::clear`].
+pub fn go_back(dir: &Path) -> Result<Option<Scheduler>, Error> {
+    if !can_go_back(dir) {
+        return Ok(None);
+    }
+    let refused = pins::tells(dir, pins::BUILD).unwrap_or_default();
+    take_out(dir)?;
+    pins::remove_pins(dir)?;
+    let old = dir.join(pins::OLD);
+    pins::move_all(&old, dir)?;
+    pins::remove(&old)?;
+    revive(dir)?;
+    let mark = pins::telling(dir, pins::REFUSED, &refused);
+    let mut marked = map(dir, pins::STATS)?;
+    marked.pin(&mark).map_err(|err| pins::error(&mark, err))?;
+    Scheduler::open(dir).map(Some)
+}
+
+/// The build from which somebody went back to what is pinned below `dir`.
+pub fn went_back_from(dir: &Path) -> Option<String> {
+    pins::tells(dir, pins::REFUSED)
+}
+
+/// What is in force has proved its worth.
+pub fn forget_old(dir: &Path) -> Result<(), Error> {
+    pins::remove(&dir.join(pins::OLD))
+}
+
+/// Whether all is there, and this build can speak with it.
+fn is_ours(dir: &Path) -> bool {
+    pins::tells(dir, pins::LAYOUT).is_some_and(|found| found == LAYOUT.to_string())
+}
+
+/// Takes out what is in force by the link below `dir`. What else is pinned there stays.
+fn take_out(dir: &Path) -> Result<(), Error> {
+    let at = pins::path(dir, pins::LINK);
+    let link = Link::open(&at).map_err(|err| pins::error(&at, err))?;
+    // The kernel has done it when this returns. Otherwise it does when the link goes.
+    let _ = link.detach();
+    drop(link);
+    for name in [pins::LINK, pins::LOCKS, pins::LOCKS_END] {
+        let pin = pins::path(dir, name);
+        match fs::remove_file(&pin) {
+            Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
+                return Err(pins::error(&pin, err));
+            }
+            _ => {}
+        }
+    }
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match in_force() {
+            Force::Disabled => return Ok(()),
+            Force::Other { ops } => return Err(Error::OtherScheduler(ops)),
+            Force::Unsupported(_) => return Err(Error::NoSchedExt),
+            Force::InForce { ops: state } | Force::Changing { state } => {
+                if Instant::now() >= until {
+                    return Err(Error::Unsettled(state));
+                }
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Puts what is pinned below `dir` in force again, as if it had just been loaded.
+fn revive(dir: &Path) -> Result<(), Error> {
+    let fresh = read_only_value(&map(dir, pins::FRESH)?)?;
+    put(&map(dir, pins::DATA)?, &fresh)?;
+    for name in [pins::BSS, pins::STATS, pins::EXIT] {
+        let zeroed = map(dir, name)?;
+        put(&zeroed, &vec![0; zeroed.value_size() as usize])?;
+    }
+    let link = pins::path(dir, pins::LINK);
+    let ops = map(dir, pins::OPS)?;
+    sys::attach(ops.as_fd(), Attached::StructOps, &link).map_err(|err| pins::error(&link, err))?;
+    attach_locks(dir)
+}
+
+/// What tells of locks that are waited for.
+fn attach_locks(dir: &Path) -> Result<(), Error> {
+    for (program, link) in [
+        (pins::LOCKS_PROGRAM, pins::LOCKS),
+        (pins::LOCKS_END_PROGRAM, pins::LOCKS_END),
+    ] {
+        let at = pins::path(dir, program);
+        let program = Program::fd_from_pinned_path(&at).map_err(|err| pins::error(&at, err))?;
+        let link = pins::path(dir, link);
+        let done = sys::attach(program.as_fd(), Attached::Tracepoint, &link);
+        done.map_err(|err| load_error(err.into()))?;
+    }
+    Ok(())
+}
+
+fn map(dir: &Path, name: &str) -> Result<MapHandle, Error> {
+    let path = pins::path(dir, name);
+    MapHandle::from_pinned_path(&path).map_err(|err| pins::error(&path, err))
+}
+
+fn put(map: &MapHandle, bytes: &[u8]) -> Result<(), Error> {
+    map.update(&0u32.to_ne_bytes(), bytes, MapFlags::ANY)
+        .map_err(|source| Error::Call {
+            what: "cannot write a map",
+            source,
+        })
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What tixd wrote into cgroups' files is taken back when tix goes for good: weights are what they are without it, and guarantees what
+//! others had set.
+
+use super::marks::{File, Mark, Written};
+use crate::cgroups::Root;
+use crate::enforce::disk::Disk;
+use crate::enforce::steward::Steward;
+use crate::store::{self, Store};
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct GivenBack {
+    /// So many files say again what they said.
+    pub files: usize,
+    /// What could not be taken back, and why.
+    pub trouble: Vec<String>,
+}
+
+/// Takes back what the marks of `store` tell of, where nobody has written something else since. `steward` is to tell systemd.
+///
+/// # Errors
+/// When the marks cannot be read, or not forgotten. What the files say is not among them: see [`GivenBack`].
+pub fn give_back(
+    root: &Root,
+    store: &mut Store,
+    disk: &Disk,
+    steward: Option<&Steward>,
+) -> Result<GivenBack, store::Error> {
+    let mut done = GivenBack::default();
+    let mut gone: Vec<(Mark, Option<Written>)> = Vec::new();
+    for (mark, written) in store.marks()? {
+        let (file, path) = &mark;
+        let shown = match file {
+            File::IoWeight => disk.shown(written.number),
+            _ => written.number,
+        };
+        let found = file.read(root, path);
+        let there = root.cgroup(path).is_ok();
+        if there && found.is_ok_and(|n| n == shown) {
+            match file.put(root, path, written.funding) {
+                Ok(()) => done.files += 1,
+                Err(e) => {
+                    done.trouble.push(e.to_string());
+                    continue;
+                }
+            }
+        }
+        // Also where there is no such cgroup now: systemd sets it when the unit comes back.
+        if let (Some(property), Some(steward)) = (file.property(), steward) {
+            steward.set(path, property, written.funding);
+        }
+        gone.push((mark, None));
+    }
+    store.set_marks(&gone)?;
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{create_dir_all, read_to_string, write};
+
+    #[test]
+    fn what_tixd_wrote_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("tree");
+        let file = |name: &str| tree.join(name);
+        for name in ["a", "b", "c"] {
+            create_dir_all(file(name)).unwrap();
+        }
+        write(file("a/io.weight"), "default 300\n").unwrap();
+        write(file("a/memory.min"), "8192\n").unwrap();
+        write(file("b/io.weight"), "default 50\n").unwrap();
+        write(file("c/io.weight"), "default 7\n").unwrap();
+        let (mut store, _) = Store::open(&dir.path().join("state")).unwrap();
+        let mark = |file, path: &str, number, funding| {
+            let written = Written { number, funding };
+            ((file, path.to_owned()), Some(written))
+        };
+        let marks = [
+            mark(File::IoWeight, "/a", 300, 100),
+            mark(File::MemoryMin, "/a", 8192, 4096),
+            // Somebody has written something else since.
+            mark(File::IoWeight, "/b", 300, 100),
+            mark(File::IoWeight, "/gone", 300, 100),
+        ];
+        store.set_marks(&marks).unwrap();
+        let root = Root::open_any(&tree).unwrap();
+        write(file("io.cost.qos"), "").unwrap();
+        let mut disk = Disk::new(dir.path());
+        disk.look(&root);
+        let done = give_back(&root, &mut store, &disk, None).unwrap();
+        assert_eq!((done.files, done.trouble), (2, vec![]));
+        let said = |name: &str| read_to_string(file(name)).unwrap();
+        assert_eq!(said("a/io.weight"), "default 100\n");
+        assert_eq!(said("a/memory.min"), "4096\n");
+        assert_eq!(said("b/io.weight"), "default 50\n");
+        assert_eq!(said("c/io.weight"), "default 7\n");
+        assert!(store.marks().unwrap().is_empty());
+    }
+}

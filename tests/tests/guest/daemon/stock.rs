@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A kernel without sched_ext, as Debian 13 has it: what tixd holds there, and what it says of the rest.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tix_tests::daemon::{install, read, sh, tickets, tixctl, until};
+use tix_tests::daemon_load::{Split, due};
+
+use super::force::hogs;
+use super::service::{another, pid};
+use super::users::{ALICE, BOB};
+
+/// Of Debian's stable release; tests/vm/kernel finds the last one that begins so.
+pub const KERNEL: &str = "6.12";
+/// How far a share may be off, hundredths of what is due.
+const NEAR: f64 = 2.0;
+const LONG: Duration = Duration::from_secs(120);
+const SOON: Duration = Duration::from_secs(20);
+
+pub fn start() -> Result<()> {
+    install()?;
+    sh("systemctl daemon-reload")?.ok()?;
+    sh("systemctl start tixd")?.ok()?;
+    sh("systemctl show -P StatusText tixd")?
+        .ok()?
+        .has("cpu.weight only")?;
+    Ok(())
+}
+
+fn shares(what: &str, ideal: f64) -> Result<()> {
+    let split = Split::between(ALICE, BOB)?;
+    due(what, split.over(Duration::from_secs(4), LONG)?, ideal, NEAR)
+}
+
+pub fn by_weight() -> Result<()> {
+    let hogs = hogs()?;
+    shares("300 to 100", 0.75)?;
+    tixctl("fund bob --from base cpu 500")?.ok()?;
+    shares("300 to 600", 1.0 / 3.0)?;
+    tixctl("unfund bob --from base cpu 500")?.ok()?;
+    // Who is idle leaves it all to the others.
+    drop(hogs);
+    Ok(())
+}
+
+/// `status` says what holds and what does not, `doctor` what the machine lacks.
+pub fn said() -> Result<()> {
+    let status = tixctl("status")?
+        .exits(1)?
+        .has("no sched_ext")?
+        .has("by cpu.weight")?
+        .has("tixctl doctor")?;
+    ensure!(status.err.is_empty(), "{}", status.err);
+    let status = tixctl("status --json")?.exits(1)?.json()?;
+    let scheduler = &status["tixd"]["scheduler"];
+    ensure!(
+        scheduler["enforcer"] == "cpu_weight"
+            && scheduler["state"] == "unsupported"
+            && scheduler["in_force"] == false,
+        "{status}"
+    );
+    tixctl("doctor")?
+        .exits(1)?
+        .has("CONFIG_SCHED_CLASS_EXT")?
+        .has("cpu.weight")?;
+    Ok(())
+}
+
+fn number(path: &str) -> Result<u64> {
+    let text = read(&format!("/sys/fs/cgroup{path}"))?;
+    Ok(text.trim_start_matches("default ").parse()?)
+}
+
+pub fn memory_and_disk() -> Result<()> {
+    tixctl("reserve alice --from base memory 64M")?.ok()?;
+    until("alice is guaranteed that", SOON, || {
+        Ok(number(&format!("{ALICE}/memory.min"))? == 64 << 20)
+    })?;
+    tixctl("fund alice --from base disk 300")?.ok()?;
+    tixctl("fund bob --from base disk 100")?.ok()?;
+    let weight = |slice: &str| number(&format!("{slice}/io.weight"));
+    until("disk weights are as funded", SOON, || {
+        Ok(weight(ALICE)? == 3 * weight(BOB)?)
+    })?;
+    tixctl("top --once -r disk")?.ok()?.has("WEIGHT")?;
+    tixctl("top --once -r memory")?.ok()?.has("CURRENCY")?;
+    Ok(())
+}
+
+/// What was said yes to is there after SIGKILL, and tixd's own weights are nobody's tickets.
+pub fn ledger() -> Result<()> {
+    tixctl("create diary")?.ok()?;
+    tixctl("fund diary --from base cpu 7")?.ok()?;
+    let old = pid()?;
+    sh(&format!("kill -KILL {old}"))?.ok()?;
+    another(old)?;
+    ensure!(tickets("diary", "base")? == 7);
+    ensure!(tickets("alice", "base")? == 300);
+    tixctl(&format!("explain {ALICE}"))?.ok()?.has("alice")?;
+    tixctl("log -n 50")?.ok()?.has("diary")?;
+    let document = tixctl("export")?.ok()?.out;
+    std::fs::write("/run/ledger.toml", document)?;
+    tixctl("import --dry-run /run/ledger.toml")?.ok()?;
+    Ok(())
+}
+
+/// Exit statuses are those of a kernel that has sched_ext.
+pub fn every_command() -> Result<()> {
+    for line in [
+        "tree",
+        "tree --json",
+        "top --once",
+        "top --once --json",
+        "explain alice",
+        "offers",
+        "exchanges",
+        "log",
+        "run --cpu 50 -- true",
+        "nice -- true",
+        "create tmp",
+        "chmod g+f tmp",
+        "chown alice tmp",
+        "chgrp alice tmp",
+        "fund tmp --from base cpu 10",
+        "unfund tmp --from base cpu 5",
+        "reserve tmp --from base cpu 5%",
+        "unreserve tmp --from base cpu",
+        "bind tmp /user.slice",
+        "unbind tmp",
+        "offer alice --give cpu:10 --want disk:5",
+        "destroy tmp",
+        "completions bash",
+    ] {
+        tixctl(line)?.ok()?;
+    }
+    tixctl("run -- false")?.exits(1)?;
+    tixctl("fund nobody --from base cpu 1")?.refused(&["nobody"])?;
+    tixctl("disk enable nothing")?.refused(&["nothing"])?;
+    tixctl("cancel 999")?.refused(&["999"])?;
+    Ok(())
+}
+
+/// All that tixd wrote is as it was.
+pub fn given_back() -> Result<()> {
+    super::service::stop()?;
+    sh("tixd --give-back")?.ok()?.has("was not in force")?;
+    for slice in [ALICE, BOB] {
+        for (file, was) in [("cpu.weight", 100), ("io.weight", 100), ("memory.min", 0)] {
+            let says = number(&format!("{slice}/{file}"))?;
+            ensure!(says == was, "{slice}/{file} says {says}");
+        }
+    }
+    sh("systemctl start tixd")?.ok()?;
+    until("what is due is written again", SOON, || {
+        Ok(number(&format!("{ALICE}/memory.min"))? == 64 << 20)
+    })?;
+    let status = tixctl("status --json")?.exits(1)?.json()?;
+    let problems = status["tixd"]["problems"].as_array().map(Vec::len);
+    ensure!(problems == Some(1), "{status}");
+    Ok(())
+}
