@@ -71,6 +71,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "nodes.bpf.h"
 #include "lock.bpf.h"
 #include "control.bpf.h"
+#include "hotplug.bpf.h"
 #include "dump.bpf.h"
 
 /* Whether `p`, whose slice is over on this CPU, goes on for a moment, so that others need not wait for it. */
@@ -262,13 +263,12 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /* A thread leaves its queue: for a CPU (no flags), or because something about it changes. */
-void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
+static __always_inline void taken(struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *t = task_ctx(p);
 	struct cpu_ctx *c;
 	u32 q;
 
-	USES_ARENA();
 	if (!t || t->queue == VTRR_NONE)
 		return;
 	q = t->queue;
@@ -286,6 +286,22 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 	} else if (__sync_fetch_and_add(&QUEUES[q].nr, -1) == 1) {
 		unfile(q);
 	}
+}
+
+void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
+{
+	USES_ARENA();
+	taken(p, deq_flags);
+}
+
+/*
+ * Before 7.1 the kernel does not say that it takes a thread from its queue for a CPU. Noticed when the thread runs, which
+ * is a little later; the loader leaves this out where it need not be.
+ */
+void BPF_STRUCT_OPS(tix_running, struct task_struct *p)
+{
+	USES_ARENA();
+	taken(p, 0);
 }
 
 /*
@@ -504,57 +520,6 @@ void BPF_STRUCT_OPS(tix_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us
 	node_limit(own_node(cgrp), period_us, quota_us, burst_us);
 }
 
-/* What queues' slices are computed from. */
-static void count_online(u32 more)
-{
-	bpf_spin_lock(&tix_lock);
-	nr_online += more;
-	GRAPH->epoch++;
-	bpf_spin_unlock(&tix_lock);
-}
-
-void BPF_STRUCT_OPS(tix_cpu_online, s32 cpu)
-{
-	USES_ARENA();
-	cpu_ctx(cpu)->offline = 0;
-	count_online(1);
-}
-
-/*
- * From here on the kernel runs what is on this CPU's local queue until it is empty, and
- * asks us for nothing more: have everything that waits here put again.
- */
-static void evacuate(u32 at)
-{
-	u32 q;
-
-	while (can_loop) {
-		bpf_spin_lock(&tix_lock);
-		vtrr_peek(VT(at), now_v);
-		q = vtrr_first(VT(at));
-		if (q < TIX_QUEUES_MAX)
-			vtrr_unlink(VT(at), CLIENTS, q);
-		bpf_spin_unlock(&tix_lock);
-		if (q >= TIX_QUEUES_MAX)
-			break;
-		scx_bpf_dsq_reenq(DSQ(q), 0);
-	}
-}
-
-void BPF_STRUCT_OPS(tix_cpu_offline, s32 cpu)
-{
-	struct cpu_ctx *c = cpu_ctx(cpu);
-
-	USES_ARENA();
-	count_online(-1);
-	c->offline = 1;
-	if (c->left < TIX_NODES_MAX)
-		leave(c->left, VTRR_NONE);
-	c->left = VTRR_NONE;
-	evacuate(VT_HOME(cpu & (TIX_CPUS_MAX - 1)));
-	evacuate(VT_BOUND(cpu & (TIX_CPUS_MAX - 1)));
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init)
 {
 	s32 err;
@@ -579,6 +544,7 @@ SCX_OPS_DEFINE(tix_ops,
 	       .enqueue = (void *)tix_enqueue,
 	       .dequeue = (void *)tix_dequeue,
 	       .dispatch = (void *)tix_dispatch,
+	       .running = (void *)tix_running,
 	       .quiescent = (void *)tix_quiescent,
 	       .init_task = (void *)tix_init_task,
 	       .enable = (void *)tix_enable,
