@@ -9,6 +9,7 @@
 #undef SCX_DSQ_GLOBAL
 #undef SCX_DSQ_LOCAL
 #undef SCX_DSQ_LOCAL_ON
+#undef SCX_DEQ_SCHED_CHANGE
 #undef SCX_ENQ_HEAD
 #undef SCX_ENQ_LAST
 #undef SCX_ENQ_WAKEUP

@@ -33,8 +33,10 @@ static void put_anew(u32 q)
 		scx_bpf_dsq_reenq(DSQ(q), 0);
 		return;
 	}
-	bpf_for_each(scx_dsq, p, DSQ(q), 0)
-		scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_GLOBAL, 0);
+	bpf_for_each(scx_dsq, p, DSQ(q), 0) {
+		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_GLOBAL, 0))
+			moved_away(p);
+	}
 }
 
 /*

@@ -69,6 +69,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "pick.bpf.h"
 #include "hold.bpf.h"
 #include "nodes.bpf.h"
+#include "take.bpf.h"
 #include "lock.bpf.h"
 #include "control.bpf.h"
 #include "hotplug.bpf.h"
@@ -262,46 +263,10 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
-/* A thread leaves its queue: for a CPU (no flags), or because something about it changes. */
-static __always_inline void taken(struct task_struct *p, u64 deq_flags)
-{
-	struct task_ctx *t = task_ctx(p);
-	struct cpu_ctx *c;
-	u32 q;
-
-	if (!t || t->queue == VTRR_NONE)
-		return;
-	q = t->queue;
-	t->queue = VTRR_NONE;
-	t->ran_from = q;
-	__sync_fetch_and_add(&QUEUES[q].load, -t->load);
-	if (!deq_flags) {
-		c = cpu_ctx(bpf_get_smp_processor_id());
-		if (c->granting == q) {
-			t->grant = c->pick.grant;
-			t->rate = c->pick.rate;
-			c->granting = VTRR_NONE;
-		}
-		__sync_fetch_and_add(&QUEUES[q].nr, -1);
-	} else if (__sync_fetch_and_add(&QUEUES[q].nr, -1) == 1) {
-		unfile(q);
-	}
-}
-
 void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 {
 	USES_ARENA();
 	taken(p, deq_flags);
-}
-
-/*
- * Before 7.1 the kernel does not say that it takes a thread from its queue for a CPU. Noticed when the thread runs, which
- * is a little later; the loader leaves this out where it need not be.
- */
-void BPF_STRUCT_OPS(tix_running, struct task_struct *p)
-{
-	USES_ARENA();
-	taken(p, 0);
 }
 
 /*
@@ -392,7 +357,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			return;
 		}
 		c->granting = pick->queue;
-		if (scx_bpf_dsq_move_to_local(DSQ(pick->queue), 0)) {
+		if (take(pick->queue, cpu)) {
 			c->graces = 0;
 			run_until(cpu, c, now, pick->slice, pick->brief);
 			return;
@@ -544,7 +509,6 @@ SCX_OPS_DEFINE(tix_ops,
 	       .enqueue = (void *)tix_enqueue,
 	       .dequeue = (void *)tix_dequeue,
 	       .dispatch = (void *)tix_dispatch,
-	       .running = (void *)tix_running,
 	       .quiescent = (void *)tix_quiescent,
 	       .init_task = (void *)tix_init_task,
 	       .enable = (void *)tix_enable,

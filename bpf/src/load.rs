@@ -6,7 +6,7 @@ use crate::control::{BATCH, FundingArgs, NameArgs, ReadArgs, ReadBatch, TotalArg
 use crate::sys::{self, Plain};
 use crate::{Error, Exit, Force, Funding, LAYOUT, NodeId, NodeState, Stats};
 use crate::{in_force, pins, settled};
-use libbpf_rs::btf::types::{Enum64, Struct};
+use libbpf_rs::btf::types::Struct;
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Program};
@@ -102,10 +102,6 @@ impl Scheduler {
         // Before 6.17 cpu.max was the business of the kernel's own scheduler alone.
         if !ops_has(&kernel, "cgroup_set_bandwidth") {
             open.struct_ops.tix_ops_mut().cgroup_set_bandwidth = std::ptr::null_mut();
-        }
-        // Since 7.1 a thread that is taken for a CPU is told of by `dequeue`.
-        if dequeue_tells_all(&kernel) {
-            open.struct_ops.tix_ops_mut().running = std::ptr::null_mut();
         }
         let mut skel = open.load().map_err(load_error)?;
         let mut link = skel.maps.tix_ops.attach_struct_ops().map_err(load_error)?;
@@ -342,14 +338,6 @@ pub fn clear(dir: &Path) -> Result<bool, Error> {
 fn ops_has(kernel: &Btf<'_>, name: &str) -> bool {
     let ops = kernel.type_by_name::<Struct<'_>>("sched_ext_ops");
     ops.is_some_and(|ops| ops.iter().any(|m| m.name.is_some_and(|n| n == name)))
-}
-
-/// Whether it calls `dequeue` for every thread that leaves a queue of ours: it came with a flag for the other reasons to.
-fn dequeue_tells_all(kernel: &Btf<'_>) -> bool {
-    let has = |flags: &Enum64<'_>| {
-        (flags.iter()).any(|m| m.name.is_some_and(|n| n == "SCX_DEQ_SCHED_CHANGE"))
-    };
-    (kernel.type_by_name::<Enum64<'_>>("scx_deq_flags")).is_some_and(|flags| has(&flags))
 }
 
 /// CPUs that are online, at least 1.
