@@ -33,9 +33,10 @@ check: deps
 bench: deps
 	bench/run $(if $(ALL),--all)
 
-## soak       the ledger's long tests: a million random operations, or TIX_OPS
+## soak       the ledger's long tests: a million random operations, or TIX_OPS; and the oldest and the newest kernels
 soak: deps
 	$(CARGO) test --release --locked -p tixd -- --ignored soak
+	.ci/kernels
 
 ## fuzz       under sanitizers, SECONDS (60) each: the queue, the funding graph, policies, and the API with a million messages
 fuzz: deps

@@ -72,7 +72,7 @@ fn build() -> Result<()> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let status = Command::new(cargo)
         .args(["build", "-q", "--locked", "--profile", &profile()])
-        .args(["-p", "tixd", "-p", "tixctl"])
+        .args(["-p", "tixd", "-p", "tixctl", "-p", "tix-negotiate"])
         .current_dir(tree())
         .status()
         .context("run cargo")?;
