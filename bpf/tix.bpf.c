@@ -72,6 +72,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "take.bpf.h"
 #include "lock.bpf.h"
 #include "control.bpf.h"
+#include "usage.bpf.h"
 #include "hotplug.bpf.h"
 #include "dump.bpf.h"
 

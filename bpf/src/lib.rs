@@ -34,7 +34,7 @@ pub const LAYOUT: u32 = match u32::from_str_radix(env!("TIX_LAYOUT"), 10) {
 #[non_exhaustive]
 pub enum Error {
     #[error(
-        "this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT): boot a kernel from 6.12 on that has it"
+        "this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT): boot a kernel from 6.16 on that has it"
     )]
     NoSchedExt,
     #[error("the sched_ext scheduler {0} is loaded: stop it first, only one can be in force")]

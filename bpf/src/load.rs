@@ -11,7 +11,7 @@ use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Program};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -111,6 +111,10 @@ impl Scheduler {
             .attach()
             .map_err(load_error)?;
 
+        let mut usage = (skel.progs.tix_usage)
+            .attach_iter(skel.maps.cgroups.as_fd())
+            .map_err(load_error)?;
+
         let pin = |name: &str| pins::path(dir, name);
         let err = |name: &str, err: libbpf_rs::Error| pins::error(&dir.join(name), err);
         link.pin(pin(pins::LINK)).map_err(|e| err(pins::LINK, e))?;
@@ -120,6 +124,9 @@ impl Scheduler {
         locks_end
             .pin(pin(pins::LOCKS_END))
             .map_err(|e| err(pins::LOCKS_END, e))?;
+        usage
+            .pin(pin(pins::USAGE))
+            .map_err(|e| err(pins::USAGE, e))?;
         skel.maps
             .cgroups
             .pin(pin(pins::CGROUPS))
@@ -377,6 +384,7 @@ fn check(err: i32, what: &'static str) -> Result<(), Error> {
 fn load_error(err: libbpf_rs::Error) -> Error {
     let reason = format!("{err:#}");
     let hint = match err.kind() {
+        _ if too_old() => ": this kernel is too old, boot one from 6.16 on",
         libbpf_rs::ErrorKind::PermissionDenied => ": tixd needs CAP_BPF and CAP_PERFMON",
         _ if Btf::from_vmlinux().is_ok_and(|btf| btf_lies(&btf)) => {
             ": this kernel's BTF describes the scx_bpf_* functions wrongly (built with a broken pahole); \
@@ -385,6 +393,14 @@ fn load_error(err: libbpf_rs::Error) -> Error {
         _ => "",
     };
     Error::Load { reason, hint }
+}
+
+/// Before 6.16 nobody has tried whether the kernel takes the program.
+fn too_old() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next()?.parse::<u32>().ok();
+    matches!((number(), number()), (Some(major), Some(minor)) if (major, minor) < (6, 16))
 }
 
 /// Whether the kernel's own BTF is readable but wrong about sched_ext: it lacks the functions, or gives them the implicit parameter

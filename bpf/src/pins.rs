@@ -16,6 +16,8 @@ pub const FUNDING: &str = "funding";
 pub const NAME: &str = "name";
 pub const READ: &str = "read";
 pub const TOTAL: &str = "total";
+/// Read as a text file, also by `tixctl top --direct`.
+pub const USAGE: &str = "usage";
 
 /// `path` as a pin error.
 pub fn error(path: &Path, reason: impl ToString) -> Error {
