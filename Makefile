@@ -33,10 +33,12 @@ check: deps
 bench: deps
 	bench/run $(if $(ALL),--all)
 
-## soak       long tests: a million random operations on the ledger, or TIX_OPS; tixd killed a hundred times
+## soak       hours: a million operations on the ledger (or TIX_OPS), tixd killed a hundred times, cgroups by the thousand, other kernels
 soak: deps
 	$(CARGO) test --release --locked -p tixd -- --ignored soak
 	TIX_SOAK=1 TIX_ONLY=SIGKILL $(CARGO) test --locked -p tix-tests --test guest daemon::under_systemd -- --ignored --nocapture
+	$(CARGO) test --locked -p tix-tests --test guest soak_of -- --ignored --nocapture
+	.ci/kernels
 
 ## fuzz       under sanitizers, SECONDS (60) each: the queue, the funding graph, policies, and the API with a million messages
 fuzz: deps

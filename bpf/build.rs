@@ -21,6 +21,10 @@ fn main() {
         // SAFETY: this build script has one thread until here.
         unsafe { std::env::set_var("BPF_CLANG", "clang-19") };
     }
+    // Loop strength reduction adds an arena's pointer to a number, which the verifier takes since 7.1 only. The other way
+    // round it always did.
+    // SAFETY: likewise.
+    unsafe { std::env::set_var("BPF_EXTRA_CFLAGS_POST_INCL", "-mllvm -disable-lsr") };
     scx_cargo::BpfBuilder::new()
         .and_then(|mut builder| {
             builder.enable_skel("tix.bpf.c", "tix");

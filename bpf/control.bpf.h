@@ -11,44 +11,49 @@ static bool node_used(u32 i)
 	return i < nodes_hi && (!i || NODES[i].flags & (TIX_NODE_CGROUP | TIX_NODE_NAMED));
 }
 
-/* Replace the tickets that back a node; with `by_parent`, edge[0] is filled in here. */
+/*
+ * Replace the tickets that back a node; with `by_parent`, edge[0] is filled in here. Looked at in a copy: before 7.0 an
+ * argument of a program may not be indexed.
+ */
 SEC("syscall")
 int tix_funding(struct tix_funding_args *args)
 {
-	u32 i, nr = args->nr, node = args->node;
 	u64 left = FUND_DELTAS_MAX >> FUND_DELTA_LOG, size = fund_size(args->delta);
+	struct tix_funding_args new;
+	u32 i, node = args->node;
 
 	USES_ARENA();
+	copy_words(&new, args, sizeof(new));
 	args->err = -EINVAL;
-	if (!node || !node_used(node) || nr > FUND_FUNDERS)
+	if (!node || !node_used(node) || new.nr > FUND_FUNDERS)
 		return 0;
-	bpf_for(i, 0, nr) {
+	bpf_for(i, 0, new.nr) {
 		if (i >= FUND_FUNDERS)
 			return 0;
-		if (!node_used(args->edge[i].issuer) || !args->edge[i].amount) {
+		if (!node_used(new.edge[i].issuer) || !new.edge[i].amount) {
 			args->err = -ENOENT;
 			return 0;
 		}
-		if (args->hard >> i & 1 && args->edge[i].amount >= FUND_HARD)
+		if (new.hard >> i & 1 && new.edge[i].amount >= FUND_HARD)
 			return 0;
 	}
 	if (size > left || size > left - (GRAPH->deltas >> FUND_DELTA_LOG)) {
 		args->err = -ERANGE;
 		return 0;
 	}
-	if (args->by_parent) {
-		if (!nr || !(NODES[node].flags & TIX_NODE_CGROUP))
+	if (new.by_parent) {
+		if (!new.nr || !(NODES[node].flags & TIX_NODE_CGROUP))
 			return 0;
-		args->edge[0].issuer = NODES[node].parent;
-		args->edge[0].amount = NODES[node].weight;
-		args->hard &= ~1u;
+		new.edge[0].issuer = NODES[node].parent;
+		new.edge[0].amount = NODES[node].weight;
+		new.hard &= ~1u;
 	}
 	bpf_spin_lock(&tix_lock);
-	if (args->by_parent)
+	if (new.by_parent)
 		NODES[node].flags |= TIX_NODE_BY_PARENT;
 	else
 		NODES[node].flags &= ~TIX_NODE_BY_PARENT;
-	fund_locked(node, args);
+	fund_locked(node, &new);
 	bpf_spin_unlock(&tix_lock);
 	reap();
 	args->err = 0;
@@ -130,54 +135,54 @@ int tix_fail(void *args)
 	return 0;
 }
 
+static __always_inline void tell(struct tix_read_args *out, u32 i, u64 now)
+{
+	out->node = i;
+	out->flags = NODES[i].flags;
+	out->weight = NODES[i].weight;
+	out->active = FUNDS[i].nr_active > 0;
+	out->self_active = NODES[i].self_active;
+	out->runnable = NODES[i].nr_runnable;
+	out->nr_edges = FUNDS[i].nr_edges;
+	out->used_ns = NODES[i].used_ns;
+	out->value = fund_share(GRAPH, FUNDS[i].value);
+	out->cgid = NODES[i].cgid;
+	out->delta = FUNDS[i].delta >> FUND_DELTA_LOG;
+	out->hard = FUNDS[i].hard;
+	out->cap = NODES[i].cap;
+	out->quota_ns = NODES[i].quota;
+	out->period_ns = NODES[i].every;
+	out->burst_ns = NODES[i].burst;
+	out->nr_periods = NODES[i].nr_periods;
+	out->nr_throttled = NODES[i].nr_throttled;
+	out->throttled_ns = NODES[i].throttled_ns;
+	if (NODES[i].spent_at && (s64)(now - NODES[i].spent_at) > 0)
+		out->throttled_ns += now - NODES[i].spent_at;
+	copy_words(out->edge, FUNDS[i].edge, sizeof(out->edge));
+	copy_words(out->part, FUNDS[i].part, sizeof(out->part));
+}
+
 SEC("syscall")
 int tix_read(struct tix_read_batch *batch)
 {
 	u64 now = scx_bpf_now();
-	u32 i = batch->first;
+	u32 nr, i = batch->first;
 
 	USES_ARENA();
 	batch->next = 0;
-	batch->nr = 0;	/* counted there: the verifier follows what is in a register through every round */
-	while (i < nodes_hi && can_loop) {
-		struct tix_read_args *out;
-		u32 nr = batch->nr;
-
-		if (nr >= TIX_READ_BATCH) {
-			batch->next = i;
-			break;
-		}
-		if (!NODES[i].flags) {
+	batch->nr = 0;
+	/* Unrolled: each place in the argument is a constant then, see tix_funding. */
+#pragma unroll
+	for (nr = 0; nr < TIX_READ_BATCH; nr++) {
+		while (i < nodes_hi && !NODES[i].flags && can_loop)
 			i++;
-			continue;
-		}
-		out = &batch->node[nr & (TIX_READ_BATCH - 1)];
-		out->node = i;
-		out->flags = NODES[i].flags;
-		out->weight = NODES[i].weight;
-		out->active = FUNDS[i].nr_active > 0;
-		out->self_active = NODES[i].self_active;
-		out->runnable = NODES[i].nr_runnable;
-		out->nr_edges = FUNDS[i].nr_edges;
-		out->used_ns = NODES[i].used_ns;
-		out->value = fund_share(GRAPH, FUNDS[i].value);
-		out->cgid = NODES[i].cgid;
-		out->delta = FUNDS[i].delta >> FUND_DELTA_LOG;
-		out->hard = FUNDS[i].hard;
-		out->cap = NODES[i].cap;
-		out->quota_ns = NODES[i].quota;
-		out->period_ns = NODES[i].every;
-		out->burst_ns = NODES[i].burst;
-		out->nr_periods = NODES[i].nr_periods;
-		out->nr_throttled = NODES[i].nr_throttled;
-		out->throttled_ns = NODES[i].throttled_ns;
-		if (NODES[i].spent_at && (s64)(now - NODES[i].spent_at) > 0)
-			out->throttled_ns += now - NODES[i].spent_at;
-		copy_words(out->edge, FUNDS[i].edge, sizeof(out->edge));
-		copy_words(out->part, FUNDS[i].part, sizeof(out->part));
+		if (i >= nodes_hi)
+			return 0;
+		tell(&batch->node[nr], i, now);
 		batch->nr = nr + 1;
 		i++;
 	}
+	batch->next = i;
 	return 0;
 }
 

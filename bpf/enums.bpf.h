@@ -6,8 +6,10 @@
 #ifndef TIX_ENUMS_BPF_H
 #define TIX_ENUMS_BPF_H
 
+#undef SCX_DSQ_GLOBAL
 #undef SCX_DSQ_LOCAL
 #undef SCX_DSQ_LOCAL_ON
+#undef SCX_DEQ_SCHED_CHANGE
 #undef SCX_ENQ_HEAD
 #undef SCX_ENQ_LAST
 #undef SCX_ENQ_WAKEUP
@@ -18,6 +20,7 @@
 #undef SCX_OPS_ENQ_EXITING
 #undef SCX_OPS_ENQ_MIGRATION_DISABLED
 
+#define SCX_DSQ_GLOBAL bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_GLOBAL)
 #define SCX_DSQ_LOCAL bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_LOCAL)
 #define SCX_DSQ_LOCAL_ON bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_LOCAL_ON)
 #define SCX_ENQ_HEAD bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_HEAD)

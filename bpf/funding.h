@@ -425,7 +425,7 @@ TIX_INLINE void fund_refresh(struct fund_graph *gr, struct fund_node *nodes, u32
 }
 
 /* Threads directly in `n` became runnable, or none is any longer. */
-TIX_FN void fund_self(struct fund_graph *gr, struct fund_node *nodes, u32 n,
+TIX_INLINE void fund_self(struct fund_graph *gr, struct fund_node *nodes, u32 n,
 		      bool active)
 {
 	fund_walk(gr, nodes, n, false);

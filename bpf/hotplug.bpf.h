@@ -20,6 +20,24 @@ void BPF_STRUCT_OPS(tix_cpu_online, s32 cpu)
 }
 
 /*
+ * Put anew what waits in queue `q`. Before 7.1 nobody can ask for that: there the kernel takes it over, whose queue the
+ * CPU empties before it goes.
+ */
+static void put_anew(u32 q)
+{
+	struct task_struct *p;
+
+	if (__COMPAT_has_generic_reenq()) {
+		scx_bpf_dsq_reenq(DSQ(q), 0);
+		return;
+	}
+	bpf_for_each(scx_dsq, p, DSQ(q), 0) {
+		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_GLOBAL, 0))
+			moved_away(p);
+	}
+}
+
+/*
  * From here on the kernel runs what is on this CPU's local queue until it is empty, and
  * asks us for nothing more: have everything that waits here put again.
  */
@@ -36,7 +54,7 @@ static void evacuate(u32 at)
 		bpf_spin_unlock(&tix_lock);
 		if (q >= TIX_QUEUES_MAX)
 			break;
-		scx_bpf_dsq_reenq(DSQ(q), 0);
+		put_anew(q);
 	}
 }
 

@@ -337,6 +337,8 @@ static bool fetch(s32 cpu, s32 pid)
 			if (!later) {
 				scx_bpf_dsq_move_set_slice(BPF_FOR_EACH_ITER, slice_ns);
 				moved = scx_bpf_dsq_move(BPF_FOR_EACH_ITER, other, SCX_DSQ_LOCAL, 0);
+				if (moved)
+					moved_away(other);
 			}
 			break;
 		}

@@ -69,9 +69,12 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "pick.bpf.h"
 #include "hold.bpf.h"
 #include "nodes.bpf.h"
+#include "take.bpf.h"
 #include "lock.bpf.h"
 #include "hotplug.bpf.h"
 #include "control.bpf.h"
+#include "usage.bpf.h"
+#include "hotplug.bpf.h"
 #include "dump.bpf.h"
 
 /* Whether `p`, whose slice is over on this CPU, goes on for a moment, so that others need not wait for it. */
@@ -262,31 +265,10 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
-/* A thread leaves its queue: for a CPU (no flags), or because something about it changes. */
 void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 {
-	struct task_ctx *t = task_ctx(p);
-	struct cpu_ctx *c;
-	u32 q;
-
 	USES_ARENA();
-	if (!t || t->queue == VTRR_NONE)
-		return;
-	q = t->queue;
-	t->queue = VTRR_NONE;
-	t->ran_from = q;
-	__sync_fetch_and_add(&QUEUES[q].load, -t->load);
-	if (!deq_flags) {
-		c = cpu_ctx(bpf_get_smp_processor_id());
-		if (c->granting == q) {
-			t->grant = c->pick.grant;
-			t->rate = c->pick.rate;
-			c->granting = VTRR_NONE;
-		}
-		__sync_fetch_and_add(&QUEUES[q].nr, -1);
-	} else if (__sync_fetch_and_add(&QUEUES[q].nr, -1) == 1) {
-		unfile(q);
-	}
+	taken(p, deq_flags);
 }
 
 /*
@@ -377,7 +359,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			return;
 		}
 		c->granting = pick->queue;
-		if (scx_bpf_dsq_move_to_local(DSQ(pick->queue), 0)) {
+		if (take(pick->queue, cpu)) {
 			c->graces = 0;
 			run_until(cpu, c, now, pick->slice, pick->brief);
 			return;

@@ -39,7 +39,7 @@ pub const BUILD: &str = env!("TIX_BUILD");
 #[non_exhaustive]
 pub enum Error {
     #[error(
-        "this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT): boot a kernel from 6.12 on that has it"
+        "this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT): boot a kernel from 6.16 on that has it"
     )]
     NoSchedExt,
     #[error("the sched_ext scheduler {0} is loaded: stop it first, only one can be in force")]

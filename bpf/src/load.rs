@@ -13,7 +13,7 @@ use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Program};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -127,12 +127,13 @@ impl Scheduler {
         if options.partial {
             open.struct_ops.tix_ops_mut().flags |= SWITCH_PARTIAL;
         }
+        let kernel = Btf::from_vmlinux().map_err(load_error)?;
         // Before 6.17 cpu.max was the business of the kernel's own scheduler alone.
-        if !ops_has("cgroup_set_bandwidth")? {
+        if !ops_has(&kernel, "cgroup_set_bandwidth") {
             open.struct_ops.tix_ops_mut().cgroup_set_bandwidth = std::ptr::null_mut();
         }
         // And before 6.19 so was cpu.idle.
-        if !ops_has("cgroup_set_idle")? {
+        if !ops_has(&kernel, "cgroup_set_idle") {
             open.struct_ops.tix_ops_mut().cgroup_set_idle = std::ptr::null_mut();
         }
         let mut skel = open.load().map_err(load_error)?;
@@ -151,6 +152,12 @@ impl Scheduler {
             map.pin(pin(name)).map_err(|e| err(name, e))?;
         }
         swap::keep_fresh(new)?;
+        let mut usage = (skel.progs.tix_usage)
+            .attach_iter(maps.cgroups.as_fd())
+            .map_err(load_error)?;
+        usage
+            .pin(pin(pins::USAGE))
+            .map_err(|e| err(pins::USAGE, e))?;
         let programs = &mut skel.progs;
         for (name, program) in [
             (pins::FUNDING, &mut programs.tix_funding),
@@ -395,10 +402,9 @@ pub fn clear(dir: &Path) -> Result<bool, Error> {
 }
 
 /// Whether this kernel's sched_ext has the operation `name`.
-fn ops_has(name: &str) -> Result<bool, Error> {
-    let btf = Btf::from_vmlinux().map_err(load_error)?;
-    let ops = btf.type_by_name::<Struct<'_>>("sched_ext_ops");
-    Ok(ops.is_some_and(|ops| ops.iter().any(|m| m.name.is_some_and(|n| n == name))))
+fn ops_has(kernel: &Btf<'_>, name: &str) -> bool {
+    let ops = kernel.type_by_name::<Struct<'_>>("sched_ext_ops");
+    ops.is_some_and(|ops| ops.iter().any(|m| m.name.is_some_and(|n| n == name)))
 }
 
 /// CPUs that are online, at least 1.
@@ -438,6 +444,7 @@ fn check(err: i32, what: &'static str) -> Result<(), Error> {
 pub(crate) fn load_error(err: libbpf_rs::Error) -> Error {
     let reason = format!("{err:#}");
     let hint = match err.kind() {
+        _ if too_old() => ": this kernel is too old, boot one from 6.16 on",
         libbpf_rs::ErrorKind::PermissionDenied => ": tixd needs CAP_BPF and CAP_PERFMON",
         _ if Btf::from_vmlinux().is_ok_and(|btf| btf_lies(&btf)) => {
             ": this kernel's BTF describes the scx_bpf_* functions wrongly (built with a broken pahole); \
@@ -446,6 +453,14 @@ pub(crate) fn load_error(err: libbpf_rs::Error) -> Error {
         _ => "",
     };
     Error::Load { reason, hint }
+}
+
+/// Before 6.16 nobody has tried whether the kernel takes the program.
+fn too_old() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next()?.parse::<u32>().ok();
+    matches!((number(), number()), (Some(major), Some(minor)) if (major, minor) < (6, 16))
 }
 
 /// Whether the kernel's own BTF is readable but wrong about sched_ext: it lacks the functions, or gives them the implicit parameter

@@ -30,6 +30,8 @@ pub const FRESH: &str = "fresh-data";
 /// A pin's name tells which build it is, and of which another went back to this one.
 pub const BUILD: &str = "build";
 pub const REFUSED: &str = "refused";
+/// Read as a text file, also by `tixctl top --direct`.
+pub const USAGE: &str = "usage";
 
 pub const NEW: &str = "new";
 pub const OLD: &str = "old";

@@ -92,7 +92,7 @@ fn sched_ext(host: &Host) -> Finding {
     missing(
         CHECK,
         format!("the kernel ({release}) has no sched_ext{built}"),
-        "boot a kernel from 6.12 on whose config has CONFIG_SCHED_CLASS_EXT=y; Debian 13's own 6.12 lacks it, the newer ones of \
+        "boot a kernel from 6.16 on whose config has CONFIG_SCHED_CLASS_EXT=y; Debian 13's own 6.12 lacks it, the newer ones of \
          backports and sid have it",
     )
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl top`: who uses how much, live.
 
+mod direct;
 mod held;
 mod live;
 mod view;
@@ -37,6 +38,9 @@ pub struct Args {
     /// Show processes, too: yours; to root, and to who is in the group tix, everybody's
     #[arg(long)]
     processes: bool,
+    /// Ask the scheduler itself, not tixd, which may be down: one table of cgroups, of one interval; for root
+    #[arg(long, conflicts_with_all = ["resource", "processes"])]
+    direct: bool,
     /// Show also currencies that want no CPU
     #[arg(long)]
     all: bool,
@@ -61,6 +65,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
+    if args.direct {
+        return direct::main(args.interval, args.all, args.json).await;
+    }
     let held = match args.resource {
         Shown::Cpu => None,
         Shown::Disk => Some(Resource::Disk),

@@ -3,8 +3,10 @@
 //! `cargo test -p tix-tests NAME -- --ignored --nocapture`. They are one program, so that as many
 //! run at a time as there are CPUs.
 
+mod clients;
 mod cost;
 mod daemon;
+mod kernels;
 mod package;
 mod resources;
 mod shares;

@@ -8,7 +8,7 @@ mod disk;
 mod fails;
 mod memory;
 mod together;
-mod units;
+pub mod units;
 
 use tix_tests::daemon::{Kind, in_guest_with};
 

@@ -131,6 +131,7 @@ pub fn stopped() -> Result<()> {
     tixctl("status")?.exits(3)?.has("scheduler is in force")?;
     tixctl("tree")?.exits(3)?;
     part("while tixd is stopped", 3, 2.0)?;
+    directly()?;
     // The kernel side alone mirrors what comes.
     sh("systemd-run -q --unit meanwhile.service sleep infinity")?.ok()?;
     sh("systemctl start tixd")?.ok()?;
@@ -140,6 +141,24 @@ pub fn stopped() -> Result<()> {
     sh("systemctl stop meanwhile.service")?.ok()?;
     part("with tixd again", 3, 2.0)?;
     drop(hogs);
+    Ok(())
+}
+
+/// What the scheduler itself tells, without tixd.
+fn directly() -> Result<()> {
+    let report = tixctl("top --direct --json --interval 3")?.ok()?.json()?;
+    let used = |path: &str| {
+        let all = report["currencies"].as_array();
+        let found = all.and_then(|all| all.iter().find(|c| c["cgroup"] == path));
+        let found = found.with_context(|| format!("no {path} in {report}"))?;
+        ensure!(found["active"] == true, "{found}");
+        found["used"].as_f64().context("no used")
+    };
+    let (alice, bob) = (used(ALICE)?, used(BOB)?);
+    ensure!(alice + bob > 0.8, "{report}");
+    near("as top --direct says", alice / (alice + bob), DUE, 2.0)?;
+    tixctl("top --direct")?.ok()?.has(ALICE)?;
+    sh("runuser -u nobody -- tixctl top --direct")?.refused(&["root"])?;
     Ok(())
 }
 

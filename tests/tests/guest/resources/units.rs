@@ -140,15 +140,20 @@ fn delegated() -> Result<()> {
     Ok(())
 }
 
-/// What crun is to run in that cgroup, which it makes: a sleep in a root of its own, with a weight and a guarantee.
-fn bundle(dir: &str, cgroup: &str) -> Result<()> {
-    let root = format!("{dir}/root");
+/// A container's root that has this guest's programs once `/usr` is mounted there.
+pub fn root_of_container(root: &str) -> Result<()> {
     for inside in ["dev", "proc", "usr"] {
         std::fs::create_dir_all(format!("{root}/{inside}"))?;
     }
     for link in ["bin", "lib", "lib64"] {
         std::os::unix::fs::symlink(format!("usr/{link}"), format!("{root}/{link}"))?;
     }
+    Ok(())
+}
+
+/// What crun is to run in that cgroup, which it makes: a sleep in a root of its own, with a weight and a guarantee.
+fn bundle(dir: &str, cgroup: &str) -> Result<()> {
+    root_of_container(&format!("{dir}/root"))?;
     let config = serde_json::json!({
         "ociVersion": "1.0.0",
         "root": { "path": "root" },
@@ -171,7 +176,7 @@ fn bundle(dir: &str, cgroup: &str) -> Result<()> {
     Ok(())
 }
 
-fn has_disk_tickets(path: &str, amount: u64) -> Result<bool> {
+pub fn has_disk_tickets(path: &str, amount: u64) -> Result<bool> {
     let funding = currency(path)?.and_then(|c| c["funding"].as_array().cloned());
     let is = |t: &serde_json::Value| t["resource"] == "disk" && t["amount"] == amount;
     Ok(funding.is_some_and(|f| f.iter().any(is)))
