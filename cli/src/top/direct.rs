@@ -198,6 +198,7 @@ fn rows(report: &Report) -> Vec<view::Row> {
         entitlement: None,
         share: Some(c.share),
         used: c.used,
+        limit_milli: None,
         total_usec: c.used_usec,
     };
     report.currencies.iter().map(row).collect()

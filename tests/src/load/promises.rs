@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -57,12 +56,11 @@ struct Case {
 
 type Scene = fn(&mut Case) -> Result<()>;
 
-const ON_ONE: [(&str, Scene); 12] = [
+const ON_ONE: [(&str, Scene); 11] = [
     ("cpu.weight.nice", weight_nice),
     ("cpu.idle", idle),
     ("cpu.idle, alone", idle_alone),
     ("cpu.idle, inside", idle_inside),
-    ("cpu.max.burst", burst),
     ("cpu.stat", stat),
     ("cpu.pressure", pressure),
     ("cgroup.freeze", freeze),
@@ -207,49 +205,6 @@ fn idle_inside(c: &mut Case) -> Result<()> {
     c.hog("a/y", &y)?;
     c.begin()?;
     c.expect("", NEAR, &[("a/x", 0.25), ("a/y", 0.75)])
-}
-
-/// Needs 30 ms of CPU every 230 ms; counts how long that takes it, µs on average, the first two times left out: little has
-/// been kept then.
-fn in_bursts(me: &Me) {
-    let (pid, mut rounds, mut took) = (sys::own_pid(), 0, 0);
-    loop {
-        let began = sys::now();
-        let until = sys::cpu_ns(pid).unwrap_or(0) + 30_000_000;
-        while sys::cpu_ns(pid).unwrap_or(u64::MAX) < until {
-            me.spin_for(100_000);
-        }
-        if rounds > 1 {
-            took += sys::now() - began;
-            me.count
-                .store(took / (rounds - 1) / 1000, Ordering::Relaxed);
-        }
-        rounds += 1;
-        sys::sleep_until(began + 230_000_000);
-    }
-}
-
-/// What is left of a period may be used later, as far as cpu.max.burst says. With 20 ms in 100 ms, 30 ms take from 30 ms on, on average
-/// (over where in a period they begin) 62 ms; where 20 ms are kept they take no longer than without a limit.
-fn burst(c: &mut Case) -> Result<()> {
-    for (burst, due, near) in [(0, 0.062, 0.015), (20_000, 0.030, 0.003)] {
-        let a = c.group(&format!("a{burst}"))?;
-        cgroups::set(&a, "cpu.max", "20000 100000")?;
-        cgroups::set(&a, "cpu.max.burst", burst)?;
-        c.member("a", &a, in_bursts)?;
-        c.begin()?;
-        sys::sleep(c.warmup + (c.seconds * 1e9) as u64);
-        let member = c.crew.len() - 1;
-        let took = c.crew.slot(member).count.load(Ordering::Relaxed) as f64 / 1e6;
-        c.say(
-            &format!("30 ms take, burst {burst} µs (s)"),
-            due,
-            took,
-            near,
-        );
-        c.crew.dismiss(member)?;
-    }
-    Ok(())
 }
 
 /// "usage_usec", of a cgroup and all below it.
