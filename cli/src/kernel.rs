@@ -17,6 +17,8 @@ pub struct SchedExt {
     pub state: String,
     /// The name of the sched_ext scheduler that is loaded; null without one.
     pub ops: Option<String>,
+    /// It has only those threads that ask for it (SCHED_EXT).
+    pub partial: bool,
 }
 
 /// Reads `sys/kernel/sched_ext` below `root` (`/`, except in tests).
@@ -31,6 +33,7 @@ pub fn sched_ext(root: &Path) -> SchedExt {
     let ops = read("root/ops");
     SchedExt {
         in_force: state == "enabled" && ops.as_deref() == Some(OPS),
+        partial: state == "enabled" && read("switch_all").as_deref() == Some("0"),
         state,
         ops,
     }
@@ -40,6 +43,9 @@ impl SchedExt {
     /// One sentence.
     pub fn sentence(&self) -> String {
         match (self.state.as_str(), self.ops.as_deref()) {
+            _ if self.in_force && self.partial => {
+                "tix's scheduler is in force, for threads that ask for it (SCHED_EXT) alone".into()
+            }
             _ if self.in_force => "tix's scheduler is in force".into(),
             ("unsupported", _) => {
                 "the kernel has no sched_ext, so its own scheduler is in force".into()
@@ -85,6 +91,23 @@ mod tests {
         ] {
             assert!(!host(state, ops).in_force, "{state:?} {ops:?}");
         }
+    }
+
+    #[test]
+    fn who_has_only_some_threads_is_told_so() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("sys/kernel/sched_ext");
+        fs::create_dir_all(dir.join("root")).unwrap();
+        for (file, text) in [
+            ("state", "enabled"),
+            ("root/ops", "tix"),
+            ("switch_all", "0"),
+        ] {
+            fs::write(dir.join(file), text).unwrap();
+        }
+        let found = sched_ext(root.path());
+        assert!(found.in_force && found.partial);
+        assert!(found.sentence().contains("SCHED_EXT"));
     }
 
     #[test]

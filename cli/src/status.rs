@@ -121,6 +121,8 @@ fn render(status: &Status, zone: &TimeZone) -> String {
     text.push(format!(
         "enforcement {}",
         match scheduler.enforcer {
+            Enforcer::SchedExt if status.kernel.partial =>
+                "shares among threads that ask for it, by tix's scheduler",
             Enforcer::SchedExt => "every share, by tix's scheduler",
             Enforcer::CpuWeight => "by cpu.weight and the kernel's own scheduler",
             Enforcer::None => "none",
@@ -209,6 +211,7 @@ mod tests {
                 in_force: true,
                 state: "enabled".into(),
                 ops: Some("tix".into()),
+                partial: false,
             },
             tixd: Some(StatusReply {
                 version: "0.1.0".into(),

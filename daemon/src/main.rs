@@ -68,6 +68,9 @@ struct Args {
     /// Serve the ledger, but change nothing in the kernel: no scheduler, no weights, no controllers
     #[arg(long)]
     observe: bool,
+    /// Schedule only threads that ask for it (SCHED_EXT). The kernel's own scheduler has the others, and they come first
+    #[arg(long)]
+    partial: bool,
     /// Stay in the foreground (it always does)
     #[arg(long)]
     foreground: bool,
@@ -241,7 +244,12 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
         cpu::Cpu::observer()
     } else {
         let options = tix_bpf::Options {
-            build: args.debug_build,
+            // Another mode is another build: it takes the place of what is in force.
+            build: match args.partial {
+                true => format!("{}-partial", args.debug_build),
+                false => args.debug_build,
+            },
+            partial: args.partial,
             ..tix_bpf::Options::default()
         };
         cpu::Cpu::new(args.pin.clone(), options)

@@ -162,13 +162,18 @@ impl Reports {
 /// A script that runs `inner` with tix in force: the loader runs it, fails when tix was ejected
 /// meanwhile, and takes tix out again. `LOAD` is `tix-load` that insists on tix.
 pub fn under_tix(tix_load: &Path, inner: &str) -> Result<String> {
+    under_tix_with("", tix_load, inner)
+}
+
+/// The same, of a loader with options.
+pub fn under_tix_with(options: &str, tix_load: &Path, inner: &str) -> Result<String> {
     let loader = scx_tix()?;
     ensure!(
         !inner.contains('\''),
         "the script is passed in single quotes"
     );
     Ok(format!(
-        "{loader} -- /bin/sh -c '\nset -eu\nLOAD=\"{load} --require tix\"\n{inner}\n'",
+        "{loader} {options} -- /bin/sh -c '\nset -eu\nLOAD=\"{load} --require tix\"\n{inner}\n'",
         loader = loader.display(),
         load = tix_load.display()
     ))

@@ -5,7 +5,7 @@
 use anyhow::{Result, ensure};
 use std::path::Path;
 
-use tix_tests::guest::{Guest, under_tix};
+use tix_tests::guest::{Guest, under_tix, under_tix_with};
 use tix_tests::load::figures::Figures;
 use tix_tests::load::latency::Latency;
 use tix_tests::load::limits::{self, Limits};
@@ -167,6 +167,18 @@ pub fn check_promises(guest: &Guest) -> Result<()> {
 #[ignore = "boots a guest"]
 fn promises() {
     check_promises(&Guest::new().icount(3).timeout(900)).unwrap();
+}
+
+/// A scheduler for those threads alone that ask for it.
+#[test]
+#[ignore = "boots a guest"]
+fn who_asks_for_it() {
+    let run = "$LOAD promises --partial --warmup 0.5 --seconds 3";
+    let script = under_tix_with("--partial", Path::new(LOAD), run).unwrap();
+    let reports = Guest::new().icount(3).run(&script).unwrap();
+    let promises: Promises = reports.get("promises", "").unwrap().result;
+    let broken: Vec<_> = promises.verdicts.iter().filter(|v| !v.kept()).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
 }
 
 /// A thread that waits 30 s ends any sched_ext scheduler: whoever can arrange that could switch
