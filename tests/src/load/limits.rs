@@ -41,7 +41,7 @@ const fn group(
 }
 
 /// For one CPU.
-const CASES: [(&str, &[Group]); 7] = [
+const CASES: [(&str, &[Group]); 8] = [
     ("alone", &[group("a", 100, "30000 100000", 1, 0.3)]),
     (
         "beside others",
@@ -55,6 +55,13 @@ const CASES: [(&str, &[Group]); 7] = [
         "a limit that is not reached",
         &[
             group("a", 100, "60000 100000", 2, 0.5),
+            group("b", 100, "", 1, 0.5),
+        ],
+    ),
+    (
+        "less than its weight says",
+        &[
+            group("a", 300, "50000 100000", 1, 0.5),
             group("b", 100, "", 1, 0.5),
         ],
     ),
