@@ -131,6 +131,7 @@ pub struct Currency {
     /// The exchange tickets it holds.
     pub exchanges: Vec<ExchangeTicket>,
     /// Its own limits: `cpu.max` of the cgroup that it mirrors, and what was set for it. Others may count for it, too: see `Explain`.
+    #[serde(default)]
     pub limits: Vec<Limit>,
     pub cpu: Share,
     pub disk: Share,

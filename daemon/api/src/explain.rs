@@ -45,6 +45,7 @@ pub struct ExplainReply {
     /// Largest entitlement first.
     pub paths: Vec<FundingPath>,
     /// The limits that count for it: its own, and those of others above it. Of the CPU only.
+    #[serde(default)]
     pub limits: Vec<Limit>,
     /// There were more than 256 paths; these are the first found.
     pub truncated: bool,
