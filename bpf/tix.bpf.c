@@ -320,15 +320,15 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			count(prev, t);
 			pick->prev_queue = queue_of(prev, t, cpu);
 		}
-		if (nr_limits)
-			tix_debit(t->node, pick->sum - t->sum, now);
 	}
 
 	if (any_waited_for() && fetch_waited_for(cpu, now)) {
-		c->runs = VTRR_NONE;
+		c->runs = VTRR_NONE;	/* who ran is charged when it is put back, or seen next */
 		run_until(cpu, c, now, slice_ns, false);
 		return;
 	}
+	if (t && nr_limits)
+		tix_debit(t->node, pick->sum - t->sum, now);
 	pick->now = now;
 	pick->cpu = cpu;
 	pick->refile = VTRR_NONE;

@@ -12,7 +12,7 @@ use tix_tests::daemon_wire::Wire;
 pub const SOCKET: &str = "/run/tix/tixd.sock";
 const DOOR: &str = "/run/tix/tixd-root.sock";
 /// Under emulation, loading takes a while; with all CPU time in demand, a long one.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(240);
 
 pub fn start() -> Result<()> {
     install()?;
