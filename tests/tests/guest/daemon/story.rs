@@ -46,6 +46,29 @@ impl Story {
         )
     }
 
+    /// The same, but hog has this part of the machine, whoever else runs: of what is measured that is more, by as much as others
+    /// have, such as tixd and who is measuring.
+    fn measure_beside_hog(&self, part: f64, others: &[(&str, f64)]) -> Result<()> {
+        let hog = self.task("hog")?.cgroup;
+        let mut paths = vec![hog];
+        for (name, _) in others {
+            paths.push(self.task(name)?.cgroup);
+        }
+        let meter = Meter::start(paths.iter().map(String::as_str))?;
+        let machine = Meter::start([""])?;
+        let parts = meter.over(TIME, LONG)?;
+        due(
+            "hog, of the machine",
+            of_machine(&meter, &machine)?,
+            part,
+            2.0,
+        )?;
+        for ((name, ideal), got) in others.iter().zip(&parts[1..]) {
+            due(name, *got, *ideal, 2.0)?;
+        }
+        Ok(())
+    }
+
     fn alice_runs(&mut self, name: &str, tickets: u32) -> Result<()> {
         let line = format!("tixctl run --name {name} --cpu {tickets} --from alice -- {HOG}");
         self.tasks.push(self.alice.starts(name, &line)?);
@@ -83,6 +106,11 @@ fn issued() -> Result<f64> {
 fn measure(of: &[(&str, String, f64)], time: Duration) -> Result<()> {
     let meter = Meter::start(of.iter().map(|(_, path, _)| path.as_str()))?;
     compare(of, &meter.over(time, LONG)?)
+}
+
+/// What the first of those has, of all CPU time.
+fn of_machine(meter: &Meter, machine: &Meter) -> Result<f64> {
+    Ok(meter.got()?[0] as f64 / machine.got()?[0] as f64)
 }
 
 fn compare(of: &[(&str, String, f64)], got: &[f64]) -> Result<()> {
@@ -193,16 +221,15 @@ pub fn figure4(story: &mut Story) -> Result<()> {
     ensure!((entitled("alice")? - alices).abs() < 1e-9, "alice's moved");
     let together = entitled("bob")? + entitled("hog")?;
     ensure!((together - bobs).abs() < 1e-9, "{together}, not {bobs}");
-    story.measure(&[("task1", 1.0 - part), ("hog", part)])?;
+    story.measure_beside_hog(part, &[("task1", 1.0 - part)])?;
 
     // With another of bob's: both together have what bob has.
     story.bob_runs("task2", 100)?;
-    let all = [("task1", ALICES), ("hog", part), ("task2", BOBS - part)];
-    story.measure(&all)?;
+    story.measure_beside_hog(part, &[("task1", ALICES), ("task2", BOBS - part)])?;
 
     // tixd is killed: nothing moves. It needs the CPU to come back, and the job's part is one of the machine, whoever else runs; what
     // is left for alice's and bob's others is less.
-    let paths = all.map(|(name, _)| story.task(name).map(|j| j.cgroup));
+    let paths = ["hog", "task1", "task2"].map(|name| story.task(name).map(|j| j.cgroup));
     let paths = paths.into_iter().collect::<Result<Vec<_>>>()?;
     let meter = Meter::start(paths.iter().map(String::as_str))?;
     let machine = Meter::start([""])?;
@@ -211,8 +238,8 @@ pub fn figure4(story: &mut Story) -> Result<()> {
     ensure!(in_force(), "not in force while tixd is dead");
     another(old)?;
     let parts = meter.over(TIME, LONG)?;
-    let hogs = meter.got()?[1] as f64 / machine.got()?[0] as f64;
-    due("alice's, around the kill of tixd", parts[0], ALICES, 2.0)?;
+    let hogs = of_machine(&meter, &machine)?;
+    due("alice's, around the kill of tixd", parts[1], ALICES, 2.0)?;
     due("hog, of the machine, around it", hogs, part, 2.0)?;
     ensure!(enabled_so_often()? == seq, "the scheduler was loaded anew");
     let given = currency("hog")?.context("gone with tixd")?;
