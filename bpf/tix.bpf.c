@@ -60,6 +60,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define CALL_GRACES 10			/* and inside a system call */
 
 #define TRIES 16			/* picks of one decision: a queue may be empty by then, or have to wait for a limit */
+#define SHUT 3				/* picks of threads that are there and do not come: the kernel gives this CPU none */
 
 #include "task.bpf.h"
 #include "limit.bpf.h"
@@ -289,7 +290,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
 	u64 now = scx_bpf_now();
 	bool runnable = false;
-	u32 tries;
+	u32 tries, shut = 0;
 
 	USES_ARENA();
 	c->now = now;
@@ -368,11 +369,16 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		c->granting = VTRR_NONE;
 		pick->refile = pick->queue;
 		stats.missed++;
+		if (scx_bpf_dsq_nr_queued(DSQ(pick->queue)) > 0 && ++shut == SHUT)
+			break;
 	}
 	if (pick->refile != VTRR_NONE || tries == TRIES) {
 		if (pick->queue != VTRR_NONE)
 			tix_undo(pick->refile, pick->grant, pick->rate);
-		scx_bpf_kick_cpu(cpu, 0);
+		/* While the kernel prepares for a CPU to go it asks, but gives it nothing: tens of ms for which it would look in vain. */
+		if (shut < SHUT)
+			scx_bpf_kick_cpu(cpu, 0);
+		c->idle = !runnable && shut == SHUT;
 		return;
 	}
 	runnable &= !pick->held;

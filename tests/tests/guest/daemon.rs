@@ -9,6 +9,7 @@ mod attack;
 mod durable;
 mod faulty;
 mod force;
+mod lifeline;
 mod limits;
 pub mod plain;
 mod policies;
@@ -96,6 +97,21 @@ fn faulty() {
         c.check("it fails once", faulty::once);
         c.check("it fails again and again", faulty::again_and_again);
     });
+}
+/// On a clock of 2 ns an instruction: a machine slower than any that is in use, but one where a login takes a fraction of a second.
+#[test]
+#[ignore = "boots a guest, for `make soak`"]
+fn soak_of_the_lifeline() {
+    in_guest_with(
+        "daemon::soak_of_the_lifeline",
+        Kind::Systemd,
+        &["--icount", "1"],
+        |c| {
+            c.check("setup: install and start", service::start);
+            c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
+            c.check("an administrator is heard", lifeline::all);
+        },
+    );
 }
 
 #[test]

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A machine that one user has brought to its knees: 3,000 busy processes, a fork bomb, no memory that is free. Who administers it is
+//! heard all the same, and who shares it has no less.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tix_tests::daemon::{in_force, read, sh, until};
+use tix_tests::daemon_load::{Hog, Meter, due};
+use tix_tests::shell::Shell;
+
+use super::users::{ALICE, BOB};
+
+/// As good as at once, for whoever waits for a prompt. Time is the guest's, whose clock counts instructions.
+const SOON: Duration = Duration::from_secs(2);
+const HOGS: u64 = 3_000;
+/// What of memory is taken is so much of it at once.
+const BUFFER: u64 = 600 << 20;
+/// All start at once: one after the other, each would wait for its turn among those that are there.
+const HOGS_RUN: &str = "i=0
+while [ $i -lt 3000 ]; do (: </tmp/gate; while :; do :; done) & i=$((i + 1)); done
+exec 3>/tmp/gate
+wait
+";
+const BOMB: &str = "b() { b | b & }
+while :; do b; sleep 0.05; done 2>/dev/null
+";
+const PATIENCE: Duration = Duration::from_secs(240);
+
+fn apps(unit: &str) -> String {
+    format!("/sys/fs/cgroup{BOB}/user@1001.service/app.slice/{unit}.service")
+}
+
+fn number(file: &str) -> Result<u64> {
+    read(file)?.trim().parse().context(file.to_owned())
+}
+
+/// A line of a file such as /proc/meminfo, in KiB.
+fn meminfo(name: &str) -> Result<u64> {
+    let all = read("/proc/meminfo")?;
+    let line = all.lines().find_map(|l| l.strip_prefix(name));
+    let line = line.with_context(|| name.to_owned())?;
+    Ok(line.trim_matches([':', ' ', 'k', 'B']).parse()?)
+}
+
+/// bob does what a user can do within what a user may.
+fn bring_down(bob: &mut Shell) -> Result<()> {
+    let unit = "systemd-run --user -q --unit";
+    std::fs::copy(env!("CARGO_BIN_EXE_tix-hog"), "/usr/local/bin/tix-hog").context("tix-hog")?;
+    bob.types(&format!(
+        "truncate -s 2G /var/tmp/much && {unit} memory tix-hog memory /var/tmp/much --buffer {BUFFER}"
+    ))?
+    .ok()?;
+    let all = meminfo("MemTotal")?;
+    until("no memory is free", PATIENCE, || {
+        Ok(meminfo("MemFree")? < all / 20)
+    })?;
+    std::fs::write("/tmp/hogs", HOGS_RUN).context("hogs")?;
+    std::fs::write("/tmp/bomb", BOMB).context("bomb")?;
+    bob.types(&format!(
+        "mkfifo /tmp/gate && {unit} hogs -p TasksMax=4000 sh /tmp/hogs"
+    ))?
+    .ok()?;
+    let hogs = apps("hogs");
+    until("all are there", PATIENCE, || {
+        Ok(number(&format!("{hogs}/pids.current"))? >= HOGS)
+    })?;
+    bob.types(&format!(
+        "{unit} bomb -p TasksMax=500 -p Restart=always -p RestartSec=50ms -p StartLimitIntervalSec=0 \
+         sh /tmp/bomb"
+    ))?
+    .ok()?;
+    until("the fork bomb went off", PATIENCE, || {
+        Ok(read(&format!("{}/pids.events", apps("bomb")))? != "max 0\n")
+    })
+}
+
+fn timed(line: &str) -> Result<Duration> {
+    let start = Instant::now();
+    sh(line)?.ok()?;
+    Ok(start.elapsed())
+}
+
+pub fn all() -> Result<()> {
+    sh("loginctl enable-linger root")?.ok()?;
+    timed("su - root -c true")?;
+    let quiet = [timed("tixctl status")?, timed("su - root -c true")?];
+    eprintln!("       status, login in peace: {quiet:.2?}");
+    let mut bob = Shell::login("bob")?;
+    bring_down(&mut bob)?;
+    let _alice = Hog::start("alice", "work")?;
+    let meter = Meter::start([ALICE, BOB])?;
+    let (mut status, mut login) = (vec![], vec![]);
+    for _ in 0..5 {
+        status.push(timed("tixctl status")?);
+        login.push(timed("su - root -c true")?);
+    }
+    let part = meter.over(Duration::from_secs(10), PATIENCE)?[0];
+    let load = read("/proc/loadavg")?;
+    let memory = read("/proc/pressure/memory")?;
+    eprintln!(
+        "       status {status:.2?}, login {login:.2?}; load {load}       pressure on memory {memory}"
+    );
+    due("alice's", part, 0.75, 2.0)?;
+    ensure!(in_force(), "tix was ejected");
+    for (what, waits) in [("tixctl status", status), ("a login", login)] {
+        ensure!(waits.iter().all(|w| *w < SOON), "{what} took {waits:?}");
+    }
+    Ok(())
+}
