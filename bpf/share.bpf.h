@@ -83,7 +83,7 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 	u32 up, forced = 0, was_load = queue->seen_load, was_total = queue->seen_total;
 	u32 was_forced = queue->forced;
 	bool told = queue->seen_v;
-	s64 lead;
+	s64 lead, was_lead;
 
 	units_locked();
 	round = v_round;
@@ -148,13 +148,25 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 	inverse = n->inverse;
 	if (was_load && was_load < was_total)
 		inverse = part(inverse, was_total, was_load);
-	if (told && !(was_forced && forced))
-		queue->tag = now_v + weighed(lead, inverse);
+	if (told && !(was_forced && forced)) {
+		was_lead = queue->tag - now_v;
+		lead = weighed(lead, inverse);
+		/* By its share that is much more than what it was charged; it would wait for a round or more. */
+		if (was_forced && fund_size(lead) > fund_size(was_lead))
+			lead = was_lead;
+		queue->tag = now_v + lead;
+	}
 	queue->group = vtrr_group_of(period) ?: BRIEF_GROUP + 1;
 	most = (LAG_PERIODS + up) * period;
 	queue->behind = (most < round ? most : round) + 2 * v_slack;
 	most = (LEAD_PERIODS + up) * period;
 	queue->ahead = (most < round + period ? most : round + period) + 2 * v_slack;
+	/*
+	 * What forced runs gave beyond its share adds up to all of that, and a principal with a limit brings it
+	 * along whenever it comes back: its threads would have one run a round between them, not one each.
+	 */
+	if (forced)
+		queue->ahead = LEAD_PERIODS * period;
 }
 
 /* The threads directly in `idx` became runnable, or none is any longer, or may run. */
