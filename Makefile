@@ -40,10 +40,11 @@ soak: deps
 	$(CARGO) test --locked -p tix-tests --test guest soak_of -- --ignored --nocapture
 	.ci/kernels
 
-## fuzz       under sanitizers, SECONDS (60) each: the queue, the funding graph, policies, and the API with a million messages
+## fuzz       under sanitizers, SECONDS (60) each: the queue, the funding graph, policies, the API with a million messages; into bench/results
 fuzz: deps
 	SECONDS_EACH=$(SECONDS) bpf/fuzz/run fuzz
 	SECONDS_EACH=$(SECONDS) daemon/fuzz/run fuzz
+	bench/fuzzed > bench/results/fuzz.json
 
 ## picture    copy the last demo's picture to where the README shows it
 picture:

@@ -8,7 +8,7 @@
 
 #include "funding.h"
 
-#define TIX_LAYOUT 8u			/* raised whenever pinned state changes its meaning */
+#define TIX_LAYOUT 9u			/* raised whenever pinned state changes its meaning */
 #define TIX_NODES_MAX (131072u + 1024u)	/* cgroups and named currencies */
 #define TIX_HOMES_MAX 262144u		/* a principal's queues on CPUs */
 #define TIX_QUEUES_MAX (TIX_NODES_MAX + TIX_HOMES_MAX)
@@ -112,6 +112,7 @@ struct tix_stats {
 	u64 preempts;		/* slices ended between ticks */
 	u64 overdue;		/* picks of who had waited OVERDUE_NS */
 	u64 lent_ns;		/* CPU time of holders of locks that principals who waited for those paid */
+	u64 pages;		/* of the arena */
 };
 
 /* Why the kernel ended the scheduler; kind is 0 while it runs. */

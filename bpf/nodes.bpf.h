@@ -34,7 +34,8 @@ static void provide(u64 start, u64 end)
 	u64 page;
 
 	for (page = start & ~(PAGE - 1); page < end && can_loop; page += PAGE)
-		bpf_arena_alloc_pages(&arena, (void __arena *)(ARENA_BASE + page), 1, NUMA_NO_NODE, 0);
+		if (bpf_arena_alloc_pages(&arena, (void __arena *)(ARENA_BASE + page), 1, NUMA_NO_NODE, 0))
+			__sync_fetch_and_add(&stats.pages, 1);
 }
 
 #define PROVIDE(off, type, i) \

@@ -299,6 +299,8 @@ pub struct Stats {
     pub overdue: u64,
     /// CPU time, ns, of holders of the kernel's locks that other principals paid, which waited for those.
     pub lent_ns: u64,
+    /// Pages of its memory.
+    pub pages: u64,
 }
 
 /// Why the kernel ended a scheduler (`struct tix_exit`).

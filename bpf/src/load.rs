@@ -13,7 +13,7 @@ use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Program};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -365,6 +365,27 @@ impl Scheduler {
     pub fn stats(&self) -> Result<Stats, Error> {
         let bytes = read_only_value(&self.stats)?;
         Ok(stats_from(&bytes).unwrap_or_default())
+    }
+
+    /// Bytes of its maps, as the kernel counts them; of its arena the pages that it has, which not every kernel tells. Without
+    /// what hangs on each thread. Less where something cannot be read.
+    pub fn memory(&self) -> u64 {
+        let pages = self.stats().map_or(0, |stats| stats.pages);
+        let others = [
+            pins::CGROUPS,
+            pins::STATS,
+            pins::EXIT,
+            pins::BSS,
+            pins::DATA,
+        ];
+        let others = others.map(|pin| {
+            let map = MapHandle::from_pinned_path(pins::path(&self.dir, pin)).ok()?;
+            let fd = map.as_fd().as_raw_fd();
+            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+            let bytes = info.lines().find_map(|l| l.strip_prefix("memlock:"))?;
+            bytes.trim().parse::<u64>().ok()
+        });
+        pages * 4096 + others.into_iter().flatten().sum::<u64>()
     }
 
     /// Why the kernel ended this scheduler; `None` while it did not.

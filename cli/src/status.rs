@@ -136,6 +136,15 @@ fn render(status: &Status, zone: &TimeZone) -> String {
         tixd.version,
         out::duration(tixd.uptime_usec)
     ));
+    if let Some(cost) = &tixd.cost {
+        text.push(format!(
+            "cost        tixd {} of CPU, {:.2} % of one since it started, and {} of memory; the scheduler's maps {}",
+            out::duration(cost.cpu_usec),
+            100.0 * cost.cpu_usec as f64 / tixd.uptime_usec.max(1) as f64,
+            out::bytes(cost.memory_bytes),
+            out::bytes(cost.maps_bytes)
+        ));
+    }
     text.push(format!(
         "currencies  {}, of them {} cgroups; base has issued {} for cpu",
         tixd.currencies,
@@ -198,7 +207,7 @@ fn render(status: &Status, zone: &TimeZone) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tix_api::{Notice, PolicyStatus, Problem, SchedulerStatus, StoreStatus};
+    use tix_api::{CostStatus, Notice, PolicyStatus, Problem, SchedulerStatus, StoreStatus};
 
     fn plain(text: &str) -> String {
         anstream::adapter::strip_str(text).to_string()
@@ -216,6 +225,11 @@ mod tests {
             tixd: Some(StatusReply {
                 version: "0.1.0".into(),
                 uptime_usec: 61_000_000,
+                cost: Some(CostStatus {
+                    cpu_usec: 12_345,
+                    memory_bytes: 14_680_064,
+                    maps_bytes: 3_145_728,
+                }),
                 scheduler: SchedulerStatus {
                     enforcer: Enforcer::SchedExt,
                     in_force: true,

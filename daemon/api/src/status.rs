@@ -41,6 +41,17 @@ pub struct SchedulerStatus {
     pub lent_usec: u64,
 }
 
+/// What tix itself takes of the machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, CustomType)]
+pub struct CostStatus {
+    /// CPU time of tixd since it started, microseconds.
+    pub cpu_usec: u64,
+    /// tixd's memory, bytes, without what the scheduler has.
+    pub memory_bytes: u64,
+    /// The scheduler's maps in the kernel, bytes; not what hangs on each thread, some hundred bytes. 0: there is none.
+    pub maps_bytes: u64,
+}
+
 /// What in the kernel shares a disk among cgroups by their weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, CustomType)]
 #[serde(rename_all = "snake_case")]
@@ -130,6 +141,9 @@ pub struct StatusReply {
     pub version: String,
     /// Microseconds since tixd started.
     pub uptime_usec: u64,
+    /// Null: tixd is older than this.
+    #[serde(default)]
+    pub cost: Option<CostStatus>,
     pub scheduler: SchedulerStatus,
     /// Ordered by name.
     pub disks: Vec<DiskStatus>,

@@ -5,6 +5,7 @@
 
 mod amount;
 mod check;
+mod cost;
 mod devices;
 mod doors;
 mod feed;

@@ -28,7 +28,7 @@ const SLICE_TOLD: usize = 100;
 
 #[zlink::service(
     interface = "org.tix.Tix",
-    types = [Resource, Kind, LimitKind, Limit, Funding, Rights, Offer, ExchangeState, Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, SchedulerStatus, DiskMechanism, DiskStatus, Problem, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
+    types = [Resource, Kind, LimitKind, Limit, Funding, Rights, Offer, ExchangeState, Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, CostStatus, SchedulerStatus, DiskMechanism, DiskStatus, Problem, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
     vendor = "tix",
     product = "tixd",
     version = env!("CARGO_PKG_VERSION"),

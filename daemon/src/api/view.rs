@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The ledger and the machine as the API shows them.
 
+use super::cost;
 use super::limits;
 use super::peer::Process;
 use super::processes::Whose;
@@ -386,6 +387,11 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     api::StatusReply {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_usec: u64::try_from(core.started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        cost: Some(api::CostStatus {
+            cpu_usec: u64::try_from(cost::cpu().as_micros()).unwrap_or(u64::MAX),
+            memory_bytes: cost::memory(),
+            maps_bytes: core.cpu.memory(),
+        }),
         scheduler: api::SchedulerStatus {
             enforcer,
             in_force,

@@ -100,6 +100,11 @@ impl Cpu {
         self.presence.scheduler().and_then(|s| s.stats().ok())
     }
 
+    /// Bytes of the scheduler's maps; 0 while there is none.
+    pub fn memory(&self) -> u64 {
+        self.presence.scheduler().map_or(0, |s| s.memory())
+    }
+
     /// The kernel side's tables.
     pub fn states(&self) -> Vec<NodeState> {
         self.presence

@@ -26,6 +26,7 @@ fn under_systemd() {
     in_guest("daemon::under_systemd", Kind::Systemd, |c| {
         c.check("setup: install and start", service::start);
         c.check("status says in force", service::status_when_in_force);
+        c.check("at rest it costs next to nothing", service::at_rest);
         c.check("root has a door of its own", service::door);
         c.check(
             "a system call filter that is too strict is named",

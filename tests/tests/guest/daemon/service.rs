@@ -2,11 +2,12 @@
 //! tixd as the unit file has it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tix_tests::daemon::{in_force, install, sh, tixctl, until};
+use tix_tests::daemon_load::used;
 use tix_tests::daemon_wire::Wire;
 
 pub const SOCKET: &str = "/run/tix/tixd.sock";
@@ -42,6 +43,29 @@ pub fn status_when_in_force() -> Result<()> {
         "{status}"
     );
     ensure!(status["tixd"]["problems"] == json!([]), "{status}");
+    Ok(())
+}
+
+/// What it costs while nobody uses it, on a CPU that is emulated and so a slow one; as the kernel counts it, and as it says itself.
+pub fn at_rest() -> Result<()> {
+    const REST: Duration = Duration::from_secs(20);
+    std::thread::sleep(REST / 2);
+    let (from, before) = (Instant::now(), used("/system.slice/tixd.service")?);
+    std::thread::sleep(REST);
+    let spent = used("/system.slice/tixd.service")? - before;
+    let part = spent as f64 / 1e6 / from.elapsed().as_secs_f64();
+    let status = tixctl("status --json")?.ok()?.json()?;
+    let cost = &status["tixd"]["cost"];
+    let bytes = |what: &str| cost[what].as_f64().context(what.to_owned());
+    let (own, maps) = (bytes("memory_bytes")? / 1e6, bytes("maps_bytes")? / 1e6);
+    eprintln!(
+        "       {:.3} % of a CPU, {own:.1} MB of its own, {maps:.1} MB of maps",
+        100.0 * part
+    );
+    ensure!(part < 0.002, "{:.3} % of a CPU at rest", 100.0 * part);
+    ensure!(own > 1.0 && own < 30.0, "{own:.1} MB of its own");
+    ensure!(maps > 0.1, "{maps:.1} MB of maps: they were not counted");
+    ensure!(cost["cpu_usec"].as_u64() > Some(spent), "{cost}");
     Ok(())
 }
 
