@@ -19,7 +19,7 @@
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 4194304);
+	__uint(max_entries, 524288);	/* 16 bytes each, whether there or not */
 	__type(key, u64);
 	__type(value, u32);
 } cgroups SEC(".maps");

@@ -92,6 +92,8 @@ pub struct Core {
     /// And the scheduler is in force, or it is known that it is not.
     settled: bool,
     saved: Instant,
+    /// There may be more to prune.
+    pruning: bool,
     overhaul: Overhaul,
 }
 
@@ -154,6 +156,7 @@ impl Core {
             complete: false,
             settled: false,
             saved: Instant::now(),
+            pruning: true,
             overhaul: Overhaul::default(),
             store: Arc::new(Mutex::new(store)),
             notices,
@@ -448,22 +451,25 @@ impl Core {
             self.disk.look(&self.root);
         }
         self.expire_offers();
-        let tidied = {
-            let mut store = self.store();
-            let pruned = store.prune(now_usec()).map(drop);
-            pruned.and_then(|()| store.tidy().map(drop))
-        };
-        if let Err(e) = tidied {
-            tracing::warn!("{e}");
+        let now_and_then = self.saved.elapsed().as_secs() >= 30;
+        if now_and_then || self.pruning {
+            let pruned = self.store().prune(now_usec());
+            self.pruning = warned(pruned) > Some(0);
         }
+        let tidied = self.store().tidy();
+        warned(tidied);
         self.count_usage();
-        if self.saved.elapsed().as_secs() >= 30 {
+        if now_and_then {
             self.save_usage();
         }
     }
 }
 
 pub use crate::policy::user_of_slice;
+
+fn warned<T>(done: Result<T, store::Error>) -> Option<T> {
+    done.inspect_err(|e| tracing::warn!("{e}")).ok()
+}
 
 /// Bytes of memory that can be reserved: what the kernel manages.
 fn memory() -> u64 {
