@@ -29,7 +29,11 @@ static __always_inline void grant_locked(struct pick *pick, u32 q, u32 nr)
 		c->lead += ((s64)(queue->tag - now_v) - c->lead) >> LEAD_LOG;
 	queue->brief = 0;
 	pick->grant = pick->slice;
-	pick->rate = GRAPH->rate;
+	/*
+	 * What a forced run takes beyond its share passes no V: all others would fall behind V by that, and whoever
+	 * wakes up would wait until they had caught up, for each slice.
+	 */
+	pick->rate = queue->forced ? (GRAPH->rate >> 16) * queue->forced : GRAPH->rate;
 	queue->tag += tix_mul_q32(pick->slice, queue->inverse);
 	NODES[queue->node].had_ns += pick->slice;
 	now_v += tix_mul_q32(pick->slice, pick->rate);

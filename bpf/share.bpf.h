@@ -79,7 +79,7 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 	struct tix_queue *queue = &QUEUES[q];
 	struct tix_node *n = &NODES[queue->node];
 	struct fund_node *f = &FUNDS[queue->node];
-	u64 value, inverse, slice, round, period, most;
+	u64 value, inverse, share, slice, round, period, most;
 	u32 up, forced = 0, was_load = queue->seen_load, was_total = queue->seen_total;
 	u32 was_forced = queue->forced;
 	bool told = queue->seen_v;
@@ -132,8 +132,9 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 		slice = (round << 18) / ((inverse >> 14) * nr);
 		if (slice < MIN_SLICE_NS) {
 			slice = MIN_SLICE_NS;
+			share = inverse >> 16;
 			inverse = ((round << 18) / (nr * MIN_SLICE_NS)) << 14;
-			forced = 1;
+			forced = inverse / share ?: 1;
 			queue->seen_nr = nr;
 			queue->seen_nrs = 0;
 			stats.forced++;

@@ -87,7 +87,7 @@ struct tix_queue {
 	u32 slice;		/* ns */
 	u32 group;
 	u32 brief;		/* filed for a run of MIN_SLICE_NS, at once */
-	u32 forced;		/* charged by more than its share, so that all of its threads get to run */
+	u32 forced;		/* 0, or charged less than by its share, so that all of its threads get to run: by this part in Q16 */
 	u32 stint;		/* its principal's when was_lead was told */
 	s64 was_lead;		/* account.bpf.h: when it was looked at last, ns */
 	/* cap_locked() */
