@@ -68,6 +68,7 @@ void BPF_STRUCT_OPS(tix_cpu_offline, s32 cpu)
 	if (c->left < TIX_NODES_MAX)
 		leave(c->left, VTRR_NONE);
 	c->left = VTRR_NONE;
+	c->runs = VTRR_NONE;
 	evacuate(VT_HOME(cpu & (TIX_CPUS_MAX - 1)));
 	evacuate(VT_BOUND(cpu & (TIX_CPUS_MAX - 1)));
 }

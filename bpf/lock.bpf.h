@@ -354,12 +354,6 @@ static bool fetch(s32 cpu, s32 pid)
 	return moved;
 }
 
-/* Whether there may be anybody whom others wait for. */
-static __always_inline bool any_waited_for(void)
-{
-	return wanted || retries.head != retries.tail || cuts.head != cuts.upto;
-}
-
 /* Take one of those who are waited for to this CPU; true: it did. */
 static bool fetch_waited_for(s32 cpu, u64 now)
 {

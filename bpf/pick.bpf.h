@@ -293,7 +293,7 @@ static __always_inline void prev_locked(struct pick *pick)
 	pick->joined = enter_locked(q, queue->nr + 1, queue->load + pick->weight, false);
 	if (nr_cpu_ids > 1 && !queue->nr)
 		cap_locked(q, pick->woke);
-	if (!pick->yielded)
+	if (!pick->yielded || (nr_cpu_ids == 1 && queue->nr))
 		link_locked(q, queue->nr + 1, false, pick->joined);
 }
 
@@ -329,6 +329,7 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 		return 0;
 	bpf_spin_lock(&tix_lock);
 	settle_locked(pick, t);
+	beside_locked(pick->prev_queue);
 	prev_locked(pick);
 	pick_locked(pick);
 	serve_locked(pick);

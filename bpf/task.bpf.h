@@ -120,6 +120,12 @@ static struct {
 	} of[CUTS_MOST];
 } cuts;				/* who was interrupted in a system call (lock.bpf.h) */
 
+/* Whether there may be anybody whom others wait for. */
+static __always_inline bool any_waited_for(void)
+{
+	return wanted || retries.head != retries.tail || cuts.head != cuts.upto;
+}
+
 static struct task_ctx *task_ctx(struct task_struct *p)
 {
 	return bpf_task_storage_get(&task_ctxs, p, 0, 0);

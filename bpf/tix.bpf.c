@@ -66,16 +66,16 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "limit.bpf.h"
 #include "account.bpf.h"
 #include "share.bpf.h"
+#include "take.bpf.h"
+#include "beside.bpf.h"
 #include "timer.bpf.h"
 #include "pick.bpf.h"
 #include "hold.bpf.h"
 #include "nodes.bpf.h"
-#include "take.bpf.h"
 #include "lock.bpf.h"
 #include "hotplug.bpf.h"
 #include "control.bpf.h"
 #include "usage.bpf.h"
-#include "hotplug.bpf.h"
 #include "dump.bpf.h"
 
 /* Whether `p`, whose slice is over on this CPU, goes on for a moment, so that others need not wait for it. */
@@ -254,7 +254,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_dsq_insert_vtime(p, DSQ(q), queue->slice ?: slice_ns, vtime, enq_flags);
 	if (waited_for)
 		retry_later(p->pid);
-	if (!CLIENTS[q].linked) {
+	if (!CLIENTS[q].linked && !is_beside(t, q, enq_flags)) {
 		file(q, enq_flags & SCX_ENQ_WAKEUP, t);
 		if (limit_due)
 			arm_limits();
@@ -288,11 +288,14 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct pick *pick = &c->pick;
 	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
-	u64 now = scx_bpf_now();
-	bool runnable = false;
+	bool runnable = t && (prev->scx.flags & SCX_TASK_QUEUED);
 	u32 tries, shut = 0;
+	u64 now;
 
 	USES_ARENA();
+	if (nr_cpu_ids == 1 && t && !runnable && pass_on(cpu, prev, t))
+		return;
+	now = scx_bpf_now();
 	c->now = now;
 	c->asked = prev ? prev->pid : 0;
 	c->yielded = 0;
@@ -300,7 +303,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	pick->yielded = 0;
 	pick->first = 1;
 	if (t) {
-		runnable = prev->scx.flags & SCX_TASK_QUEUED;
 		pick->slept = !runnable;
 		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
 		if (runnable && !prev->scx.slice && !c->kicked && !used_up(prev, t))
@@ -324,6 +326,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	}
 
 	if (any_waited_for() && fetch_waited_for(cpu, now)) {
+		file_beside(now);
 		c->runs = VTRR_NONE;	/* who ran is charged when it is put back, or seen next */
 		run_until(cpu, c, now, slice_ns, false);
 		return;
@@ -379,6 +382,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		if (shut < SHUT)
 			scx_bpf_kick_cpu(cpu, 0);
 		c->idle = !runnable && shut == SHUT;
+		c->runs = VTRR_NONE;
 		return;
 	}
 	runnable &= !pick->held;

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use tix_tests::guest::{Guest, under_tix};
+use tix_tests::load::hackbench::Hackbench;
 use tix_tests::load::shares::Shares;
 use tix_tests::load::switches::Cost;
 
@@ -35,6 +36,39 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
             cost(n)
         );
     }
+}
+
+/// With nobody using any feature: what talks over pipes is no slower than under the kernel's own scheduler, but for 5 %.
+#[test]
+#[ignore = "boots a guest"]
+fn pipes_and_hackbench_are_as_fast_as_the_kernels() {
+    const PAIRS: [usize; 3] = [1, 2, 10];
+    let runs = |load: &str, name: &str| -> String {
+        let pipe =
+            |n| format!("{load} pipe --n {n} --label {name}{n} --warmup 0.3 --seconds 0.3\n");
+        let hackbench = format!("{load} hackbench --groups 5 --loops 60 --runs 3 --label {name}\n");
+        PAIRS.map(pipe).concat() + &hackbench
+    };
+    let kernel = runs(&format!("{LOAD} --require kernel"), "kernel");
+    let tix = under_tix(Path::new(LOAD), &runs("$LOAD", "tix")).unwrap();
+    let guest = Guest::new().icount(1).memory("3G").timeout(900);
+    let reports = guest.run(&(kernel + &tix)).unwrap();
+    let compare = |what: String, of: &dyn Fn(&str) -> f64| {
+        let (ours, theirs) = (of("tix"), of("kernel"));
+        let as_fast = theirs / ours;
+        eprintln!("{what}: {as_fast:.3} of the kernel's own speed");
+        assert!(as_fast >= 0.95, "{what}: {ours}, the kernel's own {theirs}");
+    };
+    for n in PAIRS {
+        compare(format!("{n} pairs"), &|name| {
+            let report = reports.get::<Cost>("pipe", &format!("{name}{n}"));
+            report.unwrap().result.ns_per_switch
+        });
+    }
+    compare("hackbench".into(), &|name| {
+        let report = reports.get::<Hackbench>("hackbench", name);
+        report.unwrap().result.median_s
+    });
 }
 
 /// More cgroups than there is room for: a mkdir never fails because of tix, and those beyond share

@@ -45,6 +45,8 @@ pub const KERNEL: Constants = Constants {
 };
 
 const WEIGHT: u32 = 100;
+/// TIMER_MIN_NS.
+const TIMER_MIN: u64 = 50_000;
 const ANY: u32 = 0;
 /// Of who is owed service when it wakes up.
 const BRIEF_GROUP: u32 = 0;
@@ -145,8 +147,9 @@ struct Cpu {
     lead: i64,
     probe: u32,
     rescued: bool,
-    /// The queue that was picked last, plus 1.
+    /// The queue that was picked last, plus 1, and whether for MIN_SLICE_NS.
     runs: u32,
+    brief: bool,
 }
 
 /// Counters: of struct tix_stats, and what decisions cost.
@@ -307,6 +310,12 @@ impl Kernel {
         runnable: bool,
         now: u64,
     ) -> Option<Next> {
+        if let Some(next) = prev
+            .filter(|_| !runnable)
+            .and_then(|t| self.pass_on(cpu, t))
+        {
+            return Some(next);
+        }
         let mut pick = Pick::on(cpu);
         self.decide(&mut pick, prev, runnable, now);
         if pick.queue == NONE {
@@ -327,7 +336,7 @@ impl Kernel {
         if goes_on.is_none()
             && let Some(t) = prev.filter(|_| runnable)
         {
-            self.enqueue(t, cpu, false, now);
+            self.enqueue(t, cpu, false, false, now);
         }
         Some(Next {
             thread: next,
@@ -336,9 +345,47 @@ impl Kernel {
         })
     }
 
-    /// tix_enqueue(), where no CPU was idle: `t` waits on `cpu`. True: it is to be served at once.
-    pub fn enqueue(&mut self, t: u32, cpu: u32, wake: bool, now: u64) -> bool {
+    /// pass_on() of beside.bpf.h: `t` has gone to sleep on `cpu`, and another of its queue has the rest of the slice.
+    fn pass_on(&mut self, cpu: u32, t: u32) -> Option<Next> {
+        let c = self.at[cpu as usize];
+        let task = &self.tasks[t as usize];
+        let (q, used, vts) = (task.ran_from, task.uncharged, self.vts.len());
+        if self.cpus > 1 || c.brief || c.runs != q.wrapping_add(1) || used + TIMER_MIN >= task.grant
+        {
+            return None;
+        }
+        let (node, grant, rate) = (task.node as usize, task.grant - used, task.rate);
+        if q as usize / vts != node {
+            return None;
+        }
+        let queue = &mut self.queues[q as usize];
+        let (_, next) = queue.dsq.pop_first()?;
+        if queue.linked && queue.dsq.is_empty() {
+            queue.linked = false;
+            self.vts[q as usize % vts].unlink(q);
+        }
+        let n = &mut self.nodes[node];
+        let load = if n.load == 0 { 100 } else { n.load };
+        n.vtime = n.vtime.wrapping_add(used * 100 / u64::from(load));
+        let task = &mut self.tasks[t as usize];
+        task.vtime = task.vtime.wrapping_add(used);
+        (task.uncharged, task.grant, task.rate) = (0, 0, 0);
+        let task = &mut self.tasks[next as usize];
+        (task.grant, task.rate, task.ran_from, task.cpu) = (grant, rate, q, cpu);
+        Some(Next {
+            thread: next,
+            slice: grant,
+            brief: false,
+        })
+    }
+
+    /// tix_enqueue(), where no CPU was idle: `t` waits on `cpu`. True: it is to be served at once. `lets_go`: who runs there ends its
+    /// slice when that is over; else the timer files who waits beside it after a quantum, which here is at once.
+    pub fn enqueue(&mut self, t: u32, cpu: u32, wake: bool, lets_go: bool, now: u64) -> bool {
         let q = self.queue_of(t, cpu);
+        let runs = self.at[cpu as usize].runs == q + 1;
+        let beside =
+            self.cpus == 1 && wake && lets_go && runs && self.tasks[t as usize].ran_from == q;
         let vtime = self.place(q, t, wake);
         let node = &mut self.nodes[self.tasks[t as usize].node as usize];
         if since(vtime, node.high) > 0 {
@@ -347,7 +394,7 @@ impl Kernel {
         self.order += 1;
         let queue = &mut self.queues[q as usize];
         queue.dsq.insert((vtime.cast_signed(), self.order), t);
-        if queue.linked {
+        if queue.linked || beside {
             return false;
         }
         // file() of share.bpf.h
@@ -418,6 +465,7 @@ mod tests {
             overdue: defined("OVERDUE_NS"),
         };
         assert_eq!(kernel, KERNEL);
+        assert_eq!(defined("TIMER_MIN_NS"), TIMER_MIN);
         assert_eq!(defined("EVENS"), u64::from(account::EVENS));
         assert_eq!(defined("EVEN_LOG"), u64::from(account::EVEN_LOG));
     }

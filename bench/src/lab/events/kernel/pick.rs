@@ -50,6 +50,7 @@ impl Kernel {
         if pick.brief {
             pick.slice = least;
         }
+        self.at[pick.cpu as usize].brief = pick.brief;
         pick.grant = pick.slice;
         pick.rate = self.funds.rate();
         if !pick.brief && pick.late != q {
@@ -231,6 +232,11 @@ impl Kernel {
             _ => NONE,
         };
         pick.prev_queue = prev_queue;
+        // beside_locked()
+        let ran = self.at[pick.cpu as usize].runs.wrapping_sub(1);
+        if self.cpus == 1 && ran != NONE && ran != prev_queue {
+            self.file(ran, false);
+        }
         if let (Some(t), true) = (prev, runnable) {
             let others = self.queues[prev_queue as usize].nr();
             self.move_to(t, prev_queue, others, false);
@@ -240,7 +246,7 @@ impl Kernel {
                 if self.cpus > 1 && others == 0 {
                     self.cap(prev_queue, woke);
                 }
-                if !yielded {
+                if !yielded || (self.cpus == 1 && others > 0) {
                     self.link(prev_queue, others + 1, false, joined);
                 }
             }
