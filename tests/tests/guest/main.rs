@@ -7,6 +7,7 @@ mod clients;
 mod cost;
 mod daemon;
 mod kernels;
+mod matrix;
 mod package;
 mod resources;
 mod shares;
