@@ -6,6 +6,7 @@
 mod clients;
 mod cost;
 mod daemon;
+mod judges;
 mod kernels;
 mod matrix;
 mod package;
