@@ -150,8 +150,11 @@ fn soak_of_ltp() {
     };
     let kernel = said_by("tests/vm/kernel", std::env::var("KERNEL").ok().as_deref()).unwrap();
     let (root, config) = (ltp.display(), kernel.join("config"));
+    // The guest's clock runs ahead while all in it wait for this machine's files: there is more time.
     let mut script = format!(
-        "export LTPROOT={root} PATH={root}/testcases/bin:$PATH TMPDIR=/tmp KCONFIG_PATH={} LTP_COLORIZE_OUTPUT=n\ncd /tmp\n",
+        "export LTPROOT={root} PATH={root}/testcases/bin:$PATH TMPDIR=/tmp KCONFIG_PATH={}
+         export LTP_COLORIZE_OUTPUT=n LTP_TIMEOUT_MUL=20
+         cd /tmp\n",
         config.display()
     );
     for (name, command) in chosen(&ltp).unwrap() {
