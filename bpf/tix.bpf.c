@@ -399,6 +399,9 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 	struct cpu_ctx *c;
 
 	USES_ARENA();
+	/* Who changes its class, cgroup or nice value while it waits: there is no ops.dequeue for it. */
+	if (!TOLD_OF_ALL)
+		taken(p, deq_flags ?: SCX_DEQ_SLEEP);
 	if (!t || !t->load)
 		return;
 	__sync_fetch_and_add(&NODES[t->node].load, -t->load);

@@ -14,4 +14,5 @@ pub mod guest;
 pub mod hold;
 pub mod load;
 pub mod random;
+pub mod results;
 pub mod shell;

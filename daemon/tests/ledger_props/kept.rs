@@ -10,7 +10,11 @@ use crate::random::{Do, any_do, any_start, caller};
 use crate::world::World;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use serde_json::json;
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use tixd::ledger::{BASE, Cid, Key, Ledger, Op, Resource, Row};
 
 type Rows = BTreeMap<Key, Row>;
@@ -112,7 +116,8 @@ fn history(start: &[Do], dos: &[Do]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn many(cases: u32) {
+/// How many operations that was.
+fn many(cases: u32) -> u64 {
     let config = Config {
         cases,
         failure_persistence: None,
@@ -120,10 +125,15 @@ fn many(cases: u32) {
         ..Config::default()
     };
     let histories = (any_start(), prop::collection::vec(any_do(), 1..120));
-    let done = TestRunner::new(config).run(&histories, |(start, dos)| history(&start, &dos));
+    let operations = Cell::new(0);
+    let done = TestRunner::new(config).run(&histories, |(start, dos)| {
+        operations.set(operations.get() + dos.len() as u64);
+        history(&start, &dos)
+    });
     if let Err(e) = done {
         panic!("{e}");
     }
+    operations.get()
 }
 
 #[test]
@@ -135,7 +145,13 @@ fn histories() {
 #[ignore = "takes minutes: make soak"]
 fn soak_a_million_operations() {
     let ops = std::env::var("TIX_OPS").ok().and_then(|n| n.parse().ok());
-    many(ops.unwrap_or(1_000_000u32) / 60);
+    let cases = ops.unwrap_or(1_000_000u32) / 60;
+    let operations = many(cases);
+    // For bench/soaked.
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/soak");
+    fs::create_dir_all(&dir).unwrap();
+    let came_to = json!({ "histories": cases, "operations": operations });
+    fs::write(dir.join("ledger.json"), format!("{came_to:#}\n")).unwrap();
 }
 
 /// An exchange and its end restore every entitlement bit for bit (invariant 7).

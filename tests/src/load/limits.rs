@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroups::{self, Arena};
 use super::crew::{Crew, Me, busy};
+use super::lacks;
 use super::report::{Table, columns, percent};
 use super::sys;
 
@@ -143,12 +144,22 @@ pub struct Got {
 pub struct Limits {
     pub seconds: f64,
     pub groups: Vec<Got>,
+    /// Why there are none: this kernel lets no sched_ext scheduler keep limits.
+    pub left_out: Option<String>,
     /// Of `share - due`.
     pub largest_error: f64,
 }
 
 pub fn run(root: &Path, warmup: f64, seconds: f64) -> Result<Limits> {
     let mut groups = Vec::new();
+    if let Some(why) = lacks::why("cpu.max", lacks::LIMIT)? {
+        return Ok(Limits {
+            seconds,
+            groups,
+            left_out: Some(why),
+            largest_error: 0.0,
+        });
+    }
     let cases: &[(&str, &[Group])] = if sys::cpus() == 1 { &CASES } else { &WIDE };
     for (name, case) in cases {
         groups.extend(one(root, name, case, warmup, seconds).context(*name)?);
@@ -162,6 +173,7 @@ pub fn run(root: &Path, warmup: f64, seconds: f64) -> Result<Limits> {
     Ok(Limits {
         seconds,
         largest_error: errors.fold(0.0, f64::max),
+        left_out: None,
         groups,
     })
 }
@@ -304,6 +316,9 @@ impl Table for Limits {
                 format!("{:.0} ms", g.longest_wait_ms),
             ]
         };
+        if let Some(why) = &self.left_out {
+            return format!("left out: {why}\n");
+        }
         let rows: Vec<_> = self.groups.iter().map(row).collect();
         columns(
             &["", "cgroup", "threads", "due", "got", "longest wait"],

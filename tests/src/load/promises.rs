@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroups::{self, Arena};
 use super::crew::{Crew, Me};
+use super::lacks;
 use super::report::{Table, columns, percent};
 use super::sys;
 
@@ -39,6 +40,8 @@ impl Verdict {
 pub struct Promises {
     pub seconds: f64,
     pub verdicts: Vec<Verdict>,
+    /// Cases that this kernel lets no sched_ext scheduler keep, and why.
+    pub left_out: Vec<String>,
 }
 
 /// One case at work: cgroups, and busy threads in them.
@@ -56,9 +59,10 @@ struct Case {
 
 type Scene = fn(&mut Case) -> Result<()>;
 
+const IDLE: &str = "cpu.idle";
 const ON_ONE: [(&str, Scene); 11] = [
     ("cpu.weight.nice", weight_nice),
-    ("cpu.idle", idle),
+    (IDLE, idle),
     ("cpu.idle, alone", idle_alone),
     ("cpu.idle, inside", idle_inside),
     ("cpu.stat", stat),
@@ -85,8 +89,14 @@ pub fn run(root: &Path, partial: bool, warmup: f64, seconds: f64) -> Result<Prom
         (false, 1) => &ON_ONE,
         (false, _) => &ON_SEVERAL,
     };
-    let mut verdicts = Vec::new();
+    let (mut verdicts, mut left_out) = (Vec::new(), Vec::new());
     for &(name, scene) in cases {
+        if name == IDLE
+            && let Some(why) = lacks::why(name, lacks::IDLE)?
+        {
+            left_out.push(why);
+            continue;
+        }
         let mut case = Case {
             name,
             crew: Crew::new(16)?,
@@ -99,7 +109,11 @@ pub fn run(root: &Path, partial: bool, warmup: f64, seconds: f64) -> Result<Prom
         scene(&mut case).context(name)?;
         verdicts.append(&mut case.verdicts);
     }
-    Ok(Promises { seconds, verdicts })
+    Ok(Promises {
+        seconds,
+        verdicts,
+        left_out,
+    })
 }
 
 impl Case {
@@ -377,6 +391,7 @@ impl Table for Promises {
             ]
         };
         let rows: Vec<_> = self.verdicts.iter().map(row).collect();
-        columns(&["", "who", "due", "got", ""], &rows)
+        let left_out = self.left_out.iter().map(|why| format!("left out: {why}\n"));
+        columns(&["", "who", "due", "got", ""], &rows) + &left_out.collect::<String>()
     }
 }

@@ -125,6 +125,7 @@ impl Soak {
             sys::sleep_until(next);
         }
         let took = (sys::now() - began) as f64 / SECOND as f64;
+        counts.cgroups = crew.slot(maker).count.load(Ordering::Relaxed);
         crew.dismiss(maker)?;
         // Dying takes CPU time as well.
         for dir in &groups {

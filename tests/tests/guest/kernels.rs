@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What every kernel that tix supports must show: it takes the BPF program, and shares hold. `.ci/kernels` runs it on each of them.
+//! What every kernel that tix supports must show: it takes the BPF program, and shares hold. `.ci/kernels` runs it, and `matrix`, on each of them.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
+use serde_json::json;
 use tix_tests::guest::{Guest, tree, under_tix};
 use tix_tests::load::shares::Shares;
+use tix_tests::results::leave;
 
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 
@@ -30,10 +32,14 @@ fn loads_and_holds_shares() {
         guest = guest.icount(3);
     }
     let reports = guest.run(&script).unwrap();
-    let shares = reports.get::<Shares>("shares", "").unwrap().result;
+    let report = reports.get::<Shares>("shares", "").unwrap();
+    let shares = report.result;
     assert!(
         shares.largest_relative_error < 0.02,
         "a share is {} off",
         shares.largest_relative_error
     );
+    let came_to = json!({ "largest_relative_error": shares.largest_relative_error });
+    let part = format!("kernels/{}/loads_and_holds_shares", report.kernel);
+    leave(&part, &came_to).unwrap();
 }

@@ -6,7 +6,9 @@
 mod clients;
 mod cost;
 mod daemon;
+mod judges;
 mod kernels;
+mod matrix;
 mod package;
 mod resources;
 mod shares;

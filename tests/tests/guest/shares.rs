@@ -2,15 +2,12 @@
 //! Shares hold, in a guest with tix in force: the papers' figures, five cgroups side by side,
 //! extreme weights, thousands of hogs.
 
-use anyhow::{Result, ensure};
 use std::path::Path;
 
-use tix_tests::guest::{Guest, under_tix, under_tix_with};
+use tix_tests::guest::{Guest, under_tix};
 use tix_tests::load::figures::Figures;
 use tix_tests::load::latency::Latency;
-use tix_tests::load::limits::{self, Limits};
 use tix_tests::load::nice::Nice;
-use tix_tests::load::promises::Promises;
 use tix_tests::load::shares::{Service, Shares};
 
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
@@ -101,84 +98,6 @@ fn one_cpu() {
             kernel.hogs
         );
     }
-}
-
-/// Each group of `limits` got what it is due of a CPU, or, where that is all that others leave, most of it: emulated CPUs run in
-/// turns, and often while one of them handles an interrupt, which counts as the interrupt's time. Everybody ran within
-/// 10 s, however little that is.
-pub fn check_limits(limits: &Limits, label: &str) {
-    for g in &limits.groups {
-        let (case, path) = (&g.case, &g.path);
-        let least = if g.rest { 0.8 * g.due } else { g.due - 0.01 };
-        assert!(
-            g.share > least && g.share < g.due + 0.01,
-            "{case} {label}: {path} got {} of a CPU and is due {}",
-            g.share,
-            g.due
-        );
-        assert!(
-            g.longest_wait_ms <= 10_000.0,
-            "{case} {label}: {path} waited {} ms",
-            g.longest_wait_ms
-        );
-    }
-    // Of 50 ms that it wants at once, after 30 it waits for the rest of the period; or not, if cpu.max.burst lets it keep some.
-    let waited = |case: &str| {
-        let of = limits.groups.iter().find(|g| g.case == case).expect(case);
-        of.longest_wait_ms
-    };
-    let (kept, not_kept) = (waited(limits::KEPT), waited(limits::NOT_KEPT));
-    assert!(
-        kept < 35.0 && not_kept > 35.0,
-        "{label}: waited {kept} ms with what was kept, else {not_kept} ms"
-    );
-}
-
-/// `cpu.max` holds, under tix as under the kernel's own scheduler.
-#[test]
-#[ignore = "boots a guest"]
-fn limits() {
-    let run = "limits --warmup 1 --seconds 4";
-    let tix = under_tix(Path::new(LOAD), &format!("$LOAD {run}")).unwrap();
-    let script = format!("{LOAD} --require kernel --label kernel {run}\n{tix}");
-    let guest = Guest::new().icount(3).timeout(900);
-    let reports = guest.run(&script).unwrap();
-    for label in ["kernel", ""] {
-        let limits: Limits = reports.get("limits", label).unwrap().result;
-        check_limits(&limits, label);
-    }
-}
-
-/// What the kernel documents beside weights and limits, under tix as under the kernel's own scheduler.
-pub fn check_promises(guest: &Guest) -> Result<()> {
-    let run = "promises --warmup 0.5 --seconds 3";
-    let tix = under_tix(Path::new(LOAD), &format!("$LOAD {run}"))?;
-    let script = format!("{LOAD} --require kernel --label kernel {run}\n{tix}");
-    let reports = guest.run(&script)?;
-    for label in ["kernel", ""] {
-        let promises: Promises = reports.get("promises", label)?.result;
-        let broken: Vec<_> = promises.verdicts.iter().filter(|v| !v.kept()).collect();
-        ensure!(broken.is_empty(), "{label}: {broken:#?}");
-    }
-    Ok(())
-}
-
-#[test]
-#[ignore = "boots a guest"]
-fn promises() {
-    check_promises(&Guest::new().icount(3).timeout(900)).unwrap();
-}
-
-/// A scheduler for those threads alone that ask for it.
-#[test]
-#[ignore = "boots a guest"]
-fn who_asks_for_it() {
-    let run = "$LOAD promises --partial --warmup 0.5 --seconds 3";
-    let script = under_tix_with("--partial", Path::new(LOAD), run).unwrap();
-    let reports = Guest::new().icount(3).run(&script).unwrap();
-    let promises: Promises = reports.get("promises", "").unwrap().result;
-    let broken: Vec<_> = promises.verdicts.iter().filter(|v| !v.kept()).collect();
-    assert!(broken.is_empty(), "{broken:#?}");
 }
 
 /// A thread that waits 30 s ends any sched_ext scheduler: whoever can arrange that could switch

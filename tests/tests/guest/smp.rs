@@ -7,7 +7,6 @@ use std::path::Path;
 use tix_tests::guest::{Guest, under_tix};
 use tix_tests::load::aftermath::Aftermath;
 use tix_tests::load::churn::Outcome;
-use tix_tests::load::limits::Limits;
 use tix_tests::load::migrations::Migrations;
 use tix_tests::load::nice::Nice;
 use tix_tests::load::shares::Shares;
@@ -59,24 +58,6 @@ fn two_cpus() {
         capped.largest_relative_error
     );
     assert!(capped.used > 0.95, "a CPU was idle: {}", capped.used);
-}
-
-/// `cpu.max` holds for threads on several CPUs together.
-#[test]
-#[ignore = "boots a guest"]
-fn limits() {
-    let script = under_tix(Path::new(LOAD), "$LOAD limits --warmup 1 --seconds 3").unwrap();
-    let guest = Guest::new().cpus(2).icount(2).timeout(900);
-    let reports = guest.run(&script).unwrap();
-    let limits: Limits = reports.get("limits", "").unwrap().result;
-    crate::shares::check_limits(&limits, "");
-}
-
-/// Affinity and cpuset, changed while threads run.
-#[test]
-#[ignore = "boots a guest"]
-fn promises() {
-    crate::shares::check_promises(&Guest::new().cpus(2).icount(2).timeout(900)).unwrap();
 }
 
 #[test]

@@ -5,8 +5,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use serde_json::json;
 use tix_tests::daemon::{in_force, read, sh, until};
 use tix_tests::daemon_load::{Hog, Meter, due};
+use tix_tests::results::leave;
 use tix_tests::shell::Shell;
 
 use super::users::{ALICE, BOB};
@@ -103,8 +105,19 @@ pub fn all() -> Result<()> {
     );
     due("alice's", part, 0.75, 2.0)?;
     ensure!(in_force(), "tix was ejected");
-    for (what, waits) in [("tixctl status", status), ("a login", login)] {
+    for (what, waits) in [("tixctl status", &status), ("a login", &login)] {
         ensure!(waits.iter().all(|w| *w < SOON), "{what} took {waits:?}");
     }
-    Ok(())
+    let seconds =
+        |waits: &[Duration]| -> Vec<f64> { waits.iter().map(Duration::as_secs_f64).collect() };
+    let came_to = json!({
+        "kernel": read("/proc/sys/kernel/osrelease")?,
+        "hogs": HOGS,
+        "status_s": seconds(&status),
+        "login_s": seconds(&login),
+        "in_peace_s": { "status": quiet[0].as_secs_f64(), "login": quiet[1].as_secs_f64() },
+        "alices_part": part,
+        "due": 0.75,
+    });
+    leave("lifeline", &came_to)
 }

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the kernel documents of the cpu controller and of scheduling policies, under its own scheduler and under tix: what holds with the
+//! one holds with the other. `.ci/kernels` runs it on every kernel.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use tix_tests::guest::{Guest, under_tix, under_tix_with};
+use tix_tests::load::limits::{self, Limits};
+use tix_tests::load::promises::Promises;
+use tix_tests::load::report::Report;
+use tix_tests::results::leave;
+
+const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
+
+/// How many cases there were, what was not kept in each, and what was left out.
+struct Seen {
+    kernel: String,
+    cases: usize,
+    broken: Vec<String>,
+    left_out: Vec<String>,
+}
+
+/// Everything kept, with both; what `name` came to is left for `make soak`. What a kernel lacks is said; without `KERNEL=` it is one that
+/// lacks nothing.
+fn judge(name: &str, under: &[(&str, Seen)]) -> Result<()> {
+    let mut verdicts = json!({});
+    for (scheduler, seen) in under {
+        for why in &seen.left_out {
+            eprintln!(
+                "{name}: SKIPPED on {} under {scheduler}: {why}",
+                seen.kernel
+            );
+        }
+        verdicts[scheduler] = json!({
+            "kept": seen.cases,
+            "left_out": seen.left_out,
+        });
+    }
+    for (scheduler, seen) in under {
+        ensure!(
+            seen.broken.is_empty(),
+            "{name} on {} under {scheduler}: {:#?}",
+            seen.kernel,
+            seen.broken
+        );
+        ensure!(
+            seen.left_out.is_empty() || std::env::var_os("KERNEL").is_some(),
+            "the newest kernel lacks something: {:?}",
+            seen.left_out
+        );
+    }
+    leave(&format!("kernels/{}/{name}", under[0].1.kernel), &verdicts)
+}
+
+/// Each group of `limits` got what it is due of a CPU, or, where that is all that others leave, most of it: emulated CPUs run in
+/// turns, and often while one of them handles an interrupt, which counts as the interrupt's time. Everybody ran within
+/// 10 s, however little that is.
+fn broken_limits(limits: &Limits) -> Vec<String> {
+    let mut broken = Vec::new();
+    for g in &limits.groups {
+        let (case, path) = (&g.case, &g.path);
+        let least = if g.rest { 0.8 * g.due } else { g.due - 0.01 };
+        if !(least..g.due + 0.01).contains(&g.share) {
+            broken.push(format!(
+                "{case}: {path} got {} of a CPU and is due {}",
+                g.share, g.due
+            ));
+        } else if g.longest_wait_ms > 10_000.0 {
+            broken.push(format!("{case}: {path} waited {} ms", g.longest_wait_ms));
+        }
+    }
+    // Of 50 ms that it wants at once, after 30 it waits for the rest of the period; or not, if cpu.max.burst lets it keep some.
+    let waited = |case: &str| {
+        let of = limits.groups.iter().find(|g| g.case == case).expect(case);
+        of.longest_wait_ms
+    };
+    let (kept, not_kept) = (waited(limits::KEPT), waited(limits::NOT_KEPT));
+    if kept >= 35.0 || not_kept <= 35.0 {
+        broken.push(format!(
+            "waited {kept} ms with what was kept, else {not_kept} ms"
+        ));
+    }
+    broken
+}
+
+/// `cpu.max`, under both.
+fn limits(name: &str, guest: &Guest, seconds: u32) -> Result<()> {
+    let run = format!("limits --warmup 1 --seconds {seconds}");
+    let tix = under_tix(Path::new(LOAD), &format!("$LOAD {run}"))?;
+    let script = format!("{LOAD} --require kernel --label kernel {run}\n{tix}");
+    let reports = guest.run(&script)?;
+    let seen = |label: &str| -> Result<Seen> {
+        let report = reports.get::<Limits>("limits", label)?;
+        let limits = report.result;
+        Ok(Seen {
+            kernel: report.kernel,
+            cases: limits.groups.len(),
+            broken: match &limits.left_out {
+                Some(_) => Vec::new(),
+                None => broken_limits(&limits),
+            },
+            left_out: limits.left_out.into_iter().collect(),
+        })
+    };
+    judge(name, &[("kernel", seen("kernel")?), ("tix", seen("")?)])
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn limits_on_one_cpu() {
+    let guest = Guest::new().icount(3).timeout(900);
+    limits("limits_on_one_cpu", &guest, 4).unwrap();
+}
+
+/// `cpu.max` holds for threads on several CPUs together.
+#[test]
+#[ignore = "boots a guest"]
+fn limits_on_two_cpus() {
+    let guest = Guest::new().cpus(2).icount(2).timeout(900);
+    limits("limits_on_two_cpus", &guest, 3).unwrap();
+}
+
+fn seen(report: Report<Promises>) -> Seen {
+    let broken = report.result.verdicts.iter().filter(|v| !v.kept());
+    Seen {
+        kernel: report.kernel,
+        cases: report.result.verdicts.len(),
+        broken: broken.map(|v| format!("{v:?}")).collect(),
+        left_out: report.result.left_out,
+    }
+}
+
+/// What the kernel documents beside weights and limits, under both.
+fn promises(name: &str, guest: &Guest) -> Result<()> {
+    let run = "promises --warmup 0.5 --seconds 3";
+    let tix = under_tix(Path::new(LOAD), &format!("$LOAD {run}"))?;
+    let script = format!("{LOAD} --require kernel --label kernel {run}\n{tix}");
+    let reports = guest.run(&script)?;
+    let seen = |label: &str| reports.get("promises", label).map(seen);
+    judge(name, &[("kernel", seen("kernel")?), ("tix", seen("")?)])
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn promises_on_one_cpu() {
+    promises("promises_on_one_cpu", &Guest::new().icount(3).timeout(900)).unwrap();
+}
+
+/// Affinity and cpuset, changed while threads run.
+#[test]
+#[ignore = "boots a guest"]
+fn promises_on_two_cpus() {
+    let guest = Guest::new().cpus(2).icount(2).timeout(900);
+    promises("promises_on_two_cpus", &guest).unwrap();
+}
+
+/// A scheduler for those threads alone that ask for it: there is none of the kernel's own to compare with.
+#[test]
+#[ignore = "boots a guest"]
+fn who_asks_for_it() {
+    let run = "$LOAD promises --partial --warmup 0.5 --seconds 3";
+    let script = under_tix_with("--partial", Path::new(LOAD), run).unwrap();
+    let reports = Guest::new().icount(3).run(&script).unwrap();
+    let partial = reports.get("promises", "").map(seen).unwrap();
+    judge("who_asks_for_it", &[("tix --partial", partial)]).unwrap();
+}
