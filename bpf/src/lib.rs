@@ -16,7 +16,7 @@ mod swap;
 mod sys;
 
 pub use control::{Edge, Exit, Funding, NodeId, NodeState, Stats, Throttle};
-pub use force::{Force, ejections, in_force, settled};
+pub use force::{Force, ejections, has_all, in_force, settled};
 pub use load::{Options, Scheduler, clear, last_exit};
 pub use swap::{can_go_back, forget_old, go_back, went_back_from};
 

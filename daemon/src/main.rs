@@ -287,14 +287,10 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
         }
     });
     tokio::task::spawn_local(watchdog(handle));
-    let status = if core.cpu.in_charge() {
-        "scheduler in force"
-    } else {
-        "scheduler not in force: cpu.weight only"
-    };
+    let status = core.cpu.line();
     notify(&[
         sd_notify::NotifyState::Ready,
-        sd_notify::NotifyState::Status(status),
+        sd_notify::NotifyState::Status(&status),
     ]);
     tracing::info!("serving on {}: {status}", args.socket.display());
 

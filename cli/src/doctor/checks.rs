@@ -101,16 +101,26 @@ fn sched_ext(host: &Host) -> Finding {
 fn scheduler(host: &Host) -> Finding {
     const CHECK: &str = "scheduler";
     let found = kernel::sched_ext(&host.root);
-    match (&found.ops, found.in_force) {
-        (_, true) => ok(CHECK, found.sentence()),
-        (Some(ops), _) if ops != kernel::OPS => missing(
+    match found.other() {
+        _ if found.in_force => ok(CHECK, found.sentence()),
+        Some(ops) => missing(
             CHECK,
-            found.sentence(),
+            match found.partial {
+                true => format!(
+                    "{}, for threads that ask for it (SCHED_EXT) alone",
+                    found.sentence()
+                ),
+                false => format!(
+                    "{}; cpu.weight and cpu.max count only if that heeds them",
+                    found.sentence()
+                ),
+            },
             format!(
-                "only one can be loaded: stop the program that loaded {ops} (a service called scx or scx_loader?), then start tixd"
+                "only one can be loaded: end the program that loaded {ops} (a service called scx or scx_loader?); a tixd that runs loads its \
+                 own then"
             ),
         ),
-        _ => warning(CHECK, found.sentence(), "start tixd: systemctl start tixd"),
+        None => warning(CHECK, found.sentence(), "start tixd: systemctl start tixd"),
     }
 }
 

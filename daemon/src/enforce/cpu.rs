@@ -83,6 +83,16 @@ impl Cpu {
         self.presence.fault.as_deref()
     }
 
+    /// Who decides who runs, in a few words.
+    pub fn line(&self) -> String {
+        match self.outlook() {
+            Outlook::InForce => "scheduler in force".to_owned(),
+            Outlook::Waiting => self.reason().unwrap_or_default().to_owned(),
+            Outlook::Observing => "nothing is enforced".to_owned(),
+            _ => "scheduler not in force: cpu.weight only".to_owned(),
+        }
+    }
+
     pub fn reloads(&self) -> u64 {
         self.presence.reloads
     }
@@ -91,7 +101,7 @@ impl Cpu {
         self.presence.scheduler().is_some()
     }
 
-    /// No scheduler now, so `cpu.weight` has to do.
+    /// No scheduler now, so `cpu.weight` has to do. Another one may heed it, too.
     pub fn by_weight(&self) -> bool {
         !matches!(self.outlook(), Outlook::InForce | Outlook::Observing)
     }

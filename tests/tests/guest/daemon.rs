@@ -2,7 +2,7 @@
 //! tixd and tixctl as people meet them: a service under systemd, or a daemon on a machine without it; used by root and by people
 //! who are not, killed, stopped, replaced, fed with noise, and on a kernel that has no scheduler for them.
 //!
-//! Six boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
+//! Seven boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
 
 mod abuse;
 mod attack;
@@ -11,6 +11,7 @@ mod faulty;
 mod force;
 mod lifeline;
 mod limits;
+mod other;
 pub mod plain;
 mod policies;
 pub mod service;
@@ -18,7 +19,7 @@ mod stock;
 mod story;
 mod users;
 
-use tix_tests::daemon::{Kind, in_guest, in_guest_with};
+use tix_tests::daemon::{Kind, in_guest, in_guest_with, is_guest};
 
 #[test]
 #[ignore = "boots a guest"]
@@ -142,6 +143,15 @@ fn without_sched_ext() {
         c.check("every command answers", stock::every_command);
         c.check("given back as it was", stock::given_back);
     });
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn another_scheduler() {
+    if !is_guest() {
+        other::build().unwrap();
+    }
+    in_guest("daemon::another_scheduler", Kind::Plain, other::all);
 }
 
 #[test]

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who decides who runs, and what is to be done while that is not tix's scheduler.
+
+use crate::core::Core;
+use crate::enforce::presence::Outlook;
+use tix_api::{Enforcer, Problem};
+use tix_bpf::Force;
+
+/// The scheduler in force, where it is neither tixd's nor the kernel's own.
+pub fn other(core: &Core, force: &Force) -> Option<String> {
+    match force {
+        Force::Other { ops } => Some(ops.clone()),
+        // Of the same name, and loaded by somebody else.
+        Force::InForce { ops } if core.cpu.outlook() == Outlook::Waiting => Some(ops.clone()),
+        _ => None,
+    }
+}
+
+pub fn enforcer(core: &Core, in_force: bool, other: Option<&str>) -> Enforcer {
+    match other {
+        _ if in_force => Enforcer::SchedExt,
+        Some(_) if tix_bpf::has_all() => Enforcer::None,
+        _ if core.cpu.by_weight() => Enforcer::CpuWeight,
+        _ => Enforcer::None,
+    }
+}
+
+/// Why it is not, or not this version's, tix's scheduler.
+pub fn problem(core: &Core, in_force: bool, other: Option<&str>) -> Option<Problem> {
+    let outlook = core.cpu.outlook();
+    let (message, hint) = match (in_force, core.cpu.fault(), other) {
+        (true, None, _) => return None,
+        (true, Some(why), _) => (
+            format!("the scheduler of another version is in force, for this one's failed: {why}"),
+            "please report it; `tixd --stop-scheduler; systemctl restart tixd` tries this version's again".to_owned(),
+        ),
+        (false, _, Some(ops)) if outlook != Outlook::Observing => (in_the_way(ops), after_the_other(ops, outlook)),
+        (false, ..) => {
+            let why = match outlook {
+                Outlook::InForce => "the kernel is taking the scheduler out of force",
+                _ => core.cpu.reason().unwrap_or("the scheduler is not in force"),
+            };
+            (why.to_owned(), remedy(outlook))
+        }
+    };
+    Some(Problem { message, hint })
+}
+
+fn in_the_way(ops: &str) -> String {
+    match tix_bpf::has_all() {
+        true => format!(
+            "another sched_ext scheduler, {ops}, decides who runs: shares and limits of CPU are not held by tix, and by cpu.weight and \
+             cpu.max only if {ops} heeds them"
+        ),
+        false => format!(
+            "another sched_ext scheduler, {ops}, has the threads that ask for it (SCHED_EXT); the kernel's own holds shares of the \
+             others by cpu.weight"
+        ),
+    }
+}
+
+fn after_the_other(ops: &str, outlook: Outlook) -> String {
+    let then = match outlook {
+        Outlook::GivenUp => "`systemctl restart tixd`",
+        _ => "tixd loads its own within seconds",
+    };
+    format!(
+        "end {ops} (a service called scx or scx_loader?), then {then}; meanwhile the ledger and exchanges go on, and shares of disks and \
+         of memory hold"
+    )
+}
+
+/// What tixd does while the scheduler is not in force, and what others can do.
+fn remedy(outlook: Outlook) -> String {
+    let cpu_weight = "the kernel's own scheduler holds shares by cpu.weight";
+    match outlook {
+        Outlook::InForce => "tixd is about to find out why".to_owned(),
+        Outlook::Loading => format!("it is being loaded again; until then {cpu_weight}"),
+        Outlook::Retry(pause) => format!(
+            "tixd loads it again in {} s; until then {cpu_weight}",
+            pause.as_secs() + 1
+        ),
+        Outlook::Waiting => format!("tixd loads it within seconds; until then {cpu_weight}"),
+        Outlook::Unsupported => {
+            format!("{cpu_weight}; `tixctl doctor` says what this machine lacks")
+        }
+        Outlook::GivenUp => {
+            format!("{cpu_weight}; `systemctl restart tixd` loads tix's again")
+        }
+        Outlook::Observing => "start tixd without --observe to have shares enforced".to_owned(),
+    }
+}
