@@ -10,6 +10,7 @@
 
 mod control;
 mod force;
+mod kernel;
 mod load;
 mod pins;
 mod swap;
@@ -17,6 +18,7 @@ mod sys;
 
 pub use control::{Edge, Exit, Funding, NodeId, NodeState, Stats, Throttle};
 pub use force::{Force, ejections, has_all, in_force, settled};
+pub use kernel::{Lack, lacks};
 pub use load::{Options, Scheduler, clear, last_exit};
 pub use swap::{can_go_back, forget_old, go_back, went_back_from};
 

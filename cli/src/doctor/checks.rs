@@ -136,7 +136,14 @@ fn types(host: &Host) -> Finding {
         ),
         Ok(bytes) => {
             let message = match btf::sched_ext(&bytes) {
-                btf::Verdict::Sound => {
+                btf::Verdict::Sound(lacking) if !lacking.is_empty() => {
+                    return warning(
+                        CHECK,
+                        format!("this kernel does not tell a scheduler of all, so that tix's does not hold {}", lacking.join(", ")),
+                        "all else holds; boot a later kernel",
+                    );
+                }
+                btf::Verdict::Sound(_) => {
                     return ok(CHECK, "the kernel describes its types, sched_ext's functions included");
                 }
                 btf::Verdict::Unknown => "the kernel's description of its types (BTF) does not know sched_ext's functions".into(),

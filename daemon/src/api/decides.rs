@@ -4,7 +4,7 @@
 use crate::core::Core;
 use crate::enforce::presence::Outlook;
 use tix_api::{Enforcer, Problem};
-use tix_bpf::Force;
+use tix_bpf::{Force, Lack};
 
 /// The scheduler in force, where it is neither tixd's nor the kernel's own.
 pub fn other(core: &Core, force: &Force) -> Option<String> {
@@ -68,6 +68,34 @@ fn after_the_other(ops: &str, outlook: Outlook) -> String {
         "end {ops} (a service called scx or scx_loader?), then {then}; meanwhile the ledger and exchanges go on, and shares of disks and \
          of memory hold"
     )
+}
+
+/// What tix's scheduler cannot hold on this kernel, and what to do about each.
+pub fn lacking() -> Vec<Problem> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let told = |lack: &Lack| {
+        let (message, hint) = match lack {
+            Lack::CpuMax => (
+                "this kernel does not tell tix's scheduler what cpu.max is: it limits nobody, nor does CPUQuota= of systemd's units",
+                "`tixctl limit` holds; or boot Linux 6.17 or later",
+            ),
+            Lack::CpuIdle => (
+                "this kernel does not tell tix's scheduler what cpu.idle is: such a cgroup has the share of its cpu.weight",
+                "set a small cpu.weight instead; or boot Linux 6.19 or later",
+            ),
+            Lack::Nice if cpus == 1 => return None,
+            Lack::Nice => (
+                "this kernel does not tell tix's scheduler which threads it takes for a CPU: nice levels inside a cgroup are not exact",
+                "shares of cgroups are exact; for nice levels, boot Linux 7.1 or later",
+            ),
+        };
+        Some(Problem {
+            message: message.to_owned(),
+            hint: hint.to_owned(),
+        })
+    };
+    let all = tix_bpf::lacks().unwrap_or_default();
+    all.iter().filter_map(told).collect()
 }
 
 /// What tixd does while the scheduler is not in force, and what others can do.

@@ -284,6 +284,9 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     if let Some(found) = decides::problem(core, in_force, other.as_deref()) {
         problem(found.message, &found.hint);
     }
+    for lack in in_force.then(decides::lacking).into_iter().flatten() {
+        problem(lack.message, &lack.hint);
+    }
     if stats.shared > 0 {
         problem(
             format!(

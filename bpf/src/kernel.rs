@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the kernel's sched_ext can do, as its own description of its types (BTF) says.
+
+use crate::Error;
+use crate::load::load_error;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Enum64, Struct};
+use std::sync::OnceLock;
+
+/// What this kernel does not tell a scheduler, so that tix's cannot hold it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// `cpu.max` (before 6.17).
+    CpuMax,
+    /// `cpu.idle` (before 6.19).
+    CpuIdle,
+    /// Which threads it takes for a CPU (before 7.1): where there are several, nice levels in a cgroup are not exact.
+    Nice,
+}
+
+/// What is lacking, looked up once.
+///
+/// # Errors
+/// When the kernel does not describe its types.
+pub fn lacks() -> Result<&'static [Lack], Error> {
+    static FOUND: OnceLock<Vec<Lack>> = OnceLock::new();
+    match FOUND.get() {
+        Some(found) => Ok(found),
+        None => {
+            let kernel = Btf::from_vmlinux().map_err(load_error)?;
+            Ok(FOUND.get_or_init(|| lacking(&kernel)))
+        }
+    }
+}
+
+fn lacking(kernel: &Btf<'_>) -> Vec<Lack> {
+    let ops = kernel.type_by_name::<Struct<'_>>("sched_ext_ops");
+    let has = |name| (ops.iter()).any(|ops| ops.iter().any(|m| m.name.is_some_and(|n| n == name)));
+    let flags = kernel.type_by_name::<Enum64<'_>>("scx_deq_flags");
+    let told = (flags.iter()).any(|all| {
+        let mut names = all.iter().filter_map(|one| one.name);
+        names.any(|name| name == "SCX_DEQ_SCHED_CHANGE")
+    });
+    [
+        (Lack::CpuMax, has("cgroup_set_bandwidth")),
+        (Lack::CpuIdle, has("cgroup_set_idle")),
+        (Lack::Nice, told),
+    ]
+    .into_iter()
+    .filter_map(|(lack, has)| (!has).then_some(lack))
+    .collect()
+}
