@@ -108,6 +108,9 @@ fn without(findings: &[Finding]) -> &'static str {
         of.any(|f| f.level == Level::Missing)
     };
     match is_missing("scheduler") {
+        _ if is_missing("cgroups") => {
+            "Without cgroup v2 at /sys/fs/cgroup tixd keeps the ledger and exchanges, and enforces nothing."
+        }
         true => {
             "Without it tixd keeps the ledger, exchanges, and shares of disks and of memory; those of CPU are the other scheduler's \
              business."

@@ -34,7 +34,7 @@ pub fn problem(core: &Core, in_force: bool, other: Option<&str>) -> Option<Probl
             format!("the scheduler of another version is in force, for this one's failed: {why}"),
             "please report it; `tixd --stop-scheduler; systemctl restart tixd` tries this version's again".to_owned(),
         ),
-        (false, _, Some(ops)) if outlook != Outlook::Observing => (in_the_way(ops), after_the_other(ops, outlook)),
+        (false, _, Some(ops)) if outlook.enforces() => (in_the_way(ops), after_the_other(ops, outlook)),
         (false, ..) => {
             let why = match outlook {
                 Outlook::InForce => "the kernel is taking the scheduler out of force",
@@ -116,5 +116,10 @@ fn remedy(outlook: Outlook) -> String {
             format!("{cpu_weight}; `systemctl restart tixd` loads tix's again")
         }
         Outlook::Observing => "start tixd without --observe to have shares enforced".to_owned(),
+        Outlook::NoCgroups => {
+            "the ledger and exchanges are whole; boot with systemd.unified_cgroup_hierarchy=1 (without systemd: unmount cgroup v1, and \
+             mount -t cgroup2 none /sys/fs/cgroup), then restart tixd"
+                .to_owned()
+        }
     }
 }

@@ -325,7 +325,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             "it is in force, but systemd does not know, and may set what it knows",
         );
     }
-    if !core.recursive && core.guarantees_memory() {
+    if core.cpu.outlook().enforces() && !core.recursive && core.guarantees_memory() {
         problem(
             "cgroup2 is mounted without memory_recursiveprot: a guarantee of memory is handed down to cgroups below as they are now"
                 .to_owned(),

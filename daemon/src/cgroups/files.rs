@@ -23,9 +23,7 @@ pub enum Error {
         line: usize,
         text: String,
     },
-    #[error(
-        "{path} is no cgroup v2 file system: boot with systemd.unified_cgroup_hierarchy=1, or mount -t cgroup2 none {path}"
-    )]
+    #[error("{path} is no cgroup v2 file system")]
     NotCgroup2 { path: PathBuf },
     #[error("{path} is not a path in the cgroup tree")]
     BadPath { path: String },

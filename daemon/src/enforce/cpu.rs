@@ -36,7 +36,15 @@ impl Cpu {
     /// One that neither loads a scheduler nor has weights written.
     pub fn observer() -> Cpu {
         Cpu {
-            presence: Presence::observer(),
+            presence: Presence::observer(Outlook::Observing, "tixd runs with --observe"),
+            ..Cpu::default()
+        }
+    }
+
+    /// The same, where there is no cgroup v2, and why not.
+    pub fn without_cgroups(why: &str) -> Cpu {
+        Cpu {
+            presence: Presence::observer(Outlook::NoCgroups, why),
             ..Cpu::default()
         }
     }
@@ -88,7 +96,7 @@ impl Cpu {
         match self.outlook() {
             Outlook::InForce => "scheduler in force".to_owned(),
             Outlook::Waiting => self.reason().unwrap_or_default().to_owned(),
-            Outlook::Observing => "nothing is enforced".to_owned(),
+            Outlook::Observing | Outlook::NoCgroups => "nothing is enforced".to_owned(),
             _ => "scheduler not in force: cpu.weight only".to_owned(),
         }
     }
@@ -103,7 +111,7 @@ impl Cpu {
 
     /// No scheduler now, so `cpu.weight` has to do. Another one may heed it, too.
     pub fn by_weight(&self) -> bool {
-        !matches!(self.outlook(), Outlook::InForce | Outlook::Observing)
+        self.outlook() != Outlook::InForce && self.outlook().enforces()
     }
 
     pub fn stats(&self) -> Option<Stats> {

@@ -45,6 +45,15 @@ pub enum Outlook {
     GivenUp,
     /// `--observe`
     Observing,
+    /// There is no cgroup v2, so nothing that anything could be enforced on.
+    NoCgroups,
+}
+
+impl Outlook {
+    /// Something is enforced, by whichever scheduler.
+    pub fn enforces(self) -> bool {
+        !matches!(self, Outlook::Observing | Outlook::NoCgroups)
+    }
 }
 
 /// What a poll found.
@@ -67,7 +76,8 @@ pub struct Presence {
     unsupported: bool,
     /// Another is in force, and this one waits for it to leave.
     waiting: bool,
-    observe: bool,
+    /// Nothing is to be changed in the kernel, and which of the reasons it is.
+    observe: Option<Outlook>,
     /// One that was in force before is kept, to go back to.
     keeps_old: bool,
     /// Why it last left, or could not be loaded.
@@ -89,10 +99,10 @@ impl Presence {
     }
 
     /// One that changes nothing in the kernel.
-    pub fn observer() -> Presence {
+    pub fn observer(outlook: Outlook, why: &str) -> Presence {
         Presence {
-            observe: true,
-            reason: Some("tixd runs with --observe: nothing is enforced".to_owned()),
+            observe: Some(outlook),
+            reason: Some(format!("{why}: nothing is enforced")),
             ..Presence::default()
         }
     }
@@ -102,9 +112,11 @@ impl Presence {
     }
 
     pub fn outlook(&self) -> Outlook {
+        if let Some(outlook) = self.observe {
+            return outlook;
+        }
         match (&self.scheduler, &self.loading, self.retry_at) {
             (Some(_), ..) => Outlook::InForce,
-            _ if self.observe => Outlook::Observing,
             (None, Some(_), _) => Outlook::Loading,
             (None, None, Some(at)) => Outlook::Retry(at.saturating_duration_since(Instant::now())),
             _ if self.waiting => Outlook::Waiting,
@@ -115,7 +127,7 @@ impl Presence {
 
     /// Adopts what is in force (true), and begins to load if that is nothing, or another version's.
     pub fn start(&mut self) -> bool {
-        if self.observe {
+        if self.observe.is_some() {
             return false;
         }
         match Scheduler::adopt(&self.pin_dir) {

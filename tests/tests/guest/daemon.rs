@@ -2,7 +2,7 @@
 //! tixd and tixctl as people meet them: a service under systemd, or a daemon on a machine without it; used by root and by people
 //! who are not, killed, stopped, replaced, fed with noise, and on a kernel that has no scheduler for them.
 //!
-//! Seven boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
+//! Eight boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
 
 mod abuse;
 mod attack;
@@ -18,6 +18,7 @@ pub mod service;
 mod stock;
 mod story;
 mod users;
+mod v1;
 
 use tix_tests::daemon::{Kind, in_guest, in_guest_with, is_guest};
 
@@ -152,6 +153,13 @@ fn another_scheduler() {
         other::build().unwrap();
     }
     in_guest("daemon::another_scheduler", Kind::Plain, other::all);
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn without_cgroup_v2() {
+    // Nothing is measured, so the clock may be this machine's.
+    in_guest_with("daemon::without_cgroup_v2", Kind::Plain, &[], v1::all);
 }
 
 #[test]
