@@ -33,6 +33,13 @@ pub fn lacks() -> Result<&'static [Lack], Error> {
     }
 }
 
+/// Whether the kernel is locked down so far that programs may not read its memory. A kernel without lockdown has no such file, nor has
+/// one whose security file system is not mounted.
+pub(crate) fn is_confidential() -> bool {
+    let state = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+    state.contains("[confidentiality]")
+}
+
 fn lacking(kernel: &Btf<'_>) -> Vec<Lack> {
     let ops = kernel.type_by_name::<Struct<'_>>("sched_ext_ops");
     let has = |name| (ops.iter()).any(|ops| ops.iter().any(|m| m.name.is_some_and(|n| n == name)));

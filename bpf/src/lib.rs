@@ -44,6 +44,10 @@ pub enum Error {
         "this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT): boot a kernel from 6.16 on that has it"
     )]
     NoSchedExt,
+    #[error(
+        "the kernel is locked down for confidentiality, so BPF programs may not read its memory: boot with lockdown=integrity, or without lockdown="
+    )]
+    LockedDown,
     #[error("the sched_ext scheduler {0} is loaded: stop it first, only one can be in force")]
     OtherScheduler(String),
     #[error("the kernel has been {0} a scheduler for too long: see its log (dmesg)")]

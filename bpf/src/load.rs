@@ -93,6 +93,9 @@ impl Scheduler {
             Force::Changing { state } => return Err(Error::Unsettled(state)),
             Force::InForce { .. } | Force::Disabled => {}
         }
+        if kernel::is_confidential() {
+            return Err(Error::LockedDown);
+        }
         let new = dir.join(pins::NEW);
         pins::remove(&new)?;
         pins::prepare(&new)?;

@@ -39,7 +39,7 @@ pub enum Outlook {
     Retry(Duration),
     /// Another sched_ext scheduler is in force: it will be loaded when that has left.
     Waiting,
-    /// The kernel has no sched_ext.
+    /// The kernel has no sched_ext, or lets nobody use it.
     Unsupported,
     /// Not before tixd is restarted.
     GivenUp,
@@ -212,7 +212,7 @@ impl Presence {
     fn refused(&mut self, e: &Error) {
         match (other(e), e) {
             (Some(ops), _) => self.wait_for(&ops),
-            (None, Error::NoSchedExt) => {
+            (None, Error::NoSchedExt | Error::LockedDown) => {
                 tracing::error!("no scheduler: {e}");
                 self.reason = Some(e.to_string());
                 self.unsupported = true;

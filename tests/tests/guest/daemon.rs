@@ -2,7 +2,7 @@
 //! tixd and tixctl as people meet them: a service under systemd, or a daemon on a machine without it; used by root and by people
 //! who are not, killed, stopped, replaced, fed with noise, and on a kernel that has no scheduler for them.
 //!
-//! Eight boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
+//! Nine boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
 
 mod abuse;
 mod attack;
@@ -153,6 +153,13 @@ fn another_scheduler() {
         other::build().unwrap();
     }
     in_guest("daemon::another_scheduler", Kind::Plain, other::all);
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn locked_down() {
+    let options = ["--lockdown", "confidentiality"];
+    in_guest_with("daemon::locked_down", Kind::Plain, &options, plain::locked);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use tix_tests::daemon::{
     until,
 };
 
-use tix_tests::alone::{PATIENCE, ROOT, SOCKET, Tixd};
+use tix_tests::alone::{PATIENCE, ROOT, SOCKET, Tixd, cgroups, number};
 
 use super::{abuse, durable, limits};
 
@@ -180,4 +180,40 @@ fn vanished() -> Result<()> {
     fs::remove_dir(&dir)?;
     tixctl("destroy brief")?.ok()?;
     Ok(())
+}
+
+/// A kernel that lets nobody load what tix needs: said by name, and shares are held by `cpu.weight`.
+pub fn locked(c: &mut Checks) {
+    tix_tests::load::sys::set_variable("TIX_SOCKET", SOCKET);
+    let mut tixd = None;
+    c.check("setup: install and start", || {
+        install()?;
+        sh("mount -t securityfs none /sys/kernel/security")?.ok()?;
+        ensure!(read("/sys/kernel/security/lockdown")?.contains("[confidentiality]"));
+        tixd = Some(Tixd::start()?);
+        Ok(())
+    });
+    c.check("the reason is named", || {
+        tixctl("status")?
+            .exits(1)?
+            .has("locked down for confidentiality")?
+            .has("lockdown=integrity")?
+            .has("enforcement by cpu.weight")?
+            .has("tixctl doctor")?;
+        tixctl("doctor")?
+            .exits(1)?
+            .has("locked down for confidentiality")?
+            .has("Without it tixd keeps to cpu.weight")?;
+        Ok(())
+    });
+    c.check("cpu.weight is written", || {
+        cgroups(&["/heavy", "/light"])?;
+        tixctl("fund /heavy --from base cpu 200")?.ok()?;
+        let weight = |cgroup| number(cgroup, "cpu.weight");
+        until("weights are as the tickets are", PATIENCE, || {
+            Ok(weight("/heavy")? == 3 * weight("/light")?)
+        })?;
+        ensure!(!in_force());
+        Ok(())
+    });
 }
