@@ -40,6 +40,20 @@ pub(crate) fn is_confidential() -> bool {
     state.contains("[confidentiality]")
 }
 
+/// Which of the capabilities that loading takes this process has not.
+pub(crate) fn not_capable() -> Option<String> {
+    const SYS_ADMIN: u32 = 21;
+    const NEEDED: [(u32, &str); 2] = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let set = status.lines().find_map(|l| l.strip_prefix("CapEff:"))?;
+    let set = u64::from_str_radix(set.trim(), 16).ok()?;
+    // It includes both.
+    let has = |bit: u32| set & (1 << bit | 1 << SYS_ADMIN) != 0;
+    let lacking = NEEDED.iter().filter(|(bit, _)| !has(*bit));
+    let names: Vec<&str> = lacking.map(|(_, name)| *name).collect();
+    (!names.is_empty()).then(|| names.join(" and "))
+}
+
 fn lacking(kernel: &Btf<'_>) -> Vec<Lack> {
     let ops = kernel.type_by_name::<Struct<'_>>("sched_ext_ops");
     let has = |name| (ops.iter()).any(|ops| ops.iter().any(|m| m.name.is_some_and(|n| n == name)));

@@ -48,6 +48,10 @@ pub enum Error {
         "the kernel is locked down for confidentiality, so BPF programs may not read its memory: boot with lockdown=integrity, or without lockdown="
     )]
     LockedDown,
+    #[error(
+        "tixd may not load BPF programs here, for it lacks {0} (is it in a container?): start it where it has that"
+    )]
+    NotCapable(String),
     #[error("the sched_ext scheduler {0} is loaded: stop it first, only one can be in force")]
     OtherScheduler(String),
     #[error("the kernel has been {0} a scheduler for too long: see its log (dmesg)")]

@@ -83,6 +83,12 @@ impl Scheduler {
     /// What is in force from `dir` stays so until the kernel has verified this one; the kernel's own scheduler holds the CPU while one
     /// takes the other's place (`swap`).
     pub fn load_with(dir: &Path, options: &Options) -> Result<Scheduler, Error> {
+        if kernel::is_confidential() {
+            return Err(Error::LockedDown);
+        }
+        if let Some(lacking) = kernel::not_capable() {
+            return Err(Error::NotCapable(lacking));
+        }
         if !swap::is_in_force(dir) {
             clear(dir)?;
         }
@@ -92,9 +98,6 @@ impl Scheduler {
             Force::InForce { ops } if !dir.exists() => return Err(Error::OtherScheduler(ops)),
             Force::Changing { state } => return Err(Error::Unsettled(state)),
             Force::InForce { .. } | Force::Disabled => {}
-        }
-        if kernel::is_confidential() {
-            return Err(Error::LockedDown);
         }
         let new = dir.join(pins::NEW);
         pins::remove(&new)?;

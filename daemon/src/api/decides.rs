@@ -20,7 +20,7 @@ pub fn enforcer(core: &Core, in_force: bool, other: Option<&str>) -> Enforcer {
     match other {
         _ if in_force => Enforcer::SchedExt,
         Some(_) if tix_bpf::has_all() => Enforcer::None,
-        _ if core.cpu.by_weight() => Enforcer::CpuWeight,
+        _ if core.cpu.by_weight() && !core.root.is_read_only() => Enforcer::CpuWeight,
         _ => Enforcer::None,
     }
 }
@@ -40,11 +40,18 @@ pub fn problem(core: &Core, in_force: bool, other: Option<&str>) -> Option<Probl
                 Outlook::InForce => "the kernel is taking the scheduler out of force",
                 _ => core.cpu.reason().unwrap_or("the scheduler is not in force"),
             };
-            (why.to_owned(), remedy(outlook))
+            let hint = match outlook.enforces() && core.root.is_read_only() {
+                true => READ_ONLY.to_owned(),
+                false => remedy(outlook),
+            };
+            (why.to_owned(), hint)
         }
     };
     Some(Problem { message, hint })
 }
+
+const READ_ONLY: &str = "nothing is enforced, by cpu.weight neither, for cgroups are mounted read-only: start tixd outside this container; the \
+                         ledger and exchanges are whole";
 
 fn in_the_way(ops: &str) -> String {
     match tix_bpf::has_all() {

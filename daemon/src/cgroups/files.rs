@@ -98,6 +98,12 @@ impl Root {
         &self.path
     }
 
+    /// Mounted so that nothing can be written, as in a container.
+    pub fn is_read_only(&self) -> bool {
+        let found = rustix::fs::fstatvfs(&self.fd);
+        found.is_ok_and(|fs| fs.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+    }
+
     /// Opens the cgroup `path` (`/` and more, relative to the root).
     pub fn cgroup(&self, path: &str) -> Result<Cgroup, Error> {
         let (fd, path) = self.open_below(path, "", OFlags::DIRECTORY)?;

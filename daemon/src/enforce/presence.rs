@@ -212,7 +212,7 @@ impl Presence {
     fn refused(&mut self, e: &Error) {
         match (other(e), e) {
             (Some(ops), _) => self.wait_for(&ops),
-            (None, Error::NoSchedExt | Error::LockedDown) => {
+            (None, Error::NoSchedExt | Error::LockedDown | Error::NotCapable(_)) => {
                 tracing::error!("no scheduler: {e}");
                 self.reason = Some(e.to_string());
                 self.unsupported = true;
