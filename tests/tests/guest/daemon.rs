@@ -2,7 +2,7 @@
 //! tixd and tixctl as people meet them: a service under systemd, or a daemon on a machine without it; used by root and by people
 //! who are not, killed, stopped, replaced, fed with noise, and on a kernel that has no scheduler for them.
 //!
-//! Nine boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
+//! Ten boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
 
 mod abuse;
 mod attack;
@@ -141,8 +141,10 @@ fn without_sched_ext() {
         c.check("shares by cpu.weight", stock::by_weight);
         c.check("memory and disk", stock::memory_and_disk);
         c.check("the ledger", stock::ledger);
+        c.check("an exchange", stock::exchanged);
         c.check("every command answers", stock::every_command);
         c.check("given back as it was", stock::given_back);
+        c.check("one that hangs is replaced", stock::hung);
     });
 }
 
@@ -160,6 +162,12 @@ fn another_scheduler() {
 fn locked_down() {
     let options = ["--lockdown", "confidentiality"];
     in_guest_with("daemon::locked_down", Kind::Plain, &options, plain::locked);
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn partial() {
+    in_guest_with("daemon::partial", Kind::Plain, &[], plain::partial);
 }
 
 #[test]

@@ -217,3 +217,22 @@ pub fn locked(c: &mut Checks) {
         Ok(())
     });
 }
+
+/// `--partial`: the kernel's own scheduler keeps whoever does not ask for tix's.
+pub fn partial(c: &mut Checks) {
+    tix_tests::load::sys::set_variable("TIX_SOCKET", SOCKET);
+    c.check("status says who is scheduled", || {
+        install()?;
+        let tixd = Tixd::with(&["--partial"], "status")?;
+        tixctl("status")?
+            .ok()?
+            .has("in force, for threads that ask for it (SCHED_EXT) alone")?
+            .has("enforcement shares among threads that ask for it")?;
+        let status = tixctl("status --json")?.ok()?.json()?;
+        ensure!(status["kernel"]["partial"] == true, "{status}");
+        ensure!(read("/sys/kernel/sched_ext/switch_all")? == "0");
+        tixd.signal("TERM")?;
+        sh("tixd --stop-scheduler")?.ok()?.has("kernel's own")?;
+        Ok(())
+    });
+}
