@@ -46,6 +46,11 @@ pub fn in_force() -> Force {
     }
 }
 
+/// Whether what is in force has every thread, and not those alone that ask for it (SCHED_EXT).
+pub fn has_all() -> bool {
+    read("switch_all").as_deref() != Some("0")
+}
+
 /// Waits until the kernel has made up its mind, for a bounded time; what came of it.
 pub fn settled(patience: Duration) -> Force {
     let until = Instant::now() + patience;

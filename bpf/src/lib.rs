@@ -10,13 +10,15 @@
 
 mod control;
 mod force;
+mod kernel;
 mod load;
 mod pins;
 mod swap;
 mod sys;
 
 pub use control::{Edge, Exit, Funding, NodeId, NodeState, Stats, Throttle};
-pub use force::{Force, ejections, in_force, settled};
+pub use force::{Force, ejections, has_all, in_force, settled};
+pub use kernel::{Lack, lacks};
 pub use load::{Options, Scheduler, clear, last_exit};
 pub use swap::{can_go_back, forget_old, go_back, went_back_from};
 
@@ -42,6 +44,14 @@ pub enum Error {
         "this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT): boot a kernel from 6.16 on that has it"
     )]
     NoSchedExt,
+    #[error(
+        "the kernel is locked down for confidentiality, so BPF programs may not read its memory: boot with lockdown=integrity, or without lockdown="
+    )]
+    LockedDown,
+    #[error(
+        "tixd may not load BPF programs here, for it lacks {0} (is it in a container?): start it where it has that"
+    )]
+    NotCapable(String),
     #[error("the sched_ext scheduler {0} is loaded: stop it first, only one can be in force")]
     OtherScheduler(String),
     #[error("the kernel has been {0} a scheduler for too long: see its log (dmesg)")]

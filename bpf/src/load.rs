@@ -5,10 +5,10 @@ use crate::control::stats_from;
 use crate::control::{
     self, BATCH, FundingArgs, LimitArgs, NameArgs, ReadArgs, ReadBatch, TotalArgs,
 };
+use crate::kernel::{self, Lack};
 use crate::sys::{self, Plain};
 use crate::{BUILD, Error, Exit, Force, Funding, LAYOUT, NodeId, NodeState, Stats};
 use crate::{in_force, pins, settled, swap};
-use libbpf_rs::btf::types::Struct;
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Program};
@@ -83,6 +83,12 @@ impl Scheduler {
     /// What is in force from `dir` stays so until the kernel has verified this one; the kernel's own scheduler holds the CPU while one
     /// takes the other's place (`swap`).
     pub fn load_with(dir: &Path, options: &Options) -> Result<Scheduler, Error> {
+        if kernel::is_confidential() {
+            return Err(Error::LockedDown);
+        }
+        if let Some(lacking) = kernel::not_capable() {
+            return Err(Error::NotCapable(lacking));
+        }
         if !swap::is_in_force(dir) {
             clear(dir)?;
         }
@@ -127,14 +133,15 @@ impl Scheduler {
         if options.partial {
             open.struct_ops.tix_ops_mut().flags |= SWITCH_PARTIAL;
         }
-        let kernel = Btf::from_vmlinux().map_err(load_error)?;
-        // Before 6.17 cpu.max was the business of the kernel's own scheduler alone.
-        if !ops_has(&kernel, "cgroup_set_bandwidth") {
-            open.struct_ops.tix_ops_mut().cgroup_set_bandwidth = std::ptr::null_mut();
-        }
-        // And before 6.19 so was cpu.idle.
-        if !ops_has(&kernel, "cgroup_set_idle") {
-            open.struct_ops.tix_ops_mut().cgroup_set_idle = std::ptr::null_mut();
+        // What this kernel has no such operation for is the business of its own scheduler alone.
+        for lack in kernel::lacks()? {
+            let ops = open.struct_ops.tix_ops_mut();
+            match lack {
+                Lack::CpuMax => ops.cgroup_set_bandwidth = std::ptr::null_mut(),
+                Lack::CpuIdle => ops.cgroup_set_idle = std::ptr::null_mut(),
+                // The programs look for themselves.
+                Lack::Nice => {}
+            }
         }
         let mut skel = open.load().map_err(load_error)?;
 
@@ -420,12 +427,6 @@ pub fn clear(dir: &Path) -> Result<bool, Error> {
         Force::Changing { state } => Err(Error::Unsettled(state)),
         _ => Ok(ours),
     }
-}
-
-/// Whether this kernel's sched_ext has the operation `name`.
-fn ops_has(kernel: &Btf<'_>, name: &str) -> bool {
-    let ops = kernel.type_by_name::<Struct<'_>>("sched_ext_ops");
-    ops.is_some_and(|ops| ops.iter().any(|m| m.name.is_some_and(|n| n == name)))
 }
 
 /// CPUs that are online, at least 1.

@@ -40,6 +40,12 @@ pub fn sched_ext(root: &Path) -> SchedExt {
 }
 
 impl SchedExt {
+    /// The scheduler that is in force in tix's place.
+    pub fn other(&self) -> Option<&str> {
+        let enabled = self.state == "enabled" && !self.in_force;
+        self.ops.as_deref().filter(|_| enabled)
+    }
+
     /// One sentence.
     pub fn sentence(&self) -> String {
         match (self.state.as_str(), self.ops.as_deref()) {

@@ -120,12 +120,13 @@ fn render(status: &Status, zone: &TimeZone) -> String {
     let scheduler = &tixd.scheduler;
     text.push(format!(
         "enforcement {}",
-        match scheduler.enforcer {
-            Enforcer::SchedExt if status.kernel.partial =>
-                "shares among threads that ask for it, by tix's scheduler",
-            Enforcer::SchedExt => "every share, by tix's scheduler",
-            Enforcer::CpuWeight => "by cpu.weight and the kernel's own scheduler",
-            Enforcer::None => "none",
+        match (scheduler.enforcer, status.kernel.other()) {
+            (Enforcer::SchedExt, _) if status.kernel.partial =>
+                "shares among threads that ask for it, by tix's scheduler".into(),
+            (Enforcer::SchedExt, _) => "every share, by tix's scheduler".into(),
+            (Enforcer::CpuWeight, _) => "by cpu.weight and the kernel's own scheduler".into(),
+            (Enforcer::None, Some(ops)) => format!("of CPU shares none: {ops} decides who runs"),
+            (Enforcer::None, None) => "none".to_owned(),
         }
     ));
     if let Some(reason) = &scheduler.reason {

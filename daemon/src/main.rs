@@ -6,6 +6,7 @@
 use anyhow::Context;
 use clap::Parser;
 use std::io::IsTerminal;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -224,23 +225,28 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let doors = api::Doors::open(&args.socket)
         .with_context(|| format!("cannot listen on {}", args.socket.display()))?;
-    let root = cgroups::Root::open(&args.cgroup_root).context("cannot open the cgroup tree")?;
+    let (tree, no_cgroups) = tree(&args)?;
+    let root = cgroups::Root::open_any(&tree).context("cannot open the cgroup tree")?;
     // Without this nothing could be mirrored: better not to start than to hold no shares silently.
     root.cgroup("/").context("cannot read the cgroup tree")?;
-    if !args.observe && !cgroups::systemd::is_running() {
+    let observe = args.observe || no_cgroups.is_some();
+    if !observe && !cgroups::systemd::is_running() {
         enable_cpu(&root);
     }
     let mut again = signal(SignalKind::hangup())?;
     let kept = store::Store::open(&args.state).context("cannot open the ledger")?;
     let (tx, mut changes) = tokio::sync::mpsc::unbounded_channel();
-    let follower = Follower::new(&args.cgroup_root, move |change| tx.send(change).is_ok())
+    let followed = cgroups::Root::open_any(&tree).context("cannot open the cgroup tree")?;
+    let follower = Follower::new(followed, move |change| tx.send(change).is_ok())
         .context("cannot follow the cgroup tree")?;
     std::thread::Builder::new()
         .name("cgroups".into())
         .spawn(move || follower.run())
         .context("cannot follow the cgroup tree")?;
 
-    let cpu = if args.observe {
+    let cpu = if let Some(why) = no_cgroups {
+        cpu::Cpu::without_cgroups(&why)
+    } else if args.observe {
         cpu::Cpu::observer()
     } else {
         let options = tix_bpf::Options {
@@ -254,14 +260,14 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
         };
         cpu::Cpu::new(args.pin.clone(), options)
     };
-    let by_systemd = !args.observe && cgroups::systemd::is_running();
+    let by_systemd = !observe && cgroups::systemd::is_running();
     let steward = by_systemd.then(Steward::default);
     let core = Core::start(root, kept, cpu, steward.clone(), &mut changes)
         .await
         .context("cannot start from the ledger")?;
     let (handle, jobs) = core.handle();
     tokio::task::spawn_local(api::serve(doors, handle.clone(), readers));
-    if !args.observe {
+    if !observe {
         tokio::task::spawn_local(lifeline::keep(handle.clone()));
     }
     let (settled, serving) = (handle.clone(), steward.clone());
@@ -287,14 +293,10 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
         }
     });
     tokio::task::spawn_local(watchdog(handle));
-    let status = if core.cpu.in_charge() {
-        "scheduler in force"
-    } else {
-        "scheduler not in force: cpu.weight only"
-    };
+    let status = core.cpu.line();
     notify(&[
         sd_notify::NotifyState::Ready,
-        sd_notify::NotifyState::Status(status),
+        sd_notify::NotifyState::Status(&status),
     ]);
     tracing::info!("serving on {}: {status}", args.socket.display());
 
@@ -312,6 +314,24 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     }
     tracing::info!("ended; what was in force stays so");
     Ok(())
+}
+
+/// The cgroup tree. Where cgroup v2 is not what the machine uses, an empty one in its place, and why: the ledger is whole without.
+fn tree(args: &Args) -> anyhow::Result<(PathBuf, Option<String>)> {
+    let why = match cgroups::Root::open(&args.cgroup_root) {
+        Ok(_) => return Ok((args.cgroup_root.clone(), None)),
+        Err(e @ cgroups::Error::NotCgroup2 { .. }) => e.to_string(),
+        Err(e) if e.is_gone() => e.to_string(),
+        Err(e) => return Err(e).context("cannot open the cgroup tree"),
+    };
+    let empty = args.state.join("no-cgroups");
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&empty)
+        .with_context(|| format!("cannot make {}", empty.display()))?;
+    tracing::error!("{why}: nothing is enforced, the ledger alone is served");
+    Ok((empty, Some(why)))
 }
 
 fn enable_cpu(root: &cgroups::Root) {

@@ -13,7 +13,8 @@ use crate::load::sys;
 
 pub const ROOT: &str = "/sys/fs/cgroup";
 pub const SOCKET: &str = "/run/elsewhere/tixd.sock";
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Under emulation, loading takes a while, and longest on the oldest kernels.
+pub const PATIENCE: Duration = Duration::from_secs(240);
 pub struct Tixd(Child);
 
 impl Tixd {

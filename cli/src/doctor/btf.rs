@@ -11,24 +11,28 @@
 //!
 //! Seen: Debian's 7.2.11+deb13 has 18 such functions, its 7.2.13+deb14 none.
 
+const STRUCT: u32 = 4;
 const FUNC: u32 = 12;
 const FUNC_PROTO: u32 = 13;
+const ENUM64: u32 = 19;
 
 /// What BTF says of sched_ext.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    Sound,
+    /// The functions are as they are; what this kernel does not tell a scheduler, so that tix's cannot hold it.
+    Sound(Vec<&'static str>),
     /// It does not know sched_ext, or cannot be read.
     Unknown,
     /// It gives an implicit parameter to these functions.
     Wrong(Vec<String>),
 }
 
-/// Looks at all of sched_ext's functions in `btf`.
+/// Looks at all of sched_ext's functions in `btf`, and at what they are told.
 pub fn sched_ext(btf: &[u8]) -> Verdict {
-    let Some(functions) = functions(btf) else {
+    let Some(found) = look(btf) else {
         return Verdict::Unknown;
     };
+    let functions = found.functions;
     if !functions
         .iter()
         .any(|(name, _)| name == "scx_bpf_create_dsq")
@@ -42,13 +46,35 @@ pub fn sched_ext(btf: &[u8]) -> Verdict {
         .map(|(name, _)| name)
         .collect();
     match wrong.is_empty() {
-        true => Verdict::Sound,
+        true => Verdict::Sound(lacking(&found.told)),
         false => Verdict::Wrong(wrong),
     }
 }
 
-/// The name of every `scx_bpf_` function and of its last parameter (empty without one).
-fn functions(btf: &[u8]) -> Option<Vec<(String, String)>> {
+/// As tixd's loader decides it (`bpf/src/kernel.rs`), with the Linux that has it.
+fn lacking(told: &[String]) -> Vec<&'static str> {
+    [
+        ("cgroup_set_bandwidth", "cpu.max (6.17 does)"),
+        ("cgroup_set_idle", "cpu.idle (6.19)"),
+        (
+            "SCX_DEQ_SCHED_CHANGE",
+            "nice levels inside a cgroup, exactly and on several CPUs (7.1)",
+        ),
+    ]
+    .into_iter()
+    .filter(|(name, _)| !told.iter().any(|t| t == name))
+    .map(|(_, what)| what)
+    .collect()
+}
+
+struct Found {
+    /// The name of every `scx_bpf_` function and of its last parameter (empty without one).
+    functions: Vec<(String, String)>,
+    /// A scheduler's operations, and the flags that it is given with one of them.
+    told: Vec<String>,
+}
+
+fn look(btf: &[u8]) -> Option<Found> {
     if btf.get(..2)? != 0xeb9f_u16.to_ne_bytes() {
         return None;
     }
@@ -67,7 +93,7 @@ fn functions(btf: &[u8]) -> Option<Vec<(String, String)>> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
 
     let mut prototypes = Vec::new();
-    let mut found = Vec::new();
+    let (mut found, mut told) = (Vec::new(), Vec::new());
     let (mut at, mut id) = (0, 1);
     while at < types.len() {
         let (name, info, refers) = (word(types, at)?, word(types, at + 4)?, word(types, at + 8)?);
@@ -82,6 +108,14 @@ fn functions(btf: &[u8]) -> Option<Vec<(String, String)>> {
                     .map(|last| word(types, at + 12 + 8 * last));
                 prototypes.push((id, last.unwrap_or(Some(0))?));
             }
+            STRUCT | ENUM64
+                if [&b"sched_ext_ops"[..], b"scx_deq_flags"].contains(&called(name)?) =>
+            {
+                // Of either kind a part is three words, and the first is its name.
+                for part in 0..vlen {
+                    told.push(text(called(word(types, at + 12 + 12 * part)?)?));
+                }
+            }
             _ => {}
         }
         at += 12 + data_length(kind, vlen)?;
@@ -93,10 +127,13 @@ fn functions(btf: &[u8]) -> Option<Vec<(String, String)>> {
             .ok()?;
         called(prototypes[index].1)
     };
-    found
+    let functions = found
         .into_iter()
-        .map(|(name, prototype)| Some((name, text(last(prototype)?))))
-        .collect()
+        .map(|(name, prototype)| Some((name, text(last(prototype)?))));
+    Some(Found {
+        functions: functions.collect::<Option<_>>()?,
+        told,
+    })
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
@@ -106,10 +143,10 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 /// Bytes after a type's first twelve; `None` for a kind that came after this was written.
 fn data_length(kind: u32, vlen: usize) -> Option<usize> {
     Some(match kind {
-        1 | 14 | 17 => 4,             // int, var, decl_tag
-        3 => 12,                      // array
-        4 | 5 | 15 | 19 => 12 * vlen, // struct, union, datasec, enum64
-        6 | FUNC_PROTO => 8 * vlen,   // enum
+        1 | 14 | 17 => 4,                      // int, var, decl_tag
+        3 => 12,                               // array
+        STRUCT | 5 | 15 | ENUM64 => 12 * vlen, // union, datasec
+        6 | FUNC_PROTO => 8 * vlen,            // enum
         2 | 7..=FUNC | 16 | 18 => 0, // pointers, forward, typedef, qualifiers, func, float, type_tag
         _ => return None,
     })
@@ -119,9 +156,12 @@ fn data_length(kind: u32, vlen: usize) -> Option<usize> {
 pub mod tests {
     use super::*;
 
-    /// BTF of scx_bpf_create_dsq and scx_bpf_dsq_peek, the latter with a last parameter that is called so.
-    pub fn btf(last: &str) -> Vec<u8> {
-        let strings = format!("\0scx_bpf_create_dsq\0scx_bpf_dsq_peek\0dsq_id\0{last}\0");
+    /// BTF of scx_bpf_create_dsq and scx_bpf_dsq_peek, the latter with a last parameter that is called so, and of an operation that is.
+    pub fn btf(last: &str, operation: &str) -> Vec<u8> {
+        let flag = "SCX_DEQ_SCHED_CHANGE";
+        let strings = format!(
+            "\0scx_bpf_create_dsq\0scx_bpf_dsq_peek\0dsq_id\0{last}\0sched_ext_ops\0cgroup_set_idle\0{operation}\0scx_deq_flags\0{flag}\0"
+        );
         let offset = |name: &str| strings.find(&format!("\0{name}\0")).unwrap() as u32 + 1;
         let mut types = Vec::new();
         let mut push = |words: &[u32]| {
@@ -142,6 +182,11 @@ pub mod tests {
             1,
         ]); // 4
         push(&[offset("scx_bpf_dsq_peek"), FUNC << 24, 4]); // 5
+        push(&[offset("sched_ext_ops"), STRUCT << 24 | 2, 16]); // 6
+        push(&[offset("cgroup_set_idle"), 1, 0]);
+        push(&[offset(operation), 1, 64]);
+        push(&[offset("scx_deq_flags"), ENUM64 << 24 | 1, 8]); // 7
+        push(&[offset(flag), 0, 2]);
         let mut btf = Vec::from(0xeb9f_u16.to_ne_bytes());
         btf.extend([1, 0]);
         for word in [24, 0, types.len(), types.len(), strings.len()] {
@@ -152,19 +197,29 @@ pub mod tests {
         btf
     }
 
+    const LIMIT: &str = "cgroup_set_bandwidth";
+
     #[test]
     fn an_implicit_parameter_is_wrong() {
-        assert_eq!(sched_ext(&btf("node")), Verdict::Sound);
-        assert_eq!(sched_ext(&btf("aux__prog")), Verdict::Sound);
+        assert_eq!(sched_ext(&btf("node", LIMIT)), Verdict::Sound(vec![]));
+        assert_eq!(sched_ext(&btf("aux__prog", LIMIT)), Verdict::Sound(vec![]));
         assert_eq!(
-            sched_ext(&btf("aux")),
+            sched_ext(&btf("aux", LIMIT)),
             Verdict::Wrong(vec!["scx_bpf_dsq_peek".into()])
         );
     }
 
     #[test]
+    fn what_a_scheduler_is_not_told_is_named() {
+        let Verdict::Sound(lacking) = sched_ext(&btf("node", "cgroup_move")) else {
+            panic!("not sound");
+        };
+        assert!(matches!(&lacking[..], [one] if one.starts_with("cpu.max")));
+    }
+
+    #[test]
     fn noise_is_unknown() {
-        let whole = btf("node");
+        let whole = btf("node", LIMIT);
         for length in 0..whole.len() {
             assert_eq!(sched_ext(&whole[..length]), Verdict::Unknown);
         }
@@ -175,7 +230,7 @@ pub mod tests {
     #[test]
     fn real_btf_is_walked_to_the_end() {
         if let Ok(bytes) = std::fs::read("/sys/kernel/btf/vmlinux") {
-            assert!(functions(&bytes).is_some());
+            assert!(look(&bytes).is_some());
         }
     }
 }

@@ -101,16 +101,26 @@ fn sched_ext(host: &Host) -> Finding {
 fn scheduler(host: &Host) -> Finding {
     const CHECK: &str = "scheduler";
     let found = kernel::sched_ext(&host.root);
-    match (&found.ops, found.in_force) {
-        (_, true) => ok(CHECK, found.sentence()),
-        (Some(ops), _) if ops != kernel::OPS => missing(
+    match found.other() {
+        _ if found.in_force => ok(CHECK, found.sentence()),
+        Some(ops) => missing(
             CHECK,
-            found.sentence(),
+            match found.partial {
+                true => format!(
+                    "{}, for threads that ask for it (SCHED_EXT) alone",
+                    found.sentence()
+                ),
+                false => format!(
+                    "{}; cpu.weight and cpu.max count only if that heeds them",
+                    found.sentence()
+                ),
+            },
             format!(
-                "only one can be loaded: stop the program that loaded {ops} (a service called scx or scx_loader?), then start tixd"
+                "only one can be loaded: end the program that loaded {ops} (a service called scx or scx_loader?); a tixd that runs loads its \
+                 own then"
             ),
         ),
-        _ => warning(CHECK, found.sentence(), "start tixd: systemctl start tixd"),
+        None => warning(CHECK, found.sentence(), "start tixd: systemctl start tixd"),
     }
 }
 
@@ -126,7 +136,14 @@ fn types(host: &Host) -> Finding {
         ),
         Ok(bytes) => {
             let message = match btf::sched_ext(&bytes) {
-                btf::Verdict::Sound => {
+                btf::Verdict::Sound(lacking) if !lacking.is_empty() => {
+                    return warning(
+                        CHECK,
+                        format!("this kernel does not tell a scheduler of all, so that tix's does not hold {}", lacking.join(", ")),
+                        "all else holds; boot a later kernel",
+                    );
+                }
+                btf::Verdict::Sound(_) => {
                     return ok(CHECK, "the kernel describes its types, sched_ext's functions included");
                 }
                 btf::Verdict::Unknown => "the kernel's description of its types (BTF) does not know sched_ext's functions".into(),

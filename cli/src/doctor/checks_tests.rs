@@ -22,7 +22,11 @@ fn sound() -> (TempDir, Host) {
     put(&host, "proc/sys/net/core/bpf_jit_enable", "1\n");
     put(&host, "sys/kernel/sched_ext/state", "enabled\n");
     put(&host, "sys/kernel/sched_ext/root/ops", "tix\n");
-    put(&host, "sys/kernel/btf/vmlinux", btf::tests::btf("node"));
+    put(
+        &host,
+        "sys/kernel/btf/vmlinux",
+        btf::tests::btf("node", "cgroup_set_bandwidth"),
+    );
     put(&host, "sys/fs/cgroup/cgroup.controllers", "cpu io memory\n");
     put(
         &host,
@@ -79,7 +83,15 @@ fn each_thing_that_can_be_missing_is_named() {
             fs::remove_file(host.root.join("sys/kernel/btf/vmlinux")).unwrap()
         }),
         ("btf", Level::Missing, |host| {
-            put(host, "sys/kernel/btf/vmlinux", btf::tests::btf("aux"))
+            put(
+                host,
+                "sys/kernel/btf/vmlinux",
+                btf::tests::btf("aux", "cgroup_set_bandwidth"),
+            )
+        }),
+        ("btf", Level::Warning, |host| {
+            let old = btf::tests::btf("node", "cgroup_move");
+            put(host, "sys/kernel/btf/vmlinux", old)
         }),
         ("btf", Level::Missing, |host| {
             put(host, "sys/kernel/btf/vmlinux", "noise")

@@ -94,9 +94,27 @@ fn render(report: &Report) -> String {
         Level::Ok => "\nNothing is missing.".into(),
         Level::Warning => "\nNothing is missing that tix needs to hold shares.".into(),
         Level::Missing => format!(
-            "\n{MISSING}tix's scheduler cannot hold shares here as things are.{MISSING:#} Without it tixd keeps to cpu.weight and the \
-             kernel's own scheduler where it can."
+            "\n{MISSING}tix's scheduler cannot hold shares here as things are.{MISSING:#} {}",
+            without(&report.findings)
         ),
     });
     text.join("\n")
+}
+
+/// What holds without tix's scheduler.
+fn without(findings: &[Finding]) -> &'static str {
+    let is_missing = |check| {
+        let mut of = findings.iter().filter(|f| f.check == check);
+        of.any(|f| f.level == Level::Missing)
+    };
+    match is_missing("scheduler") {
+        _ if is_missing("cgroups") => {
+            "Without cgroup v2 at /sys/fs/cgroup tixd keeps the ledger and exchanges, and enforces nothing."
+        }
+        true => {
+            "Without it tixd keeps the ledger, exchanges, and shares of disks and of memory; those of CPU are the other scheduler's \
+             business."
+        }
+        false => "Without it tixd keeps to cpu.weight and the kernel's own scheduler where it can.",
+    }
 }

@@ -13,7 +13,7 @@ pub enum Enforcer {
     SchedExt,
     /// No sched_ext, or the scheduler cannot be kept in force: the kernel's own scheduler with `cpu.weight` written by tixd.
     CpuWeight,
-    /// Nothing: see `problems`.
+    /// Nothing, `--observe` or another sched_ext scheduler: see `problems`.
     None,
 }
 

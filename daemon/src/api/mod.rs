@@ -6,6 +6,7 @@
 mod amount;
 mod check;
 mod cost;
+mod decides;
 mod devices;
 mod doors;
 mod feed;

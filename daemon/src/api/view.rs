@@ -2,12 +2,12 @@
 //! The ledger and the machine as the API shows them.
 
 use super::cost;
+use super::decides;
 use super::limits;
 use super::peer::Process;
 use super::processes::Whose;
 use crate::core::{Core, now_usec, to_api};
 use crate::enforce::disk::{self, Mechanism};
-use crate::enforce::presence::Outlook;
 use crate::ledger::{self, BASE, Cid, Currency, POLICY, Refusal, Resource, TIXD, fraction};
 use crate::store::Record;
 use crate::units;
@@ -222,26 +222,6 @@ fn notices(core: &Core, uid: u32) -> Vec<api::Notice> {
         .collect()
 }
 
-/// What tixd does while the scheduler is not in force, and what others can do.
-fn remedy(outlook: Outlook) -> String {
-    let cpu_weight = "the kernel's own scheduler holds shares by cpu.weight";
-    match outlook {
-        Outlook::InForce => "tixd is about to find out why".to_owned(),
-        Outlook::Loading => format!("it is being loaded again; until then {cpu_weight}"),
-        Outlook::Retry(pause) => format!(
-            "tixd loads it again in {} s; until then {cpu_weight}",
-            pause.as_secs() + 1
-        ),
-        Outlook::Unsupported => {
-            format!("{cpu_weight}; `tixctl doctor` says what this machine lacks")
-        }
-        Outlook::GivenUp => {
-            format!("{cpu_weight}; `systemctl restart tixd` loads tix's again")
-        }
-        Outlook::Observing => "start tixd without --observe to have shares enforced".to_owned(),
-    }
-}
-
 /// What holds shares of which disk.
 fn disks(core: &mut Core) -> Vec<api::DiskStatus> {
     core.disk.look(&core.root);
@@ -284,6 +264,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     let disks = disks(core);
     let force = tix_bpf::in_force();
     let in_force = matches!(force, tix_bpf::Force::InForce { .. }) && core.cpu.in_charge();
+    let other = decides::other(core, &force);
     let (state, ops) = match force {
         tix_bpf::Force::InForce { ops } | tix_bpf::Force::Other { ops } => {
             ("enabled".to_owned(), Some(ops))
@@ -300,17 +281,11 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             hint: hint.to_owned(),
         })
     };
-    if !in_force {
-        let why = match core.cpu.outlook() {
-            Outlook::InForce => "the kernel is taking the scheduler out of force",
-            _ => core.cpu.reason().unwrap_or("the scheduler is not in force"),
-        };
-        problem(why.to_owned(), &remedy(core.cpu.outlook()));
-    } else if let Some(why) = core.cpu.fault() {
-        problem(
-            format!("the scheduler of another version is in force, for this one's failed: {why}"),
-            "please report it; `tixd --stop-scheduler; systemctl restart tixd` tries this version's again",
-        );
+    if let Some(found) = decides::problem(core, in_force, other.as_deref()) {
+        problem(found.message, &found.hint);
+    }
+    for lack in in_force.then(decides::lacking).into_iter().flatten() {
+        problem(lack.message, &lack.hint);
     }
     if stats.shared > 0 {
         problem(
@@ -330,7 +305,12 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     if let Some(what) = limits::not_held(core, in_force) {
         problem(
             what,
-            "while it is not in force, CPUQuota= of systemd's units (cpu.max) limits; cpu.stat in their cgroups tells of it",
+            match other {
+                None => {
+                    "while it is not in force, CPUQuota= of systemd's units (cpu.max) limits; cpu.stat in their cgroups tells of it"
+                }
+                Some(_) => "see above what is in force instead",
+            },
         );
     }
     for t in core.not_written() {
@@ -345,7 +325,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             "it is in force, but systemd does not know, and may set what it knows",
         );
     }
-    if !core.recursive && core.guarantees_memory() {
+    if core.cpu.outlook().enforces() && !core.recursive && core.guarantees_memory() {
         problem(
             "cgroup2 is mounted without memory_recursiveprot: a guarantee of memory is handed down to cgroups below as they are now"
                 .to_owned(),
@@ -379,11 +359,6 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             "root: `tixctl unfund NAME --from base RESOURCE` withdraws them",
         );
     }
-    let enforcer = match (in_force, core.cpu.by_weight()) {
-        (true, _) => api::Enforcer::SchedExt,
-        (false, true) => api::Enforcer::CpuWeight,
-        (false, false) => api::Enforcer::None,
-    };
     api::StatusReply {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_usec: u64::try_from(core.started.elapsed().as_micros()).unwrap_or(u64::MAX),
@@ -393,7 +368,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             maps_bytes: core.cpu.memory(),
         }),
         scheduler: api::SchedulerStatus {
-            enforcer,
+            enforcer: decides::enforcer(core, in_force, other.as_deref()),
             in_force,
             state,
             ops,

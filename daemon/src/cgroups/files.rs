@@ -23,9 +23,7 @@ pub enum Error {
         line: usize,
         text: String,
     },
-    #[error(
-        "{path} is no cgroup v2 file system: boot with systemd.unified_cgroup_hierarchy=1, or mount -t cgroup2 none {path}"
-    )]
+    #[error("{path} is no cgroup v2 file system")]
     NotCgroup2 { path: PathBuf },
     #[error("{path} is not a path in the cgroup tree")]
     BadPath { path: String },
@@ -98,6 +96,12 @@ impl Root {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Mounted so that nothing can be written, as in a container.
+    pub fn is_read_only(&self) -> bool {
+        let found = rustix::fs::fstatvfs(&self.fd);
+        found.is_ok_and(|fs| fs.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
     }
 
     /// Opens the cgroup `path` (`/` and more, relative to the root).

@@ -10,7 +10,6 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::Path;
 use std::time::Duration;
 
 /// What happened in the tree. Parents come before children, except that removals come children first.
@@ -69,12 +68,7 @@ const LONGEST: usize = 3500;
 
 impl<F: FnMut(Change) -> bool> Follower<F> {
     /// `tell` is called with every change; it returns false to end the thread.
-    pub fn new(root: &Path, tell: F) -> Result<Self, Error> {
-        Self::on(Root::open(root)?, tell)
-    }
-
-    /// The same for a tree of plain files, in tests.
-    fn on(root: Root, tell: F) -> Result<Self, Error> {
+    pub fn new(root: Root, tell: F) -> Result<Self, Error> {
         let inotify = inotify::init(CreateFlags::CLOEXEC).map_err(|e| Error::Io {
             path: "inotify".into(),
             source: e.into(),
@@ -420,6 +414,7 @@ mod tests {
     use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
 
     /// A cgroup as the follower sees one, which gives cpu to its children.
     fn cgroup(parent: &OwnedFd, name: &[u8]) -> OwnedFd {
@@ -455,7 +450,7 @@ mod tests {
             }
             true
         };
-        let mut follower = Follower::on(Root::open_any(dir).unwrap(), tell).unwrap();
+        let mut follower = Follower::new(Root::open_any(dir).unwrap(), tell).unwrap();
         follower.list("/").unwrap();
         let watched = !follower.blind && follower.known.values().all(|k| k.wd.is_some());
         (here, trouble, watched)

@@ -9,7 +9,6 @@
 use super::Core;
 use super::foreign::Corrected;
 use crate::cgroups::{Root, systemd};
-use crate::enforce::presence::Outlook;
 use crate::enforce::protection::{self, Kernel};
 use crate::enforce::{Error, disk, memory, weight};
 use crate::ledger::{DISK_TICKETS, Resource};
@@ -377,7 +376,7 @@ impl Core {
     }
 
     pub(super) fn observes(&self) -> bool {
-        self.cpu.outlook() == Outlook::Observing
+        !self.cpu.outlook().enforces()
     }
 
     fn bring(&mut self, file: File, wanted: impl Fn(&Core) -> BTreeMap<String, u64>) {

@@ -416,6 +416,7 @@ impl Core {
         };
         // Nobody watching is fine.
         let _ = self.events.send(blank(api::EventKind::Scheduler, message));
+        self.tell_systemd();
     }
 
     /// Looks whether the scheduler is still in force.
@@ -424,6 +425,7 @@ impl Core {
             let message = format!("scheduler left: {why}");
             let _ = self.events.send(blank(api::EventKind::Scheduler, message));
             self.write_marks();
+            self.tell_systemd();
         }
     }
 

@@ -229,6 +229,13 @@ impl Core {
         format!("{between}: {}", given.join(", "))
     }
 
+    /// What `systemctl status` is to show.
+    pub(super) fn tell_systemd(&self) {
+        let line = self.cpu.line();
+        // Nobody to tell is fine.
+        let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Status(&line)]);
+    }
+
     /// Tells those who watch.
     pub(super) fn say(&self, kind: api::EventKind, message: &str) {
         // Nobody watching is fine.

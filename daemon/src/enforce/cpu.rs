@@ -36,7 +36,15 @@ impl Cpu {
     /// One that neither loads a scheduler nor has weights written.
     pub fn observer() -> Cpu {
         Cpu {
-            presence: Presence::observer(),
+            presence: Presence::observer(Outlook::Observing, "tixd runs with --observe"),
+            ..Cpu::default()
+        }
+    }
+
+    /// The same, where there is no cgroup v2, and why not.
+    pub fn without_cgroups(why: &str) -> Cpu {
+        Cpu {
+            presence: Presence::observer(Outlook::NoCgroups, why),
             ..Cpu::default()
         }
     }
@@ -83,6 +91,16 @@ impl Cpu {
         self.presence.fault.as_deref()
     }
 
+    /// Who decides who runs, in a few words.
+    pub fn line(&self) -> String {
+        match self.outlook() {
+            Outlook::InForce => "scheduler in force".to_owned(),
+            Outlook::Waiting => self.reason().unwrap_or_default().to_owned(),
+            Outlook::Observing | Outlook::NoCgroups => "nothing is enforced".to_owned(),
+            _ => "scheduler not in force: cpu.weight only".to_owned(),
+        }
+    }
+
     pub fn reloads(&self) -> u64 {
         self.presence.reloads
     }
@@ -91,9 +109,9 @@ impl Cpu {
         self.presence.scheduler().is_some()
     }
 
-    /// No scheduler now, so `cpu.weight` has to do.
+    /// No scheduler now, so `cpu.weight` has to do. Another one may heed it, too.
     pub fn by_weight(&self) -> bool {
-        !matches!(self.outlook(), Outlook::InForce | Outlook::Observing)
+        self.outlook() != Outlook::InForce && self.outlook().enforces()
     }
 
     pub fn stats(&self) -> Option<Stats> {

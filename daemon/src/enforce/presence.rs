@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Is the scheduler in force, and how does it come to be: adopted, loaded, ejected, loaded again after growing pauses, given up.
 //!
+//! While another sched_ext scheduler is in force nothing is tried, and so nothing used up: tixd looks every second whether it has left.
+//!
 //! Loading takes seconds, on a busy machine half a minute: a thread of its own does it, and the writer goes on serving. What another
 //! version of tixd has left in force is adopted, and stays so until this version's is loaded and takes its place. If that fails within
 //! a minute, the other one comes back.
@@ -35,12 +37,23 @@ pub enum Outlook {
     Loading,
     /// It will be loaded again after that long.
     Retry(Duration),
-    /// The kernel has no sched_ext.
+    /// Another sched_ext scheduler is in force: it will be loaded when that has left.
+    Waiting,
+    /// The kernel has no sched_ext, or lets nobody use it.
     Unsupported,
     /// Not before tixd is restarted.
     GivenUp,
     /// `--observe`
     Observing,
+    /// There is no cgroup v2, so nothing that anything could be enforced on.
+    NoCgroups,
+}
+
+impl Outlook {
+    /// Something is enforced, by whichever scheduler.
+    pub fn enforces(self) -> bool {
+        !matches!(self, Outlook::Observing | Outlook::NoCgroups)
+    }
 }
 
 /// What a poll found.
@@ -61,7 +74,10 @@ pub struct Presence {
     failures: usize,
     since: Option<Instant>,
     unsupported: bool,
-    observe: bool,
+    /// Another is in force, and this one waits for it to leave.
+    waiting: bool,
+    /// Nothing is to be changed in the kernel, and which of the reasons it is.
+    observe: Option<Outlook>,
     /// One that was in force before is kept, to go back to.
     keeps_old: bool,
     /// Why it last left, or could not be loaded.
@@ -83,10 +99,10 @@ impl Presence {
     }
 
     /// One that changes nothing in the kernel.
-    pub fn observer() -> Presence {
+    pub fn observer(outlook: Outlook, why: &str) -> Presence {
         Presence {
-            observe: true,
-            reason: Some("tixd runs with --observe: nothing is enforced".to_owned()),
+            observe: Some(outlook),
+            reason: Some(format!("{why}: nothing is enforced")),
             ..Presence::default()
         }
     }
@@ -96,11 +112,14 @@ impl Presence {
     }
 
     pub fn outlook(&self) -> Outlook {
+        if let Some(outlook) = self.observe {
+            return outlook;
+        }
         match (&self.scheduler, &self.loading, self.retry_at) {
             (Some(_), ..) => Outlook::InForce,
-            _ if self.observe => Outlook::Observing,
             (None, Some(_), _) => Outlook::Loading,
             (None, None, Some(at)) => Outlook::Retry(at.saturating_duration_since(Instant::now())),
+            _ if self.waiting => Outlook::Waiting,
             _ if self.unsupported => Outlook::Unsupported,
             _ => Outlook::GivenUp,
         }
@@ -108,7 +127,7 @@ impl Presence {
 
     /// Adopts what is in force (true), and begins to load if that is nothing, or another version's.
     pub fn start(&mut self) -> bool {
-        if self.observe {
+        if self.observe.is_some() {
             return false;
         }
         match Scheduler::adopt(&self.pin_dir) {
@@ -172,6 +191,7 @@ impl Presence {
         let (tx, rx) = oneshot::channel();
         let dir = self.pin_dir.clone();
         self.retry_at = None;
+        self.waiting = false;
         let thread = std::thread::Builder::new().name("load".into());
         match thread.spawn(move || {
             // Nobody takes it when tixd is ending.
@@ -187,6 +207,29 @@ impl Presence {
         self.scheduler = None;
         self.reason = Some(why);
         self.plan_retry();
+    }
+
+    fn refused(&mut self, e: &Error) {
+        match (other(e), e) {
+            (Some(ops), _) => self.wait_for(&ops),
+            (None, Error::NoSchedExt | Error::LockedDown | Error::NotCapable(_)) => {
+                tracing::error!("no scheduler: {e}");
+                self.reason = Some(e.to_string());
+                self.unsupported = true;
+            }
+            (None, _) => self.failed(e.to_string()),
+        }
+    }
+
+    /// While `ops` is in force none of tix's can be.
+    fn wait_for(&mut self, ops: &str) {
+        tracing::warn!(
+            "no scheduler: another one, {ops}, is in force; tix's is loaded when that has left"
+        );
+        self.scheduler = None;
+        self.since = None;
+        self.reason = Some(format!("another sched_ext scheduler is in force: {ops}"));
+        self.waiting = true;
     }
 
     /// Waits until it has been loaded, or could not be; for ever if it is not being loaded. True: it is in force. May be cancelled.
@@ -218,12 +261,7 @@ impl Presence {
                 tracing::error!("cannot load this version's scheduler, another's stays: {e}");
                 self.fault = Some(e.to_string());
             }
-            Ok(Err(e)) if matches!(e, Error::NoSchedExt) => {
-                tracing::error!("no scheduler: {e}");
-                self.reason = Some(e.to_string());
-                self.unsupported = true;
-            }
-            Ok(Err(e)) => self.failed(e.to_string()),
+            Ok(Err(e)) => self.refused(&e),
             Err(_) => self.failed("the thread that loaded it has died".into()),
         }
         false
@@ -245,7 +283,11 @@ impl Presence {
 
     /// Once a second: is it still in force?
     pub fn poll(&mut self) -> Poll {
-        if self.retry_at.is_some_and(|at| Instant::now() >= at) {
+        let it_left = self.waiting && tix_bpf::in_force() == Force::Disabled;
+        if it_left {
+            self.reason = None;
+        }
+        if it_left || self.retry_at.is_some_and(|at| Instant::now() >= at) {
             self.load();
         }
         // Another may be taking its place.
@@ -299,6 +341,15 @@ impl Presence {
 
 fn is_in_force() -> bool {
     matches!(tix_bpf::in_force(), Force::InForce { .. })
+}
+
+/// The other scheduler that was in the way, which may have come while this one was being verified.
+fn other(err: &Error) -> Option<String> {
+    match (err, tix_bpf::in_force()) {
+        (Error::OtherScheduler(ops), _) => Some(ops.clone()),
+        (_, Force::Other { ops }) => Some(ops),
+        _ => None,
+    }
 }
 
 /// What was in force before is again.

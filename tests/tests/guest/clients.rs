@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tix_tests::alone::file;
-use tix_tests::daemon::{Kind, currency, in_guest, read, run, sh, tickets, tixctl, until};
+use tix_tests::daemon::{
+    Kind, currency, in_guest, in_guest_with, install, read, run, sh, tickets, tixctl, until,
+};
 use tix_tests::daemon_load::{Meter, near, used};
 use tix_tests::shell::Shell;
 
@@ -38,6 +40,57 @@ fn unmodified() {
         c.check("podman run", podman);
         c.check("no warning", service::journal);
     });
+}
+
+/// tixd in a container that has no privilege: it says what it lacks, keeps the ledger, and is not restarted again and again.
+#[test]
+#[ignore = "boots a guest"]
+fn tixd_in_a_container() {
+    in_guest_with("clients::tixd_in_a_container", Kind::Systemd, &[], |c| {
+        c.check("setup: a container", || {
+            install()?;
+            root_of_container("/run/image")
+        });
+        c.check("it says what it lacks, and goes on", contained);
+    });
+}
+
+fn contained() -> Result<()> {
+    const PODMAN: &str = "podman --storage-driver vfs";
+    let flags = "--name tixd --network none --log-driver none --volume /usr:/usr:ro --env TIX_SOCKET=/tixd.sock";
+    let tixd = "/usr/sbin/tixd --state /ledger --socket /tixd.sock";
+    sh(&format!(
+        "{PODMAN} --cgroup-manager systemd run --detach {flags} --rootfs /run/image {tixd}"
+    ))?
+    .ok()?;
+    let inside = |line: &str| sh(&format!("{PODMAN} exec tixd tixctl {line}"));
+    until("it answers", LONG, || Ok(inside("status")?.status == 1))?;
+    inside("status")?
+        .exits(1)?
+        .has("lacks CAP_BPF and CAP_PERFMON (is it in a container?)")?
+        .has("enforcement none")?
+        .has("cgroups are mounted read-only: start tixd outside this container")?;
+    inside("doctor")?
+        .exits(1)?
+        .has("without CAP_BPF, CAP_PERFMON")?
+        .has("give the container these capabilities")?;
+    for line in [
+        "create alice",
+        "create bob",
+        "fund alice --from base cpu 300",
+        "fund bob --from base disk 100",
+        "offer alice --give cpu:100 --want disk:50",
+        "offer bob --give disk:50 --want cpu:100",
+    ] {
+        inside(line)?.ok()?;
+    }
+    inside("exchanges")?.ok()?.has("alice")?.has("bob")?;
+    let running = sh(&format!(
+        "{PODMAN} inspect --format {{{{.State.Running}}}}-{{{{.RestartCount}}}} tixd"
+    ))?;
+    running.ok()?.has("true-0")?;
+    sh(&format!("{PODMAN} rm --force --time 0 tixd"))?.ok()?;
+    Ok(())
 }
 
 fn libcgroup() -> Result<()> {

@@ -2,7 +2,7 @@
 //! tixd and tixctl as people meet them: a service under systemd, or a daemon on a machine without it; used by root and by people
 //! who are not, killed, stopped, replaced, fed with noise, and on a kernel that has no scheduler for them.
 //!
-//! Six boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
+//! Ten boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
 
 mod abuse;
 mod attack;
@@ -11,14 +11,16 @@ mod faulty;
 mod force;
 mod lifeline;
 mod limits;
+mod other;
 pub mod plain;
 mod policies;
 pub mod service;
 mod stock;
 mod story;
 mod users;
+mod v1;
 
-use tix_tests::daemon::{Kind, in_guest, in_guest_with};
+use tix_tests::daemon::{Kind, in_guest, in_guest_with, is_guest};
 
 #[test]
 #[ignore = "boots a guest"]
@@ -139,9 +141,40 @@ fn without_sched_ext() {
         c.check("shares by cpu.weight", stock::by_weight);
         c.check("memory and disk", stock::memory_and_disk);
         c.check("the ledger", stock::ledger);
+        c.check("an exchange", stock::exchanged);
         c.check("every command answers", stock::every_command);
         c.check("given back as it was", stock::given_back);
+        c.check("one that hangs is replaced", stock::hung);
     });
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn another_scheduler() {
+    if !is_guest() {
+        other::build().unwrap();
+    }
+    in_guest("daemon::another_scheduler", Kind::Plain, other::all);
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn locked_down() {
+    let options = ["--lockdown", "confidentiality"];
+    in_guest_with("daemon::locked_down", Kind::Plain, &options, plain::locked);
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn partial() {
+    in_guest_with("daemon::partial", Kind::Plain, &[], plain::partial);
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn without_cgroup_v2() {
+    // Nothing is measured, so the clock may be this machine's.
+    in_guest_with("daemon::without_cgroup_v2", Kind::Plain, &[], v1::all);
 }
 
 #[test]

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What every kernel that tix supports must show: it takes the BPF program, and shares hold. `.ci/kernels` runs it, and `matrix`, on each of them.
+//! What every kernel that tix supports must show: it takes the BPF program, shares hold, and what does not is told. `.ci/kernels` runs
+//! it, and `matrix`, on each of them.
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
+use tix_tests::alone::{self, Hog, cgroups, write};
+use tix_tests::daemon::{Kind, Said, in_guest, tixctl};
+use tix_tests::daemon_load::Split;
 use tix_tests::guest::{Guest, tree, under_tix};
 use tix_tests::load::shares::Shares;
 use tix_tests::results::leave;
@@ -42,4 +47,56 @@ fn loads_and_holds_shares() {
     let came_to = json!({ "largest_relative_error": shares.largest_relative_error });
     let part = format!("kernels/{}/loads_and_holds_shares", report.kernel);
     leave(&part, &came_to).unwrap();
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn what_does_not_hold_is_told() {
+    in_guest("kernels::what_does_not_hold_is_told", Kind::Plain, |c| {
+        let (mut tixd, mut hogs) = (None, None);
+        c.check("setup: tixd, and two that want all", || {
+            tixd = Some(alone::tixd()?);
+            tixctl("status")?.ok()?;
+            cgroups(&["/a", "/b"])?;
+            hogs = Some([Hog::start("/a", &["cpu"])?, Hog::start("/b", &["cpu"])?]);
+            Ok(())
+        });
+        c.check("cpu.max", || {
+            write("/a", "cpu.max", "10000 100000")?;
+            let held = is_held("cpu.max")?;
+            write("/a", "cpu.max", "max")?;
+            told("cpu.max", held)
+        });
+        c.check("cpu.idle", || {
+            write("/a", "cpu.idle", "1")?;
+            let held = is_held("cpu.idle")?;
+            write("/a", "cpu.idle", "0")?;
+            told("cpu.idle", held)
+        });
+        c.check("a currency's limit holds on each", || {
+            tixctl("limit /a cpu 10%")?.ok()?;
+            ensure!(is_held("the limit")?);
+            Ok(())
+        });
+    });
+}
+
+/// Does it keep a from its half?
+fn is_held(what: &str) -> Result<bool> {
+    let split = Split::between("/a", "/b")?;
+    let part = split.over(Duration::from_secs(4), Duration::from_secs(60))?;
+    eprintln!("       with {what} a has {:.1} %", part * 100.0);
+    Ok(part < 0.3)
+}
+
+/// By status and by doctor, and only if it does not hold.
+fn told(what: &str, held: bool) -> Result<()> {
+    let names = |said: Said| {
+        said.out
+            .lines()
+            .any(|l| l.contains(what) && l.contains("tell"))
+    };
+    ensure!(names(tixctl("status")?.ok()?) != held, "status");
+    ensure!(names(tixctl("doctor")?.ok()?) != held, "doctor");
+    Ok(())
 }

@@ -10,7 +10,7 @@ use tix_tests::daemon::{
     until,
 };
 
-use tix_tests::alone::{PATIENCE, ROOT, SOCKET, Tixd};
+use tix_tests::alone::{PATIENCE, ROOT, SOCKET, Tixd, cgroups, number};
 
 use super::{abuse, durable, limits};
 
@@ -180,4 +180,59 @@ fn vanished() -> Result<()> {
     fs::remove_dir(&dir)?;
     tixctl("destroy brief")?.ok()?;
     Ok(())
+}
+
+/// A kernel that lets nobody load what tix needs: said by name, and shares are held by `cpu.weight`.
+pub fn locked(c: &mut Checks) {
+    tix_tests::load::sys::set_variable("TIX_SOCKET", SOCKET);
+    let mut tixd = None;
+    c.check("setup: install and start", || {
+        install()?;
+        sh("mount -t securityfs none /sys/kernel/security")?.ok()?;
+        ensure!(read("/sys/kernel/security/lockdown")?.contains("[confidentiality]"));
+        tixd = Some(Tixd::start()?);
+        Ok(())
+    });
+    c.check("the reason is named", || {
+        tixctl("status")?
+            .exits(1)?
+            .has("locked down for confidentiality")?
+            .has("lockdown=integrity")?
+            .has("enforcement by cpu.weight")?
+            .has("tixctl doctor")?;
+        tixctl("doctor")?
+            .exits(1)?
+            .has("locked down for confidentiality")?
+            .has("Without it tixd keeps to cpu.weight")?;
+        Ok(())
+    });
+    c.check("cpu.weight is written", || {
+        cgroups(&["/heavy", "/light"])?;
+        tixctl("fund /heavy --from base cpu 200")?.ok()?;
+        let weight = |cgroup| number(cgroup, "cpu.weight");
+        until("weights are as the tickets are", PATIENCE, || {
+            Ok(weight("/heavy")? == 3 * weight("/light")?)
+        })?;
+        ensure!(!in_force());
+        Ok(())
+    });
+}
+
+/// `--partial`: the kernel's own scheduler keeps whoever does not ask for tix's.
+pub fn partial(c: &mut Checks) {
+    tix_tests::load::sys::set_variable("TIX_SOCKET", SOCKET);
+    c.check("status says who is scheduled", || {
+        install()?;
+        let tixd = Tixd::with(&["--partial"], "status")?;
+        tixctl("status")?
+            .ok()?
+            .has("in force, for threads that ask for it (SCHED_EXT) alone")?
+            .has("enforcement shares among threads that ask for it")?;
+        let status = tixctl("status --json")?.ok()?.json()?;
+        ensure!(status["kernel"]["partial"] == true, "{status}");
+        ensure!(read("/sys/kernel/sched_ext/switch_all")? == "0");
+        tixd.signal("TERM")?;
+        sh("tixd --stop-scheduler")?.ok()?.has("kernel's own")?;
+        Ok(())
+    });
 }

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use tix_tests::daemon::{install, read, sh, tickets, tixctl, until};
+use anyhow::{Context, Result, ensure};
+use tix_tests::daemon::{currency, install, read, sh, tickets, tixctl, until};
 use tix_tests::daemon_load::{Split, due};
 
 use super::force::hogs;
@@ -105,6 +105,56 @@ pub fn ledger() -> Result<()> {
     Ok(())
 }
 
+/// What two offer each other is matched, and theirs from then on.
+pub fn exchanged() -> Result<()> {
+    tixctl("fund alice --from base disk 100")?.ok()?;
+    tixctl("fund bob --from base disk 100")?.ok()?;
+    let due = |name: &str, resource: &str| -> Result<f64> {
+        let found = currency(name)?.context("no such currency")?;
+        let part = found[resource]["entitlement"].as_f64();
+        part.context("not due")
+    };
+    let (cpu, disk) = (due("bob", "cpu")?, due("alice", "disk")?);
+    tixctl("offer alice --give cpu:30 --want disk:20")?.ok()?;
+    tixctl("offer bob --give disk:20 --want cpu:30")?.ok()?;
+    tixctl("exchanges")?.ok()?.has("alice")?.has("bob")?;
+    let (more, wider) = (due("bob", "cpu")?, due("alice", "disk")?);
+    ensure!(more > cpu, "bob is due {more} of the CPU, and was {cpu}");
+    ensure!(
+        wider > disk,
+        "alice is due {wider} of disks, and was {disk}"
+    );
+    let shares = |slice: &str| number(&format!("{slice}/cpu.weight"));
+    let (alice, bob) = (due("alice", "cpu")?, due("bob", "cpu")?);
+    until("weights are as was agreed", SOON, || {
+        let (a, b) = (shares(ALICE)? as f64, shares(BOB)? as f64);
+        Ok((a / (a + b) / (alice / (alice + bob)) - 1.0).abs() < 0.02)
+    })
+}
+
+/// A tixd that does nothing any more is ended by systemd, and another started.
+pub fn hung() -> Result<()> {
+    let drop_in = "/run/systemd/system/tixd.service.d/watchdog.conf";
+    std::fs::create_dir_all("/run/systemd/system/tixd.service.d")?;
+    std::fs::write(drop_in, "[Service]\nWatchdogSec=10s\n")?;
+    sh("systemctl daemon-reload")?.ok()?;
+    sh("systemctl restart tixd")?.ok()?;
+    let old = pid()?;
+    // One that is well is left alone.
+    std::thread::sleep(Duration::from_secs(15));
+    ensure!(pid()? == old, "it was restarted though it was well");
+    sh(&format!("kill -STOP {old}"))?.ok()?;
+    until("systemd has started another", LONG, || {
+        Ok(pid()? > 0 && pid()? != old)
+    })?;
+    another(old)?;
+    let said = sh("journalctl -u tixd -o cat --no-pager")?.ok()?;
+    said.has("Watchdog timeout")?;
+    std::fs::remove_file(drop_in)?;
+    sh("systemctl daemon-reload")?.ok()?;
+    Ok(())
+}
+
 /// Exit statuses are those of a kernel that has sched_ext.
 pub fn every_command() -> Result<()> {
     for line in [
@@ -148,7 +198,11 @@ pub fn given_back() -> Result<()> {
     for slice in [ALICE, BOB] {
         for (file, was) in [("cpu.weight", 100), ("io.weight", 100), ("memory.min", 0)] {
             let says = number(&format!("{slice}/{file}"))?;
-            ensure!(says == was, "{slice}/{file} says {says}");
+            ensure!(
+                says == was,
+                "{slice}/{file} says {says}; {}",
+                sh("journalctl -u tixd -p warning -o cat --no-pager")?.out
+            );
         }
     }
     sh("systemctl start tixd")?.ok()?;
