@@ -12,3 +12,4 @@ mod resources;
 mod shares;
 mod smp;
 mod soak;
+mod suspend;
