@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tix_tests::daemon::{enabled_so_often, in_force, read, sh, soak, tickets, tixctl, until};
-use tix_tests::daemon_load::{Hog, Split, due, near};
+use tix_tests::daemon_load::{Hog, Split, Trace, due, near};
 use tix_tests::daemon_wire::Wire;
 use tix_tests::random::Random;
 
@@ -17,6 +17,8 @@ use super::users::{ALICE, BOB};
 /// alice's part of what both get: 300 to 100.
 pub(super) const DUE: f64 = 0.75;
 const LONG: Duration = Duration::from_secs(120);
+/// A share is looked at from so long before a kill until so long after it, when the next tixd is there.
+const AROUND: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
 
 pub(super) fn hogs() -> Result<[Hog; 2]> {
     Ok([Hog::start("alice", "hog")?, Hog::start("bob", "hog")?])
@@ -82,19 +84,25 @@ pub fn killed() -> Result<()> {
     let (seq, mut last) = (enabled_so_often()?, 0);
     let around = Split::between(ALICE, BOB)?;
     let (over, asked) = (AtomicBool::new(false), Asked::default());
-    std::thread::scope(|s| -> Result<()> {
+    let mut killed = Vec::new();
+    let trace = std::thread::scope(|s| -> Result<Trace> {
         let asks = s.spawn(|| asked.until(&over));
+        let looks = s.spawn(|| Trace::until([ALICE, BOB], &over));
         let mut kill_all = || -> Result<()> {
             for _ in 0..kills() {
                 last = kill(&mut random, last)?;
+                killed.push(Instant::now());
                 ensure!(in_force(), "not in force while tixd is dead");
             }
-            another(last)
+            another(last)?;
+            std::thread::sleep(AROUND.1);
+            Ok(())
         };
         let done = kill_all();
         over.store(true, Ordering::SeqCst);
         asks.join().map_err(|_| anyhow::anyhow!("panicked"))??;
-        done
+        let trace = looks.join().map_err(|_| anyhow::anyhow!("panicked"))??;
+        done.map(|()| trace)
     })?;
     let (yes, open) = (asked.yes(), asked.open());
     eprintln!(
@@ -103,6 +111,15 @@ pub fn killed() -> Result<()> {
         around.seconds()
     );
     due("over the kills", around.part()?, DUE, 1.0)?;
+    let mut worst = DUE;
+    for moment in killed {
+        let part = trace.around(moment, AROUND.0, AROUND.1)?;
+        if (part - DUE).abs() > (worst - DUE).abs() {
+            worst = part;
+        }
+    }
+    due("alice around the worst of them", worst, DUE, 1.0)?;
+    due("bob", 1.0 - worst, 1.0 - DUE, 1.0)?;
     part("after the kills", 3, 2.0)?;
     ensure!(enabled_so_often()? == seq, "the scheduler was loaded anew");
     ensure!(in_force());
