@@ -37,6 +37,7 @@ bench: deps
 soak: deps
 	$(CARGO) test --release --locked -p tixd -- --ignored soak
 	TIX_SOAK=1 TIX_ONLY=SIGKILL $(CARGO) test --locked -p tix-tests --test guest daemon::under_systemd -- --ignored --nocapture
+	TIX_SOAK=1 TIX_ONLY=minute $(CARGO) test --locked -p tix-tests --test guest daemon::churn -- --ignored --nocapture
 	$(CARGO) test --locked -p tix-tests --test guest soak_of -- --ignored --nocapture
 	.ci/kernels
 
