@@ -41,8 +41,8 @@ soak: deps
 	@test ! -e target/soak/failed || { echo "soak: not all of it passed; bench/results/soak.json says what" >&2; exit 1; }
 
 # A million operations on the ledger (or TIX_OPS); tixd killed a hundred times; a user who brings the machine to its knees; cgroups by the
-# thousand that come and go; more of them than there is room for; other people's tests; what holds of the cpu controller on other kernels.
-SOAK = soak-ledger soak-kills soak-lifeline soak-cgroups soak-crowd soak-judges soak-kernels
+# thousand that come and go, without tixd and with it; more of them than there is room for; other people's tests; what holds of the cpu controller on other kernels.
+SOAK = soak-ledger soak-kills soak-lifeline soak-cgroups soak-churn soak-crowd soak-judges soak-kernels
 IN_GUEST = $(CARGO) test --locked -p tix-tests --test guest -- --ignored --nocapture
 $(SOAK): deps
 soak-ledger:
@@ -53,6 +53,8 @@ soak-lifeline:
 	$(IN_GUEST) soak_of_the_lifeline
 soak-cgroups:
 	$(IN_GUEST) soak_of_cgroups
+soak-churn:
+	TIX_SOAK=1 TIX_ONLY=minute $(IN_GUEST) daemon::churn
 soak-crowd:
 	$(IN_GUEST) a_mkdir_never_fails
 soak-judges:

@@ -76,6 +76,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "hotplug.bpf.h"
 #include "control.bpf.h"
 #include "usage.bpf.h"
+#include "core.bpf.h"
 #include "dump.bpf.h"
 
 /* Whether `p`, whose slice is over on this CPU, goes on for a moment, so that others need not wait for it. */
@@ -545,6 +546,7 @@ SCX_OPS_DEFINE(tix_ops,
 	       .cgroup_set_weight = (void *)tix_cgroup_set_weight,
 	       .cgroup_set_bandwidth = (void *)tix_cgroup_set_bandwidth,
 	       .cgroup_set_idle = (void *)tix_cgroup_set_idle,
+	       .core_sched_before = (void *)tix_core_sched_before,
 	       .cpu_online = (void *)tix_cpu_online,
 	       .cpu_offline = (void *)tix_cpu_offline,
 	       .init = (void *)tix_init,

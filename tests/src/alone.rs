@@ -29,13 +29,24 @@ impl Tixd {
 
     /// With these arguments, and ready when it answers `line`.
     pub fn with(arguments: &[&str], line: &str) -> Result<Tixd> {
-        let child = Command::new("tixd")
-            .args(arguments)
-            .args(["--socket", SOCKET])
-            .stdin(Stdio::null())
-            .spawn()?;
-        let tixd = Tixd(child);
-        until("tixd answers", PATIENCE, || Ok(tixctl(line)?.status != 3))?;
+        Tixd::run(Command::new("tixd").args(arguments), line)
+    }
+
+    /// With what it says in the file `log`.
+    pub fn logging(log: &str) -> Result<Tixd> {
+        let file = fs::File::create(log).with_context(|| format!("create {log}"))?;
+        let mut tixd = Command::new("tixd");
+        tixd.args(["--state", "/var/lib/elsewhere"]).stderr(file);
+        Tixd::run(&mut tixd, "status")
+    }
+
+    fn run(tixd: &mut Command, line: &str) -> Result<Tixd> {
+        let tixd = tixd.args(["--socket", SOCKET]).stdin(Stdio::null());
+        let tixd = Tixd(tixd.spawn()?);
+        // Built without optimization it takes a minute to load the scheduler.
+        until("tixd answers", 3 * PATIENCE, || {
+            Ok(tixctl(line)?.status != 3)
+        })?;
         Ok(tixd)
     }
 
@@ -65,7 +76,7 @@ impl Hog {
         let enter = format!("echo 0 >{ROOT}{cgroup}/cgroup.procs && exec \"$@\"");
         let child = Command::new("sh")
             .args(["-c", &enter, "sh"])
-            .arg(hog()?)
+            .arg(program("tix-hog")?)
             .args(what)
             .stdin(Stdio::null())
             .spawn()
@@ -103,14 +114,14 @@ pub fn problems() -> Result<String> {
 }
 
 /// The program beside this one, or, of a test, above it.
-fn hog() -> Result<std::path::PathBuf> {
+pub fn program(name: &str) -> Result<std::path::PathBuf> {
     let me = std::env::current_exe().context("where am I")?;
     let dir = me.parent().context("no directory")?;
     let dir = match dir.ends_with("deps") {
         true => dir.parent().context("no directory")?,
         false => dir,
     };
-    Ok(dir.join("tix-hog"))
+    Ok(dir.join(name))
 }
 
 /// Makes these cgroups, and waits until they are currencies.

@@ -85,15 +85,26 @@ fn build() -> Result<()> {
     Ok(())
 }
 
-/// Puts tixd, tixctl and the units where the package has them.
-pub fn install() -> Result<()> {
+/// Where they are built.
+fn built() -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree().join("target"), PathBuf::from);
-    let built = target.join(if profile() == "dev" {
+    target.join(if profile() == "dev" {
         "debug"
     } else {
         "release"
-    });
+    })
+}
+
+/// tixd and tixctl, built first, for a guest that this machine's files are not in.
+pub fn programs() -> Result<[PathBuf; 2]> {
+    build()?;
+    Ok(["tixd", "tixctl"].map(|name| built().join(name)))
+}
+
+/// Puts tixd, tixctl and the units where the package has them.
+pub fn install() -> Result<()> {
+    let built = built();
     let units = ["tixd.service", "tixd.socket", "tixd-root.socket"];
     let units = units.map(|name| (tree().join("debian").join(name), "/usr/lib/systemd/system"));
     let programs = [

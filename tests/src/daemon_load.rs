@@ -2,11 +2,13 @@
 //! Programs that want all they can get, run by users in their own slices, and what they got.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::daemon::{read, run, until, wait};
+use crate::load::sys;
 
 /// A busy loop as a unit of the user's own systemd, until dropped.
 pub struct Hog {
@@ -98,6 +100,34 @@ impl<'a> Split<'a> {
 
     pub fn seconds(&self) -> f64 {
         self.since.elapsed().as_secs_f64()
+    }
+}
+
+/// What two had had at moments that follow each other closely.
+#[derive(Default)]
+pub struct Trace(Vec<(Instant, [u64; 2])>);
+
+impl Trace {
+    /// Ten times a second until it is `over`; from the moment of its reading on nobody else runs, so both are read at once.
+    pub fn until(of: [&str; 2], over: &AtomicBool) -> Result<Trace> {
+        sys::become_fifo(1)?;
+        let mut trace = Trace::default();
+        while !over.load(Ordering::SeqCst) {
+            trace.0.push((Instant::now(), [used(of[0])?, used(of[1])?]));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(trace)
+    }
+
+    /// The first one's part from `before` until `after` that moment, 0 … 1.
+    pub fn around(&self, moment: Instant, before: Duration, after: Duration) -> Result<f64> {
+        let from = self.0.iter().rfind(|(at, _)| *at + before <= moment);
+        let to = self.0.iter().find(|(at, _)| *at >= moment + after);
+        let first = from.or(self.0.first()).context("nothing was seen")?.1;
+        let last = to.or(self.0.last()).context("nothing was seen")?.1;
+        let got = [last[0] - first[0], last[1] - first[1]];
+        ensure!(got[0] + got[1] > 0, "neither had anything");
+        Ok(got[0] as f64 / (got[0] + got[1]) as f64)
     }
 }
 

@@ -26,6 +26,7 @@ pub struct Guest {
     icount: Option<u32>,
     timeout_s: u64,
     disk: Option<String>,
+    carry: Vec<PathBuf>,
 }
 
 impl Default for Guest {
@@ -36,6 +37,7 @@ impl Default for Guest {
             icount: None,
             timeout_s: 600,
             disk: None,
+            carry: Vec::new(),
         }
     }
 }
@@ -58,6 +60,12 @@ impl Guest {
     /// An empty disk, as `tests/vm/run --disk` takes it.
     pub fn disk(mut self, spec: &str) -> Self {
         self.disk = Some(spec.into());
+        self
+    }
+
+    /// These programs alone, and busybox: a guest that can be suspended.
+    pub fn carry<'a>(mut self, programs: impl IntoIterator<Item = &'a Path>) -> Self {
+        self.carry = programs.into_iter().map(Path::to_owned).collect();
         self
     }
 
@@ -93,6 +101,9 @@ impl Guest {
         }
         if let Some(disk) = &self.disk {
             command.args(["--disk", disk]);
+        }
+        for program in &self.carry {
+            command.arg("--carry").arg(program);
         }
         command.args(["--", "/bin/sh", "-c", &script]);
         let out = command.output().context("run tests/vm/run")?;
@@ -133,7 +144,8 @@ pub fn turn() -> Result<File> {
 pub struct Reports(Vec<Value>);
 
 impl Reports {
-    fn parse(stdout: &str) -> Result<Self> {
+    /// Of what a script printed.
+    pub fn parse(stdout: &str) -> Result<Self> {
         let lines = stdout.lines().filter(|l| l.starts_with("{\"experiment\""));
         let reports: Result<Vec<_>, _> = lines.map(serde_json::from_str).collect();
         let reports = reports.context("a report is not JSON")?;

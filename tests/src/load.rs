@@ -24,6 +24,7 @@ pub mod shares;
 pub mod soak;
 pub mod standstill;
 pub mod starve;
+pub mod suspend;
 pub mod switches;
 pub mod sys;
 pub mod tickets;

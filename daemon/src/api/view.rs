@@ -6,6 +6,7 @@ use super::decides;
 use super::limits;
 use super::peer::Process;
 use super::processes::Whose;
+use crate::cgroups;
 use crate::core::{Core, now_usec, to_api};
 use crate::enforce::disk::{self, Mechanism};
 use crate::ledger::{self, BASE, Cid, Currency, POLICY, Refusal, Resource, TIXD, fraction};
@@ -332,11 +333,14 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             "mount -o remount,memory_recursiveprot /sys/fs/cgroup, and restart tixd",
         );
     }
-    for t in core.trouble.values() {
-        problem(
-            t.clone(),
-            "what cannot be read is not shared by tickets; see tixd's log",
-        );
+    for (path, t) in &core.trouble {
+        let hint = match path == cgroups::INOTIFY {
+            true => {
+                "`sysctl fs.inotify.max_user_watches=N`, more than there are cgroups; until then what changes is seen within a second"
+            }
+            false => "what cannot be read is not shared by tickets; see tixd's log",
+        };
+        problem(t.clone(), hint);
     }
     for u in &core.unheld {
         let (holder, issuer) = (core.ledger.name(u.holder), core.ledger.name(u.issuer));

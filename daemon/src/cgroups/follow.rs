@@ -10,7 +10,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What happened in the tree. Parents come before children, except that removals come children first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +40,10 @@ pub enum Change {
         path: String,
         what: String,
     },
+    /// That is over.
+    Mended {
+        path: String,
+    },
 }
 
 struct Known {
@@ -55,8 +59,15 @@ pub struct Follower<F: FnMut(Change) -> bool> {
     watches: HashMap<i32, String>,
     /// No more watches: list everything every second instead.
     blind: bool,
+    /// When everything was listed last.
+    listed: Instant,
+    /// Notifications were lost before: it is said once.
+    lost: bool,
     tell: F,
 }
+
+/// What trouble with the notifications themselves is told under.
+pub const INOTIFY: &str = "inotify";
 
 /// How often everything is listed again when watches have run out.
 const BLIND_PAUSE: Duration = Duration::from_secs(1);
@@ -69,7 +80,9 @@ const LONGEST: usize = 3500;
 impl<F: FnMut(Change) -> bool> Follower<F> {
     /// `tell` is called with every change; it returns false to end the thread.
     pub fn new(root: Root, tell: F) -> Result<Self, Error> {
-        let inotify = inotify::init(CreateFlags::CLOEXEC).map_err(|e| Error::Io {
+        // What is read last may be of no watch, as a lost notification is: what comes next must not be waited for.
+        let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
+        let inotify = inotify::init(flags).map_err(|e| Error::Io {
             path: "inotify".into(),
             source: e.into(),
         })?;
@@ -79,6 +92,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             known: BTreeMap::new(),
             watches: HashMap::new(),
             blind: false,
+            listed: Instant::now(),
+            lost: false,
             tell,
         })
     }
@@ -94,23 +109,28 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                 &self.inotify,
                 rustix::event::PollFlags::IN,
             )];
+            let left = BLIND_PAUSE.saturating_sub(self.listed.elapsed());
             let wait = rustix::event::Timespec {
-                tv_sec: BLIND_PAUSE.as_secs() as i64,
-                tv_nsec: 0,
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: left.subsec_nanos().into(),
             };
             let timeout = if self.blind { Some(&wait) } else { None };
             match rustix::event::poll(&mut poll, timeout) {
-                Ok(0) => {
-                    if self.rescan().is_err() {
+                Ok(ready) => {
+                    // Also while what is watched changes all the time.
+                    let again = self.blind && self.listed.elapsed() >= BLIND_PAUSE;
+                    if again && (self.rescan().is_err() || self.watch_the_rest().is_err()) {
                         return;
                     }
-                    continue;
+                    if ready == 0 {
+                        continue;
+                    }
                 }
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::INTR) => continue,
                 Err(e) => {
                     let what = format!("inotify: {e}; the cgroup tree is no longer followed");
                     (self.tell)(Change::Trouble {
-                        path: "inotify".into(),
+                        path: INOTIFY.into(),
                         what,
                     });
                     return;
@@ -118,6 +138,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             }
             let (dirs, touched, lost) = self.drain(&mut buffer);
             let done = if lost {
+                self.say_lost();
                 self.rescan()
             } else {
                 dirs.iter()
@@ -199,7 +220,41 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                 self.forget(&path)?;
             }
         }
-        self.list("/")
+        let done = self.list("/");
+        self.listed = Instant::now();
+        done
+    }
+
+    fn say_lost(&mut self) {
+        if !std::mem::replace(&mut self.lost, true) {
+            tracing::info!(
+                "cgroups changed faster than the kernel kept notifications of it: the tree is listed anew whenever that happens \
+                 (fs.inotify.max_queued_events)"
+            );
+        }
+    }
+
+    /// Cgroups go, and limits are raised: once all that are there can be watched, nothing is listed in vain any longer.
+    fn watch_the_rest(&mut self) -> Result<(), ()> {
+        let rest = self.known.iter().filter(|(_, known)| known.wd.is_none());
+        let rest: Vec<String> = rest.map(|(path, _)| path.clone()).collect();
+        for path in rest {
+            let Ok(cgroup) = self.root.cgroup(&path) else {
+                continue;
+            };
+            let Some(wd) = self.watch(&path, &cgroup)? else {
+                return Ok(());
+            };
+            if let Some(known) = self.known.get_mut(&path) {
+                known.wd = Some(wd);
+            }
+            // What changed before it was watched.
+            self.look(&path, true)?;
+        }
+        self.blind = false;
+        self.say(Change::Mended {
+            path: INOTIFY.into(),
+        })
     }
 
     fn look_again(&mut self, path: &str, deep: bool) -> Result<(), ()> {
@@ -375,7 +430,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                         cgroup.path().display()
                     );
                     self.say(Change::Trouble {
-                        path: "inotify".into(),
+                        path: INOTIFY.into(),
                         what,
                     })?;
                 }

@@ -9,4 +9,4 @@ pub mod follow;
 pub mod systemd;
 
 pub use files::{Cgroup, DISK_WEIGHTS, Error, Root};
-pub use follow::{Change, Follower};
+pub use follow::{Change, Follower, INOTIFY};

@@ -323,6 +323,11 @@ impl Core {
             }
             Change::Touched { path } => self.touched(&path),
             Change::Complete => self.complete = true,
+            Change::Mended { path } => {
+                if let Some(what) = self.trouble.remove(&path) {
+                    tracing::info!("over: {what}");
+                }
+            }
             Change::Trouble { path, what } => {
                 if self.trouble.get(&path) != Some(&what) {
                     tracing::warn!("{what}");

@@ -15,7 +15,7 @@ use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
     churn, figures, hackbench, latency, limits, migrations, nice, promises, requests, soak, starve,
-    switches, sys,
+    suspend, switches, sys,
 };
 
 /// Loads to measure a CPU scheduler by.
@@ -169,6 +169,11 @@ enum Experiment {
         #[arg(long)]
         pins: Option<PathBuf>,
     },
+    /// Busy threads before and after the machine slept (suspend to RAM).
+    Suspend {
+        #[arg(long, default_value_t = 2)]
+        times: usize,
+    },
     /// Migrations per second under a mixed load.
     Migrations {
         /// CPUs the machine must have.
@@ -310,6 +315,15 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
                 aftermath: 10.0,
             };
             soak.run(root)
+        }),
+        Experiment::Suspend { times } => report(c, "suspend", || {
+            let suspend = suspend::Suspend {
+                times: *times,
+                warmup: c.warmup,
+                seconds: c.seconds,
+                scheduler: c.scheduler(),
+            };
+            suspend.run(root)
         }),
         Experiment::Migrations { cpus } => report(c, "migrations", || {
             if let Some(want) = cpus {

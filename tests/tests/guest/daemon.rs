@@ -2,10 +2,11 @@
 //! tixd and tixctl as people meet them: a service under systemd, or a daemon on a machine without it; used by root and by people
 //! who are not, killed, stopped, replaced, fed with noise, and on a kernel that has no scheduler for them.
 //!
-//! Ten boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
+//! Twelve boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
 
 mod abuse;
 mod attack;
+mod churn;
 mod durable;
 mod faulty;
 mod force;
@@ -181,4 +182,11 @@ fn without_cgroup_v2() {
 #[ignore = "boots a guest"]
 fn without_systemd() {
     in_guest("daemon::without_systemd", Kind::Plain, plain::all);
+}
+
+/// Cgroups by the thousand; `make soak` does it for longer.
+#[test]
+#[ignore = "boots a guest"]
+fn churn() {
+    in_guest("daemon::churn", Kind::Plain, churn::all);
 }

@@ -14,3 +14,4 @@ mod resources;
 mod shares;
 mod smp;
 mod soak;
+mod suspend;
