@@ -10,11 +10,14 @@ fn main() {
         }
     }
     let text = std::fs::read_to_string("intf.h").expect("intf.h");
-    let layout = text
-        .lines()
-        .find_map(|l| l.strip_prefix("#define TIX_LAYOUT ")?.split('u').next())
-        .expect("TIX_LAYOUT in intf.h");
-    println!("cargo:rustc-env=TIX_LAYOUT={layout}");
+    for name in ["TIX_LAYOUT", "TIX_LEADS"] {
+        let define = format!("#define {name} ");
+        let version = text
+            .lines()
+            .find_map(|l| l.strip_prefix(&define)?.split('u').next())
+            .unwrap_or_else(|| panic!("{name} in intf.h"));
+        println!("cargo:rustc-env={name}={version}");
+    }
     println!("cargo:rerun-if-env-changed=BPF_CLANG");
     if std::env::var_os("BPF_CLANG").is_none() {
         // Debian's unversioned clang is too old.

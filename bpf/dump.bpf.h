@@ -26,6 +26,9 @@ void BPF_STRUCT_OPS(tix_dump, struct scx_dump_ctx *dump)
 	scx_bpf_dump("looks %u picks %llu missed %llu stolen %llu forced %llu overdue %llu\n",
 		     jump_looks, stats.picks, stats.missed, stats.stolen, stats.forced, stats.overdue);
 	dump_queues(VT_ANY, "anywhere");
+	/* It has failed, and threads have not begun to leave it: what they take along is lost. */
+	if (dump->kind >= SCX_EXIT_ERROR)
+		keep_leads();
 }
 
 void BPF_STRUCT_OPS(tix_dump_cpu, struct scx_dump_ctx *dump, s32 cpu, bool idle)

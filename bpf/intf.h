@@ -9,6 +9,7 @@
 #include "funding.h"
 
 #define TIX_LAYOUT 9u			/* raised whenever pinned state changes its meaning */
+#define TIX_LEADS 1u			/* raised whenever what one build tells another of leads changes */
 #define TIX_NODES_MAX (131072u + 1024u)	/* cgroups and named currencies */
 #define TIX_HOMES_MAX 262144u		/* a principal's queues on CPUs */
 #define TIX_QUEUES_MAX (TIX_NODES_MAX + TIX_HOMES_MAX)
@@ -96,6 +97,37 @@ struct tix_read_batch {
 	u32 next;		/* out: where to go on, 0 when done */
 	u32 pad;
 	struct tix_read_args node[TIX_READ_BATCH];
+};
+
+/*
+ * What a build tells the next one, which may be of another layout (lead.bpf.h): of a cgroup's principal what it had had
+ * more than its due at one moment, and what of its cpu.max it has used. Versioned by TIX_LEADS alone.
+ */
+struct tix_lead {
+	u64 cgid;
+	s64 lead;		/* ns of CPU; of one that was not active what it owes */
+	s64 more;		/* what it has been charged since, or given back, ns */
+	u64 share;		/* what it was worth then of the machine, Q62; 0: not active */
+	u64 quota, every;	/* of cpu.max, ns; 0: it has none */
+	s64 left;		/* of this period's, ns, */
+	u64 next_at;		/* which ends then, by the kernel's clock */
+};
+
+#define TIX_LEADS_BATCH 64u
+/* Argument of tix_leads: what tix_keep, or the scheduler itself when it failed, has kept. */
+struct tix_leads_args {
+	u32 first;		/* in: index to start at */
+	u32 nr;			/* out: how many follow */
+	u32 next;		/* out: where to go on, 0 when done */
+	u32 kept;		/* out: 0: nothing has been kept */
+	struct tix_lead lead[TIX_LEADS_BATCH];
+};
+
+/* Argument of tix_take: `lead` of the principal that `node` is here, with what was charged since settled. */
+struct tix_take_args {
+	u32 node;
+	s32 err;
+	struct tix_lead lead;
 };
 
 /* Counters, all since loading. */

@@ -174,9 +174,13 @@ static u32 node_alloc(u32 flags)
 static __noinline void fund_locked(u32 idx, const struct tix_funding_args *new)
 {
 	struct fund_node *f = &FUNDS[idx];
+	s64 owes = tix_forget(0);
 	u32 i;
 
 	GRAPH->now = now_v;
+	fund_walk(GRAPH, FUNDS, idx, false);
+	if (!f->nr_active && fund_asleep(GRAPH, FUNDS, idx) == idx)
+		owes = tix_forget(fund_owes(GRAPH, FUNDS, idx));
 	fund_detach(GRAPH, FUNDS, idx);
 	for (i = tix_forget(0); i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
 		NODES[f->edge[i].issuer].nr_holders--;
@@ -190,6 +194,9 @@ static __noinline void fund_locked(u32 idx, const struct tix_funding_args *new)
 	f->hard = new->hard;
 	f->delta = new->delta << FUND_DELTA_LOG;
 	fund_attach(GRAPH, FUNDS, idx);
+	/* Whoever funds it now: to what it owed while it slept it comes back. */
+	if (owes > 0)
+		f->lead = owes;
 }
 
 /* Index of the node whose principal the threads of `cgrp` belong to. */

@@ -65,6 +65,13 @@ struct tix_node {
 	u64 walked;		/* which of the walks was here last (tix_debit) */
 	u32 first_held, last_held;	/* queues that wait for the next period, and 1; or 0 */
 	u32 next_spent;		/* of the limits that queues wait for */
+	/* lead.bpf.h */
+	u32 kept_round;		/* when these were kept: whoever is taken out has no cgroups any longer */
+	u32 owed_round;		/* when what is owed below it was told of somebody there */
+	s64 kept_lead;		/* what it had had more than its due, ns */
+	u64 kept_had;		/* had_ns then */
+	u64 kept_share;		/* 0: it was not active */
+	u64 kept_cgid, kept_quota;
 };
 
 /*

@@ -3,8 +3,10 @@
 #ifndef TIX_TASK_BPF_H
 #define TIX_TASK_BPF_H
 
+#define ELSEWHERE (~0ull)
+
 struct task_ctx {
-	u64 sum;	/* p->se.sum_exec_runtime up to which it has been charged */
+	u64 sum;	/* p->se.sum_exec_runtime up to which it has been charged, or ELSEWHERE: it is in another class */
 	u64 vtime;	/* inside its principal, ns at nice 0 */
 	u64 grant;	/* ns that its queue was charged in advance for the run that it is on */
 	u64 rate;	/* by what V passes meanwhile, the graph's rate then */

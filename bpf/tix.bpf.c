@@ -26,6 +26,7 @@
 #include "enums.bpf.h"
 #include "intf.h"
 #include "vtrr.h"
+#include "lead.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -75,6 +76,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "lock.bpf.h"
 #include "hotplug.bpf.h"
 #include "control.bpf.h"
+#include "lead.bpf.h"
 #include "usage.bpf.h"
 #include "core.bpf.h"
 #include "dump.bpf.h"
@@ -427,7 +429,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 		return -ENOMEM;
 	__builtin_memset(t, 0, sizeof(*t));	/* it may be from the last time that this was in force */
 	t->queue = t->home = t->ran_from = t->payer = VTRR_NONE;
-	t->sum = p->se.sum_exec_runtime;
+	t->sum = ELSEWHERE;
 	t->node = node_of(args->cgroup);
 	task_join(t);
 	spare_queues();
@@ -446,16 +448,25 @@ void BPF_STRUCT_OPS(tix_enable, struct task_struct *p)
 	}
 }
 
-void BPF_STRUCT_OPS(tix_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+/* Leaves it, for another or for ever. */
+void BPF_STRUCT_OPS(tix_disable, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx(p);
 
 	USES_ARENA();
 	if (!t)
 		return;
-	if (!args->cancelled)	/* else a fork that failed, which had been counted too */
-		charge(p, t);
-	task_leave(t);
+	charge(p, t);
+	t->sum = ELSEWHERE;
+}
+
+void BPF_STRUCT_OPS(tix_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct task_ctx *t = task_ctx(p);
+
+	USES_ARENA();
+	if (t)
+		task_leave(t);
 }
 
 void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,
@@ -466,7 +477,8 @@ void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,
 	USES_ARENA();
 	if (!t)
 		return;
-	charge(p, t);
+	if (t->sum != ELSEWHERE)
+		charge(p, t);
 	task_leave(t);
 	t->node = node_of(to);
 	t->home = t->ran_from = VTRR_NONE;
@@ -539,6 +551,7 @@ SCX_OPS_DEFINE(tix_ops,
 	       .quiescent = (void *)tix_quiescent,
 	       .init_task = (void *)tix_init_task,
 	       .enable = (void *)tix_enable,
+	       .disable = (void *)tix_disable,
 	       .exit_task = (void *)tix_exit_task,
 	       .cgroup_init = (void *)tix_cgroup_init,
 	       .cgroup_exit = (void *)tix_cgroup_exit,

@@ -8,6 +8,7 @@ fn main() {
         "../due.h",
         "../exchange.h",
         "../funding.h",
+        "../lead.h",
         "../vtrr.h",
     ] {
         println!("cargo:rerun-if-changed={file}");

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The C core (arch.h, vtrr.h, funding.h) as ordinary functions, for programs on the host.
+ * The C core (arch.h, vtrr.h, funding.h, lead.h) as ordinary functions, for programs on the host.
  * Nothing is decided here: each function hands its arguments on.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../funding.h"
+#include "../lead.h"
 #include "../vtrr.h"
 
 u32 core_ctz64(u64 x) { return tix_ctz64(x); }
@@ -231,3 +232,15 @@ u64 core_fund_self_value(struct core_fund *f, u32 n)
 }
 
 u64 core_fund_ver(const struct core_fund *f, u32 n) { return f->nodes[n].ver; }
+
+/* What of the old one's period is told. */
+struct core_told {
+	u64 quota, every;
+	s64 left;
+	u64 next_at;
+};
+
+bool core_lead_period(struct lead_period *to, const struct core_told *told, u64 now, u64 most)
+{
+	return lead_period(to, told->quota, told->every, told->left, told->next_at, now, most);
+}

@@ -11,6 +11,7 @@
 mod control;
 mod force;
 mod kernel;
+mod leads;
 mod load;
 mod pins;
 mod swap;
@@ -19,8 +20,9 @@ mod sys;
 pub use control::{Edge, Exit, Funding, NodeId, NodeState, Stats, Throttle};
 pub use force::{Force, ejections, has_all, in_force, settled};
 pub use kernel::{Lack, lacks};
+pub use leads::{LEADS, Lead};
 pub use load::{Options, Scheduler, clear, last_exit};
-pub use swap::{can_go_back, forget_old, go_back, went_back_from};
+pub use swap::{Exchange, can_go_back, forget_old, go_back, went_back_from};
 
 use std::path::PathBuf;
 
@@ -66,6 +68,10 @@ pub enum Error {
         "what is pinned at {path} has layout {found}, this build speaks {LAYOUT}: stop it (tixd --stop-scheduler) and load anew"
     )]
     Layout { path: PathBuf, found: String },
+    #[error("it tells that in version {found}, this build speaks {LEADS}")]
+    Leads { found: String },
+    #[error("it was not kept when the scheduler was taken out")]
+    NoLeads,
     #[error("{what}: {source}")]
     Call {
         what: &'static str,

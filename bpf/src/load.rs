@@ -6,6 +6,8 @@ use crate::control::{
     self, BATCH, FundingArgs, LimitArgs, NameArgs, ReadArgs, ReadBatch, TotalArgs,
 };
 use crate::kernel::{self, Lack};
+use crate::leads::{self, LEADS, Lead};
+use crate::swap::Exchange;
 use crate::sys::{self, Plain};
 use crate::{BUILD, Error, Exit, Force, Funding, LAYOUT, NodeId, NodeState, Stats};
 use crate::{in_force, pins, settled, swap};
@@ -44,6 +46,8 @@ pub struct Options {
     pub partial: bool,
     /// Which build of the BPF program it is said to be.
     pub build: String,
+    /// For tests: called when this one has been verified, before another's place is taken.
+    pub verified: Option<fn()>,
 }
 
 impl Default for Options {
@@ -52,6 +56,7 @@ impl Default for Options {
             slice_ns: 1_000_000,
             partial: false,
             build: BUILD.to_owned(),
+            verified: None,
         }
     }
 }
@@ -60,8 +65,8 @@ impl Default for Options {
 /// changes nothing: what is pinned stays in force.
 pub struct Scheduler {
     dir: PathBuf,
-    /// It has taken another's place; for how long neither was in force.
-    pub gap: Option<Duration>,
+    /// It has taken another's place, or has come back to it.
+    pub exchange: Option<Exchange>,
     cgroups: MapHandle,
     stats: MapHandle,
     exit: MapHandle,
@@ -104,7 +109,7 @@ impl Scheduler {
         pins::prepare(&new)?;
         // Whatever this kernel's sched_ext does not know and we leave at zero is told as information: eight lines at every load.
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
-        let gap = Self::load_and_pin(dir, &new, options).inspect_err(|_| {
+        let exchange = Self::load_and_pin(dir, &new, options).inspect_err(|_| {
             // Half a scheduler is none; the first error is the one to tell.
             let _ = match swap::is_in_force(dir) {
                 true => pins::remove(&new),
@@ -112,12 +117,12 @@ impl Scheduler {
             };
         })?;
         Ok(Scheduler {
-            gap,
+            exchange,
             ..Self::open(dir)?
         })
     }
 
-    fn load_and_pin(dir: &Path, new: &Path, options: &Options) -> Result<Option<Duration>, Error> {
+    fn load_and_pin(dir: &Path, new: &Path, options: &Options) -> Result<Option<Exchange>, Error> {
         let mut object = MaybeUninit::uninit();
         let mut open = skel::TixSkelBuilder::default()
             .open(&mut object)
@@ -173,6 +178,9 @@ impl Scheduler {
             (pins::TOTAL, &mut programs.tix_set_total),
             (pins::LIMIT, &mut programs.tix_limit),
             (pins::FAIL, &mut programs.tix_fail),
+            (pins::KEEP, &mut programs.tix_keep),
+            (&format!("{}-{LEADS}", pins::LEADS), &mut programs.tix_leads),
+            (pins::TAKE, &mut programs.tix_take),
             (pins::LOCKS_PROGRAM, &mut programs.tix_contention),
             (pins::LOCKS_END_PROGRAM, &mut programs.tix_contention_end),
         ] {
@@ -184,6 +192,9 @@ impl Scheduler {
         let layout = format!("{}-{LAYOUT}", pins::LAYOUT);
         maps.timers.pin(pin(&layout)).map_err(|e| err(&layout, e))?;
 
+        if let Some(verified) = options.verified {
+            verified();
+        }
         swap::exchange(dir, || {
             let mut link = skel.maps.tix_ops.attach_struct_ops().map_err(load_error)?;
             link.pin(pin(pins::LINK)).map_err(|e| err(pins::LINK, e))
@@ -218,7 +229,7 @@ impl Scheduler {
         };
         Ok(Scheduler {
             dir: dir.to_owned(),
-            gap: None,
+            exchange: None,
             cgroups: map(pins::CGROUPS)?,
             stats: map(pins::STATS)?,
             exit: map(pins::EXIT)?,
@@ -241,6 +252,17 @@ impl Scheduler {
         let fail = Program::fd_from_pinned_path(&path).map_err(|err| pins::error(&path, err))?;
         let mut args = TotalArgs::default();
         call(&fail, &mut args, "cannot make the scheduler fail")
+    }
+
+    /// Who is ahead of its due, and who behind, of the principals that cgroups are.
+    pub fn leads(&self) -> Result<Vec<Lead>, Error> {
+        leads::keep(&self.dir)?;
+        Ok(leads::settle(leads::told(&self.dir)?, leads::cpus()))
+    }
+
+    /// Those of these that there are get so far ahead, or behind.
+    pub fn take(&self, leads: Vec<Lead>) -> Result<Vec<Lead>, Error> {
+        leads::take(&self.dir, leads)
     }
 
     /// Gives the machine back to the kernel's own scheduler.
@@ -444,7 +466,11 @@ pub(crate) fn read_only_value(map: &MapHandle) -> Result<Vec<u8>, Error> {
 }
 
 /// Runs a pinned SEC("syscall") program on `args`, in place.
-fn call(program: &OwnedFd, args: &mut impl Plain, what: &'static str) -> Result<(), Error> {
+pub(crate) fn call(
+    program: &OwnedFd,
+    args: &mut impl Plain,
+    what: &'static str,
+) -> Result<(), Error> {
     let ret = sys::run(program, args);
     if ret < 0 {
         return Err(Error::Call {
@@ -455,7 +481,7 @@ fn call(program: &OwnedFd, args: &mut impl Plain, what: &'static str) -> Result<
     Ok(())
 }
 
-fn check(err: i32, what: &'static str) -> Result<(), Error> {
+pub(crate) fn check(err: i32, what: &'static str) -> Result<(), Error> {
     if err == 0 {
         Ok(())
     } else {

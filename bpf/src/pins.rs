@@ -19,6 +19,10 @@ pub const READ: &str = "read";
 pub const TOTAL: &str = "total";
 pub const LIMIT: &str = "limit";
 pub const FAIL: &str = "fail";
+/// How it keeps who is ahead and who behind; how it tells that, by a pin whose name says in which version; how it is told.
+pub const KEEP: &str = "keep";
+pub const LEADS: &str = "leads";
+pub const TAKE: &str = "take";
 /// What it takes to put it in force again.
 pub const OPS: &str = "ops";
 pub const LOCKS_PROGRAM: &str = "locks-program";

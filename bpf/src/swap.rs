@@ -8,18 +8,29 @@
 //! The old one stays pinned, in `old`, and is attached again if the new one fails. It begins anew then, as a scheduler that has just been
 //! loaded: what its programs have in memory is what it was before they ran, and what of it lies in the arena its own `init` sees to.
 //!
-//! What the new one knows of the old one's time is what the daemon tells it: funding. Not kept is by how much each principal was ahead
-//! or behind, a few ms of service.
+//! What the new one knows of the old one's time: by how much each principal was ahead of its due or behind, and what of its `cpu.max` it
+//! has used, from the old one itself (`leads`), also when that comes back; and what the daemon tells it, funding. Not known is what the
+//! kernel's own scheduler gave to whom in between; of the threads of one principal, whose turn it is (they begin as if they had all just
+//! come, a slice or two apart); and what the limits of currencies have left of a period, which the daemon makes anew.
 
 use crate::load::{PATIENCE, load_error, read_only_value};
 use crate::sys::{self, Attached};
-use crate::{Error, Force, LAYOUT, Scheduler, in_force, pins, settled};
+use crate::{Error, Force, LAYOUT, Lead, Scheduler, in_force, leads, pins, settled};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Program};
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// How one took another's place.
+#[derive(Debug)]
+pub struct Exchange {
+    /// For how long neither was in force; not known of one that failed.
+    pub gap: Option<Duration>,
+    /// Who was ahead or behind, or had used of its `cpu.max`, and goes on from there; or why all began anew.
+    pub leads: Result<Vec<Lead>, String>,
+}
 
 /// Is what is pinned below `dir`, and not something else of that name, the scheduler?
 pub(crate) fn is_in_force(dir: &Path) -> bool {
@@ -45,28 +56,35 @@ pub(crate) fn keep_fresh(dir: &Path) -> Result<(), Error> {
 /// The scheduler that has been pinned below `dir/new`, and that `attach` puts in force, takes the place of the one that is, if there is
 /// one.
 ///
-/// Returns for how long neither was in force; `None` if there was none.
+/// `None`: there was none.
 pub(crate) fn exchange(
     dir: &Path,
     attach: impl FnOnce() -> Result<(), Error>,
-) -> Result<Option<Duration>, Error> {
+) -> Result<Option<Exchange>, Error> {
     let (new, old) = (dir.join(pins::NEW), dir.join(pins::OLD));
     let before = is_in_force(dir);
     // Whoever was to come back if the present one failed.
     pins::remove(&old)?;
     let start = Instant::now();
-    if before {
-        take_out(dir)?;
-    }
+    let told = match before {
+        true => Some(take_out_and_ask(dir, true)?),
+        false => None,
+    };
     if let Err(err) = attach() {
-        if before && is_ours(dir) {
+        if let Some(told) = told.filter(|_| is_ours(dir)) {
             revive(dir)?;
+            // That it begins anew is not what is wrong.
+            let _ = pass_on(dir, told);
             let reason = err.to_string();
             return Err(Error::WentBack { reason });
         }
         return Err(err);
     }
-    let gap = before.then(|| start.elapsed());
+    let gap = start.elapsed();
+    let exchange = told.map(|told| Exchange {
+        gap: Some(gap),
+        leads: pass_on(&new, told),
+    });
     attach_locks(&new)?;
     match before && is_ours(dir) {
         true => pins::move_all(dir, &old)?,
@@ -75,7 +93,25 @@ pub(crate) fn exchange(
     }
     pins::move_all(&new, dir)?;
     pins::remove(&new)?;
-    Ok(gap)
+    Ok(exchange)
+}
+
+/// Takes out what is in force by the link below `dir`, if it is `in_force` yet, and asks who was ahead then, and who behind.
+fn take_out_and_ask(dir: &Path, in_force: bool) -> Result<Result<Vec<Lead>, Error>, Error> {
+    let kept = match in_force {
+        true => leads::keep(dir),
+        // One that fails keeps that by itself.
+        false => Ok(()),
+    };
+    take_out(dir)?;
+    let told = kept.and_then(|()| leads::told(dir));
+    Ok(told.map(|told| leads::settle(told, leads::cpus())))
+}
+
+/// Those who were ahead or behind are so by the same in what is pinned below `dir`, which is in force.
+fn pass_on(dir: &Path, told: Result<Vec<Lead>, Error>) -> Result<Vec<Lead>, String> {
+    told.and_then(|leads| leads::take(dir, leads))
+        .map_err(|err| err.to_string())
 }
 
 /// Is there one to go back to?
@@ -92,16 +128,19 @@ pub fn go_back(dir: &Path) -> Result<Option<Scheduler>, Error> {
         return Ok(None);
     }
     let refused = pins::tells(dir, pins::BUILD).unwrap_or_default();
-    take_out(dir)?;
+    let told = take_out_and_ask(dir, is_in_force(dir))?;
     pins::remove_pins(dir)?;
     let old = dir.join(pins::OLD);
     pins::move_all(&old, dir)?;
     pins::remove(&old)?;
     revive(dir)?;
+    let leads = pass_on(dir, told);
     let mark = pins::telling(dir, pins::REFUSED, &refused);
     let mut marked = map(dir, pins::STATS)?;
     marked.pin(&mark).map_err(|err| pins::error(&mark, err))?;
-    Scheduler::open(dir).map(Some)
+    let mut scheduler = Scheduler::open(dir)?;
+    scheduler.exchange = Some(Exchange { gap: None, leads });
+    Ok(Some(scheduler))
 }
 
 /// The build from which somebody went back to what is pinned below `dir`.

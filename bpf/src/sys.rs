@@ -4,6 +4,7 @@
 
 use crate::Stats;
 use crate::control::{FundingArgs, LimitArgs, NameArgs, ReadBatch, TotalArgs};
+use crate::leads::{LeadsArgs, TakeArgs};
 use libbpf_rs::libbpf_sys::{
     BPF_STRUCT_OPS, BPF_TRACE_RAW_TP, bpf_link_create, bpf_obj_pin, bpf_prog_test_run_opts,
     bpf_test_run_opts,
@@ -46,6 +47,10 @@ unsafe impl Plain for LimitArgs {}
 unsafe impl Plain for ReadBatch {}
 // SAFETY: likewise.
 unsafe impl Plain for Stats {}
+// SAFETY: likewise.
+unsafe impl Plain for LeadsArgs {}
+// SAFETY: likewise.
+unsafe impl Plain for TakeArgs {}
 
 /// Runs a SEC("syscall") program on `args`, in place; the kernel's error, negative, or 0.
 pub fn run(program: &OwnedFd, args: &mut impl Plain) -> i32 {

@@ -179,7 +179,7 @@ pub fn under_tix(tix_load: &Path, inner: &str) -> Result<String> {
 
 /// The same, of a loader with options.
 pub fn under_tix_with(options: &str, tix_load: &Path, inner: &str) -> Result<String> {
-    let loader = scx_tix()?;
+    let loader = example("scx_tix")?;
     ensure!(
         !inner.contains('\''),
         "the script is passed in single quotes"
@@ -191,16 +191,16 @@ pub fn under_tix_with(options: &str, tix_load: &Path, inner: &str) -> Result<Str
     ))
 }
 
-/// The scheduler's loader without the daemon, built first.
-fn scx_tix() -> Result<PathBuf> {
+/// One of the scheduler's programs without the daemon, built first.
+pub fn example(name: &str) -> Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "-q", "-p", "tix-bpf", "--example", "scx_tix"])
+        .args(["build", "-q", "-p", "tix-bpf", "--example", name])
         .current_dir(tree())
         .status()
         .context("run cargo")?;
-    ensure!(status.success(), "scx_tix does not build");
+    ensure!(status.success(), "{name} does not build");
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree().join("target"), Into::into);
-    Ok(target.join("debug/examples/scx_tix"))
+    Ok(target.join("debug/examples").join(name))
 }

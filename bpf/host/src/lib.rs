@@ -63,6 +63,27 @@ pub struct Clock {
     pub decisions: u64,
 }
 
+/// A limit, and how far its period is, ns.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    pub quota: u64,
+    pub every: u64,
+    pub burst: u64,
+    pub left: i64,
+    pub next_at: u64,
+}
+
+/// What the old one tells of its.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    pub quota: u64,
+    pub every: u64,
+    pub left: i64,
+    pub next_at: u64,
+}
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RawEdge {
@@ -153,6 +174,7 @@ unsafe extern "C" {
     fn core_fund_self_raw(f: *mut RawFund, n: u32) -> u64;
     fn core_fund_share(f: *mut RawFund, value: u64) -> u64;
     fn core_fund_now(f: *mut RawFund, v: u64);
+    fn core_lead_period(to: *mut Limit, told: *const Told, now: u64, most: u64) -> bool;
     fn core_fund_self_due(f: *mut RawFund, n: u32) -> u64;
     safe fn core_fund_stayed(more: i64, amount: u64, others: u64) -> i64;
     fn core_fund_owes(f: *mut RawFund, n: u32) -> i64;
@@ -207,6 +229,13 @@ pub fn period(group: u32) -> u64 {
 
 pub fn before(a: &Choice, b: &Choice) -> bool {
     core_before(a, b)
+}
+
+impl Limit {
+    /// Goes on with the period that was told, if that is to be believed; nothing is owed for longer than `most`.
+    pub fn go_on(&mut self, told: &Told, now: u64, most: u64) -> bool {
+        unsafe { core_lead_period(self, told, now, most) }
+    }
 }
 
 /// One `struct vtrr` and its clients.

@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tix_bpf::{Error, Force, Options, Scheduler};
+use tix_bpf::{Error, Exchange, Force, Options, Scheduler};
 use tokio::sync::oneshot;
 
 /// Pauses before the scheduler is loaded again after it was ejected; then it is given up.
@@ -182,8 +182,13 @@ impl Presence {
     /// It failed, for this reason, and there is one that was in force before it.
     fn go_back(&mut self, reason: String) {
         self.begin(move |dir| {
-            tix_bpf::go_back(dir)?;
-            back(dir, reason)
+            let Some(scheduler) = tix_bpf::go_back(dir)? else {
+                return back(dir, reason);
+            };
+            Ok(Loaded {
+                scheduler,
+                fault: Some(reason),
+            })
         });
     }
 
@@ -241,14 +246,18 @@ impl Presence {
         self.loading = None;
         match result {
             Ok(Ok(Loaded { scheduler, fault })) => {
-                match (&fault, scheduler.gap) {
+                let leads = scheduler.exchange.as_ref().map(leads).unwrap_or_default();
+                let gap = scheduler.exchange.as_ref().and_then(|e| e.gap);
+                match (&fault, gap) {
                     (Some(why), _) => {
-                        tracing::error!("went back to the previous scheduler: {why}");
+                        tracing::error!("went back to the previous scheduler{leads}: {why}");
                         self.reason = Some(format!("went back to the previous scheduler: {why}"));
                     }
                     (None, Some(gap)) => {
                         let ms = gap.as_secs_f64() * 1000.0;
-                        tracing::info!("scheduler loaded in another's place: {ms:.1} ms without");
+                        tracing::info!(
+                            "scheduler loaded in another's place: {ms:.1} ms without{leads}"
+                        );
                     }
                     (None, None) => tracing::info!("scheduler loaded"),
                 }
@@ -349,6 +358,17 @@ fn other(err: &Error) -> Option<String> {
         (Error::OtherScheduler(ops), _) => Some(ops.clone()),
         (_, Force::Other { ops }) => Some(ops),
         _ => None,
+    }
+}
+
+/// What became of who was ahead of its due, or behind, in a few words.
+fn leads(exchange: &Exchange) -> String {
+    match &exchange.leads {
+        Ok(leads) => format!(
+            "; ahead or behind as before: {} of those in cgroups",
+            leads.len()
+        ),
+        Err(why) => format!("; who was ahead or behind begins anew: {why}"),
     }
 }
 

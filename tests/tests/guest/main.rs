@@ -15,3 +15,4 @@ mod shares;
 mod smp;
 mod soak;
 mod suspend;
+mod swap;

@@ -14,6 +14,8 @@ use super::service::{PATIENCE, pid};
 use super::users::{ALICE, BOB};
 
 const ON_PURPOSE: &str = "made to fail on purpose";
+/// Virtual times are kept; by how much is for the guest test `swap`.
+const KEPT: &str = "ahead or behind as before: ";
 const PINS: &str = "/sys/fs/bpf/tix";
 const DROP_IN: &str = "/run/systemd/system/tixd.service.d/build.conf";
 
@@ -161,6 +163,7 @@ fn exchange(build: &str) -> Result<()> {
         .next()
         .and_then(|rest| rest.lines().next());
     eprintln!("       exchanged: {}", gap.unwrap_or_default());
+    ensure!(gap.is_some_and(|gap| gap.contains(KEPT)), "{said}");
     ensure!(enabled_so_often()? == seq + 1, "not loaded just once");
     let status = tixctl("status --json")?.ok()?.json()?;
     ensure!(status["tixd"]["problems"] == json!([]), "{status}");
@@ -190,6 +193,8 @@ pub fn went_back() -> Result<()> {
     ensure!(!is_build("another"), "not the one before it");
     let back = "went back to the previous scheduler: ";
     tixctl("status")?.ok()?.has(back)?.has(ON_PURPOSE)?;
+    let told = format!("went back to the previous scheduler; {KEPT}");
+    ensure!(journal()?.contains(&told), "{}", journal()?);
     ensure!(enabled_so_often()? == seq + 1, "loaded anew");
     part("back", 3, 2.0)?;
     // It is not tried again.
