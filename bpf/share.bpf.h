@@ -505,8 +505,12 @@ static __always_inline void file_locked(u32 q, bool wake)
 
 	if (!nr || CLIENTS[q].linked)
 		return;
-	if (nr_limits && hold_locked(q))
-		return;
+	if (nr_limits) {
+		if (!QUEUES[q].held)
+			CLIENTS[q].since = now_ns;
+		if (hold_locked(q))
+			return;
+	}
 	if (wake)
 		QUEUES[q].cap_at = 0;
 	link_locked(q, nr, wake, enter_locked(q, nr, QUEUES[q].load, wake));
