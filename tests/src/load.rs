@@ -10,6 +10,7 @@ pub mod churn;
 pub mod crew;
 pub mod figures;
 pub mod hackbench;
+pub mod kthreads;
 pub mod lacks;
 pub mod latency;
 pub mod limits;
