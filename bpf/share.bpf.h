@@ -137,6 +137,9 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 			forced = inverse / share ?: 1;
 			queue->seen_nr = nr;
 			queue->seen_nrs = 0;
+			/* That part of a round is more of the machine once others sleep, and V is faster. */
+			queue->seen_rate = GRAPH->rate - GRAPH->rate / 64;
+			queue->seen_rates = GRAPH->rate / 32;
 			stats.forced++;
 		}
 		period = tix_mul_q32(slice, inverse);
