@@ -7,7 +7,8 @@ fn main() {
     }
     println!("cargo:rerun-if-env-changed=BPF_CLANG");
     if std::env::var_os("BPF_CLANG").is_none() {
-        // Debian's unversioned clang is too old; build scripts are single-threaded here.
+        // Debian's unversioned clang is too old.
+        // SAFETY: nobody else reads the environment: a build script has one thread here.
         unsafe { std::env::set_var("BPF_CLANG", "clang-19") };
     }
     scx_cargo::BpfBuilder::new()

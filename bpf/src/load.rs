@@ -29,6 +29,7 @@ const SWITCH_PARTIAL: u64 = 1 << 3;
 #[allow(
     clippy::all,
     clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
     clippy::unwrap_used,
     dead_code,
     unsafe_code

@@ -68,7 +68,9 @@ pub enum Command {
 
 /// Parses the command line and does what it says. Wrong usage and help end the process in here, with 2 and 0.
 pub fn main() -> Result<(), Failure> {
-    match Cli::parse().command {
+    let command = Cli::parse().command;
+    crate::elsewhere::check(&command)?;
+    match command {
         Command::Status(args) => wait(crate::status::main(args)),
         Command::Tree(args) => wait(crate::tree::main(args)),
         Command::Top(args) => wait(crate::top::main(args)),

@@ -19,6 +19,7 @@ mod create;
 mod destroy;
 mod disk;
 mod doctor;
+mod elsewhere;
 mod exchange;
 mod exchanges;
 mod explain;

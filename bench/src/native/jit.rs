@@ -10,7 +10,13 @@ use libbpf_rs::{OpenObject, ProgramInput, ProgramMut};
 use super::queues::Queue;
 use crate::lab::rules::grouped::{QUANTUM, START};
 
-#[allow(clippy::all, clippy::pedantic, clippy::unwrap_used, dead_code)]
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    dead_code
+)]
 mod skel {
     include!(concat!(env!("OUT_DIR"), "/queue_skel.rs"));
 }

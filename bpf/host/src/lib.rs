@@ -114,9 +114,6 @@ pub struct State {
     pub gave: i64,
 }
 
-// Every block of unsafe code below is a call into C that, as the asserts beside it say, gets a pointer from core_queue_new or
-// core_fund_new, which lives as long as its owner here; numbers within what that was made for; and slices as long as it reads or writes.
-
 enum RawQueue {}
 enum RawFund {}
 
@@ -135,6 +132,7 @@ unsafe extern "C" {
     fn core_queue_new(clients: u32) -> *mut RawQueue;
     fn core_queue_free(q: *mut RawQueue);
     fn core_queue_link(q: *mut RawQueue, c: u32, tag: u64, group: u32, front: bool, since: u64);
+    fn core_queue_age(q: *mut RawQueue, c: u32, since: u64);
     fn core_queue_overdue(q: *const RawQueue, now: u64, limit: u64) -> u32;
     fn core_queue_unlink(q: *mut RawQueue, c: u32);
     fn core_queue_peek(q: *mut RawQueue, now: u64, choice: *mut Choice) -> u32;
@@ -249,33 +247,46 @@ unsafe impl Send for Queue {}
 
 impl Queue {
     pub fn new(clients: u32) -> Queue {
+        // SAFETY: it only allocates; what it returns is looked at.
         let raw = NonNull::new(unsafe { core_queue_new(clients) }).expect("memory");
         Queue { raw, clients }
     }
 
     pub fn client(&self, c: u32) -> Client {
         assert!(c < self.clients);
+        // SAFETY: the queue is from core_queue_new, for more clients than `c`.
         unsafe { core_client(self.raw.as_ptr(), c) }
     }
 
     pub fn link(&mut self, c: u32, tag: u64, group: u32, front: bool, since: u64) {
         assert_eq!(self.client(c).linked, 0, "client {c} is linked");
+        // SAFETY: the queue is from core_queue_new; it has client `c`, as `client` asserts, and that one is in no list.
         unsafe { core_queue_link(self.raw.as_ptr(), c, tag, group, front, since) }
     }
 
     pub fn unlink(&mut self, c: u32) {
         assert_eq!(self.client(c).linked, 1, "client {c} is not linked");
+        // SAFETY: the queue is from core_queue_new; it has client `c`, and that one is in a list.
         unsafe { core_queue_unlink(self.raw.as_ptr(), c) }
+    }
+
+    /// Client `c`, which is linked, has waited since `since`.
+    pub fn age(&mut self, c: u32, since: u64) {
+        assert_eq!(self.client(c).linked, 1, "client {c} is not linked");
+        // SAFETY: the queue is from core_queue_new; it has client `c`, and that one is in a list.
+        unsafe { core_queue_age(self.raw.as_ptr(), c, since) }
     }
 
     /// Who was filed longest ago, if more than `limit` before `now`, or [`NONE`].
     pub fn overdue(&self, now: u64, limit: u64) -> u32 {
+        // SAFETY: the queue is from core_queue_new, and is only read.
         unsafe { core_queue_overdue(self.raw.as_ptr(), now, limit) }
     }
 
     /// The choice at `now`, and the client, or [`NONE`].
     pub fn peek(&mut self, now: u64) -> (Choice, u32) {
         let mut choice = Choice::default();
+        // SAFETY: the queue is from core_queue_new, and `choice` is there to be written.
         let c = unsafe { core_queue_peek(self.raw.as_ptr(), now, &mut choice) };
         (choice, c)
     }
@@ -284,6 +295,7 @@ impl Queue {
     /// ns, and is filed again. The last of them, or [`NONE`].
     pub fn run(&mut self, of: &[Period], clock: &mut Clock, quantum: u64, decisions: u64) -> u32 {
         assert_eq!(of.len(), self.clients as usize);
+        // SAFETY: the queue is from core_queue_new, for as many clients as `of` has periods.
         unsafe { core_queue_run(self.raw.as_ptr(), of.as_ptr(), clock, quantum, decisions) }
     }
 
@@ -297,12 +309,14 @@ impl Queue {
     }
 
     pub fn nr(&self) -> u32 {
+        // SAFETY: the queue is from core_queue_new, and is only read.
         unsafe { core_queue_nr(self.raw.as_ptr()) }
     }
 
     /// Whether anybody is in this group, or, from [`GROUPS`] on, whether a bit is set that stands for none.
     pub fn has(&self, group: u32) -> bool {
         assert!(group < GROUPS.next_multiple_of(64));
+        // SAFETY: the queue is from core_queue_new, and its map has that word.
         let word = unsafe { core_queue_map(self.raw.as_ptr(), group / 64) };
         word >> (group % 64) & 1 == 1
     }
@@ -311,17 +325,20 @@ impl Queue {
     pub fn groups(&self) -> u32 {
         let words = 0..GROUPS.div_ceil(64);
         words
+            // SAFETY: the queue is from core_queue_new, and its map has that word.
             .map(|n| unsafe { core_queue_map(self.raw.as_ptr(), n) }.count_ones())
             .sum()
     }
 
     pub fn group_map(&self, group: u32) -> u64 {
         assert!(group < GROUPS);
+        // SAFETY: the queue is from core_queue_new, and has the group.
         unsafe { core_group_map(self.raw.as_ptr(), group) }
     }
 
     pub fn group_lo(&self, group: u32) -> u64 {
         assert!(group < GROUPS);
+        // SAFETY: the queue is from core_queue_new, and has the group.
         unsafe { core_group_lo(self.raw.as_ptr(), group) }
     }
 
@@ -329,6 +346,7 @@ impl Queue {
     pub fn slot(&self, group: u32, slot: u32) -> (u32, u32) {
         assert!(group < GROUPS && slot < SLOTS);
         let raw = self.raw.as_ptr();
+        // SAFETY: the queue is from core_queue_new, and has the group and the slot.
         unsafe {
             (
                 core_slot_head(raw, group, slot),
@@ -340,6 +358,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
+        // SAFETY: it is from core_queue_new, and nobody has it after this.
         unsafe { core_queue_free(self.raw.as_ptr()) }
     }
 }
@@ -353,6 +372,7 @@ pub struct Funds {
 impl Funds {
     pub fn new(nodes: u32) -> Funds {
         assert!(nodes > 0);
+        // SAFETY: it only allocates, for one node at least; what it returns is looked at.
         let raw = NonNull::new(unsafe { core_fund_new(nodes) }).expect("memory");
         Funds { raw, nodes }
     }
@@ -363,6 +383,7 @@ impl Funds {
     }
 
     pub fn set_self(&mut self, n: u32, active: bool) {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe { core_fund_self(self.at(n), n, active) }
     }
 
@@ -379,20 +400,24 @@ impl Funds {
             })
             .collect();
         let nr = edges.len() as u32;
+        // SAFETY: `at` asserts that there is `n`; `raw` and `parts` have `nr` elements, no more than FUNDERS, of issuers that there are.
         unsafe { core_fund_back(self.at(n), n, raw.as_ptr(), parts.as_ptr(), nr, hard, delta) }
     }
 
     /// How many soft tickets base has issued; 0: as many as are active.
     pub fn set_total(&mut self, total: u64) {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe { core_fund_total(self.at(0), total) }
     }
 
     pub fn state(&self, n: u32) -> State {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe { core_fund_state(self.at(n), n) }
     }
 
     /// The value of `n`, which must be active, made fresh.
     pub fn value(&mut self, n: u32) -> u64 {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe {
             core_fund_refresh(self.at(n), n);
             core_fund_value(self.at(n), n)
@@ -401,11 +426,13 @@ impl Funds {
 
     /// The part of the threads directly in `n`, after [`Funds::value`].
     pub fn self_value(&mut self, n: u32) -> u64 {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe { core_fund_self_value(self.at(n), n) }
     }
 
     /// The same in Q62 of the graph's scale, which is what runs are charged by; made fresh, so `n` must be active.
     pub fn self_raw(&mut self, n: u32) -> u64 {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe {
             core_fund_refresh(self.at(n), n);
             core_fund_self_raw(self.at(n), n)
@@ -414,46 +441,55 @@ impl Funds {
 
     /// Virtual time: from then on what is due is what is due by then.
     pub fn set_now(&mut self, v: u64) {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe { core_fund_now(self.at(0), v) }
     }
 
     /// What the threads directly in `n` have been due, ns / 2^16, modulo 2^64.
     pub fn self_due(&mut self, n: u32) -> u64 {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe { core_fund_self_due(self.at(n), n) }
     }
 
     /// What `n`, which is inactive, has had more than its due, ns.
     pub fn owes(&mut self, n: u32) -> i64 {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe { core_fund_owes(self.at(n), n) }
     }
 
     /// The threads directly in `n`, which are not active, have had `ns` of CPU: virtual time, likewise.
     pub fn late(&mut self, n: u32, ns: i64, most: u64) -> u64 {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe { core_fund_late(self.at(n), n, ns, most) }
     }
 
     /// Those came or went having had `lead` ns more than their due: virtual time, which moves for that.
     pub fn bear(&mut self, n: u32, lead: i64, came: bool, most: u64) -> u64 {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe { core_fund_bear(self.at(n), n, lead, came, most) }
     }
 
     /// The part of the machine, Q62, that a value in Q62 of the scale stands for.
     pub fn share(&mut self, raw: u64) -> u64 {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe { core_fund_share(self.at(0), raw) }
     }
 
     /// The graph's scale divided by base's active tickets, Q32.32.
     pub fn rate(&self) -> u64 {
+        // SAFETY: the graph is from core_fund_new, and is only read.
         unsafe { core_fund_rate(self.raw.as_ptr()) }
     }
 
     pub fn ver(&self, n: u32) -> u64 {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe { core_fund_ver(self.at(n), n) }
     }
 }
 
 impl Drop for Funds {
     fn drop(&mut self) {
+        // SAFETY: it is from core_fund_new, and nobody has it after this.
         unsafe { core_fund_free(self.raw.as_ptr()) }
     }
 }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod place;
 mod trust;
 
 use std::future::Future;
@@ -63,6 +64,8 @@ impl Error {
 /// A connection, and the socket to name in errors.
 pub struct Client {
     pub connection: Connection,
+    /// tixd calls cgroups by other names than this process: see `place`.
+    pub is_outside: bool,
     socket: PathBuf,
 }
 
@@ -79,14 +82,19 @@ impl Client {
             }
         };
         let failed = |err: &zlink::Error| Error::unreachable(&socket, reason(err));
-        let server = stream.peer_cred().map_err(|err| failed(&err.into()))?.uid();
+        let peer = stream.peer_cred().map_err(|err| failed(&err.into()))?;
+        let server = peer.uid();
         if !trust::is_ours(server) {
             let why = format!("it is uid {server} who listens there, neither root nor you");
             return Err(Error::unreachable(&socket, why));
         }
         let stream = Stream::try_from(stream).map_err(|err| failed(&err))?;
         let connection = Connection::new(stream);
-        Ok(Client { connection, socket })
+        Ok(Client {
+            connection,
+            is_outside: place::is_outside(peer.pid().unwrap_or(0)),
+            socket,
+        })
     }
 
     /// Calls a method and waits for its answer, for a bounded time.
@@ -97,7 +105,9 @@ impl Client {
     where
         F: Future<Output = zlink::Result<Result<T, tix_api::Error>>>,
     {
-        let Client { connection, socket } = self;
+        let Client {
+            connection, socket, ..
+        } = self;
         match timeout(PATIENCE, method(connection)).await {
             Ok(Ok(answer)) => answer.map_err(Error::from),
             Ok(Err(err)) => Err(Client::lost(socket, &err)),

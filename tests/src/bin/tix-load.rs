@@ -14,8 +14,8 @@ use tix_tests::load::shares::Plan;
 use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
-    churn, figures, hackbench, latency, limits, migrations, nice, promises, requests, soak, starve,
-    suspend, switches, sys,
+    churn, figures, hackbench, kthreads, latency, limits, migrations, nice, overdue, promises,
+    requests, soak, starve, suspend, switches, sys,
 };
 
 /// Loads to measure a CPU scheduler by.
@@ -156,6 +156,16 @@ enum Experiment {
         #[arg(long)]
         pins: Option<PathBuf>,
     },
+    /// The kernel's own threads beside a crowd: files of a file system on a loop device are carried over to the disk.
+    Kthreads {
+        /// Where that file system is mounted.
+        #[arg(long)]
+        dir: PathBuf,
+        #[arg(long, default_value_t = 300)]
+        hogs: usize,
+    },
+    /// Threads of next to no share on a CPU with more to do than it can, made to look as if they had just come.
+    Overdue,
     /// --seconds of a busy crowd, cgroups that come and go, CPUs that are unplugged; then shares.
     Soak {
         #[arg(long, default_value_t = 200)]
@@ -299,6 +309,10 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
             };
             churn.run(root)
         }),
+        Experiment::Kthreads { dir, hogs } => {
+            report(c, "kthreads", || kthreads::run(root, dir, *hogs))
+        }
+        Experiment::Overdue => report(c, "overdue", || overdue::run(root, c.seconds)),
         Experiment::Soak {
             threads,
             per_minute,

@@ -8,6 +8,7 @@ mod cost;
 mod daemon;
 mod judges;
 mod kernels;
+mod kthreads;
 mod matrix;
 mod package;
 mod resources;

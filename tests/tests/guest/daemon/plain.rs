@@ -57,6 +57,10 @@ pub fn all(c: &mut Checks) {
     });
     c.check("a user runs a command below the own cgroup", runs);
     c.check("what a user may do and what not", rights);
+    c.check(
+        "what a cgroup namespace hides cannot be named in it",
+        namespaced,
+    );
     c.check("a cgroup that vanished", vanished);
     c.check("bad input", || abuse::all(SOCKET));
     c.check("limits hold, and are told", || limits::all(&mut tixd));
@@ -147,6 +151,34 @@ fn rights() -> Result<()> {
     me("rmdir /sys/fs/cgroup/home/place")?.ok()?;
     me("tixctl destroy mine")?.ok()?;
     fs::remove_dir(format!("{ROOT}/others"))?;
+    Ok(())
+}
+
+/// There `/` is what others call `/home/shell`, and what that is beside has no name.
+fn namespaced() -> Result<()> {
+    let inside = |line: &str| {
+        let enter = format!("echo 0 >{ROOT}/home/shell/cgroup.procs && exec unshare -C {line}");
+        run(Command::new("sh").args(["-c", &enter]))
+    };
+    let held = tickets("/home", "base")?;
+    for line in [
+        "tixctl explain /",
+        "tixctl explain /home",
+        "tixctl fund /home --from base cpu 1",
+        "tixctl bind mine nginx.service",
+        "tixctl run -- true",
+        "tixctl nice -- true",
+    ] {
+        inside(line)?.refused(&["cgroup namespace"])?;
+    }
+    ensure!(tickets("/home", "base")? == held);
+    let left = fs::read_dir(format!("{ROOT}/home/shell"))?.flatten();
+    ensure!(left.filter(|e| e.path().is_dir()).count() == 0);
+    inside("tixctl explain base")?.ok()?;
+    let tree = inside("tixctl tree")?.ok()?.has("/home")?;
+    ensure!(tree.err.contains("cgroup namespace"), "{}", tree.err);
+    // One that hides nothing has the same names.
+    sh("unshare -C tixctl explain /home")?.ok()?;
     Ok(())
 }
 

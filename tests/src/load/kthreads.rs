@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel's own threads beside a crowd: a file system on a loop device is written to, and each write has to pass a journal's thread
+//! and unbound workers of several queues, which all live in the root cgroup.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::cgroups::{self, Arena};
+use super::crew::Crew;
+use super::report::{Table, columns};
+use super::sys;
+
+/// Files that are written, each and then all of them carried over to the disk.
+const FILES: usize = 20;
+const BYTES: usize = 256 << 10;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Kthreads {
+    pub hogs: usize,
+    /// The longest that one file took until it was on the disk, and `sync` after all, while nobody else ran.
+    pub peace: Took,
+    /// The same beside the hogs, in a cgroup of as much weight as the kernel's own threads have, and of a hundred times as much.
+    pub alike: Took,
+    pub small: Took,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Took {
+    pub longest_ms: f64,
+    pub sync_ms: f64,
+    /// For all of it.
+    pub all_ms: f64,
+    /// CPU time that the kernel's own threads used for it.
+    pub kernel_ms: f64,
+}
+
+/// Writes to `dir`, which is a file system on a loop device.
+pub fn run(root: &Path, dir: &Path, hogs: usize) -> Result<Kthreads> {
+    let peace = write_all(dir, "peace")?;
+    let beside = |weight: u32| -> Result<Took> {
+        let arena = Arena::new(root)?;
+        let mut crew = Crew::new(hogs)?;
+        let crowd = cgroups::open(&arena.add(Path::new("crowd"), weight)?)?;
+        for _ in 0..hogs {
+            crew.spawn(Some(&crowd), 0, |me| me.spin())?;
+        }
+        crew.muster()?;
+        crew.open(0);
+        sys::sleep(500_000_000);
+        write_all(dir, &format!("w{weight}"))
+    };
+    Ok(Kthreads {
+        hogs,
+        peace,
+        alike: beside(100)?,
+        small: beside(10_000)?,
+    })
+}
+
+/// CPU time that all of the kernel's own threads have used, ns.
+fn kernel_ns() -> Result<u64> {
+    let mut all = 0;
+    for entry in fs::read_dir("/proc").context("/proc")?.flatten() {
+        // Threads that are the kernel's have no program.
+        let dir = entry.path();
+        let program = fs::read(dir.join("cmdline")).is_ok_and(|c| c.is_empty());
+        if let (true, Ok(used)) = (program, fs::read_to_string(dir.join("schedstat"))) {
+            all += used.split(' ').next().map_or(Ok(0), str::parse)?;
+        }
+    }
+    Ok(all)
+}
+
+fn write_all(dir: &Path, name: &str) -> Result<Took> {
+    let (kernel, began) = (kernel_ns()?, sys::now());
+    let mut longest = 0;
+    let timed = |what: &mut dyn FnMut() -> Result<()>| -> Result<u64> {
+        let start = sys::now();
+        what()?;
+        Ok(sys::now() - start)
+    };
+    for i in 0..FILES {
+        let path = dir.join(format!("{name}{i}"));
+        let took = timed(&mut || {
+            let mut file = fs::File::create(&path)?;
+            file.write_all(&vec![7; BYTES])?;
+            file.sync_all().with_context(|| path.display().to_string())
+        })?;
+        longest = longest.max(took);
+    }
+    for i in 0..FILES {
+        fs::write(dir.join(format!("{name}-late{i}")), vec![9; BYTES])?;
+    }
+    let sync = timed(&mut || {
+        rustix::fs::sync();
+        Ok(())
+    })?;
+    let took = Took {
+        longest_ms: longest as f64 / 1e6,
+        sync_ms: sync as f64 / 1e6,
+        all_ms: (sys::now() - began) as f64 / 1e6,
+        kernel_ms: (kernel_ns()? - kernel) as f64 / 1e6,
+    };
+    ensure!(took.kernel_ms > 0.0, "no thread of the kernel's took part");
+    Ok(took)
+}
+
+impl Table for Kthreads {
+    fn table(&self) -> String {
+        let row = |what: &str, t: &Took| {
+            let ms = |ms: f64| format!("{ms:.1}");
+            vec![
+                what.to_owned(),
+                ms(t.longest_ms),
+                ms(t.sync_ms),
+                ms(t.all_ms),
+                ms(t.kernel_ms),
+            ]
+        };
+        let hogs = format!("{} hogs", self.hogs);
+        columns(
+            &[&hogs, "longest ms", "sync ms", "all ms", "kernel's CPU ms"],
+            &[
+                row("not there", &self.peace),
+                row("of weight 100", &self.alike),
+                row("of weight 10,000", &self.small),
+            ],
+        )
+    }
+}
