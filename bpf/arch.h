@@ -10,7 +10,7 @@
 #define TIX_ARCH_H
 
 #ifdef __bpf__
-#define TIX_FN static __attribute__((noinline))
+#define TIX_FN static __attribute__((noinline, unused))
 #define TIX_INLINE static inline __attribute__((always_inline))
 #else
 #include <stdbool.h>

@@ -45,7 +45,7 @@ impl Naive {
             group,
             no,
             since,
-            age: since.try_into().unwrap(),
+            age: since.cast_signed(),
         };
         if front {
             self.filed.insert(0, filed);

@@ -232,6 +232,7 @@ pub fn before(a: &Choice, b: &Choice) -> bool {
 impl Limit {
     /// Goes on with the period that was told, if that is to be believed; nothing is owed for longer than `most`.
     pub fn go_on(&mut self, told: &Told, now: u64, most: u64) -> bool {
+        // SAFETY: both are references to what C declares alike, and it keeps neither.
         unsafe { core_lead_period(self, told, now, most) }
     }
 }
