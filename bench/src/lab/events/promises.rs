@@ -441,9 +441,10 @@ fn what_is_left_to_a_tiny_sibling_is_not_lost() {
 /// Two threads that are due more than a CPU each, and somebody with most of the tickets who works for a moment now and then, as the
 /// kernel's own threads do: what the two cannot use is for the three others, by their tickets.
 #[test]
-#[ignore = "-11 ... +11 %: who wakes up takes the CPU in the middle of a slice, what V passed in advance for the rest of it is taken back at once, and is taken from what \
+#[ignore = "-8 ... +12 %: who wakes up takes the CPU in the middle of a slice, what V passed in advance for the rest of it is taken back at once, and is taken from what \
             the newcomer is due, though it was not there when V passed; so V is too slow, and all others seem to be ahead"]
 fn a_surplus_is_divided_beside_who_comes_and_goes() {
+    let mut worst: f64 = 0.0;
     for (gap, work) in [(4 * MS, 30 * US), (10 * MS, 300 * US), (20 * MS, 2 * MS)] {
         let mut history = History {
             cpus: 4,
@@ -468,9 +469,11 @@ fn a_surplus_is_divided_beside_who_comes_and_goes() {
             .zip([10.0, 10.0, 8.0, 8.0, 4.0])
         {
             let off = e.last / (due * tenth);
-            assert!(off.abs() < 0.02, "{work} ns each {gap} ns: {off:+} {e:?}");
+            eprintln!("{work} ns each {gap} ns: {off:+} {e:?}");
+            worst = worst.max(off.abs());
         }
     }
+    assert!(worst < 0.02, "{worst}");
 }
 
 #[track_caller]
