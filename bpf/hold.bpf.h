@@ -62,6 +62,7 @@ static __noinline void begin_locked(u32 l)
 __noinline int tix_release(struct release *r)
 {
 	struct tix_node *of;
+	u64 since;
 	u32 l, q;
 
 	USES_ARENA();
@@ -94,9 +95,11 @@ __noinline int tix_release(struct release *r)
 			of->last_held = 0;
 		of->crowd -= QUEUES[q].held;
 		QUEUES[q].held = 0;
+		since = CLIENTS[q].since;
 		r->vt = QUEUES[q].vt;
 		r->filed = QUEUES[q].nr;
 		file_locked(q, false);
+		age_locked(q, since);
 		goto out;
 	}
 	r->limit = 0;

@@ -223,7 +223,7 @@ static __noinline void pick_locked(struct pick *pick)
 			break;	/* else filed for a thread that another CPU has taken */
 		q = VTRR_NONE;
 	}
-	if (q < TIX_QUEUES_MAX && nr_limits && held_locked(pick, q)) {
+	if (q < TIX_QUEUES_MAX && nr_limits && !pardoned_locked(pick, q) && held_locked(pick, q)) {
 		pick->again = 1;
 		return;
 	}
@@ -270,8 +270,10 @@ static __always_inline void settle_locked(struct pick *pick, struct task_ctx *t)
 		charge_locked(t, pick->sum, pick->weight, pick->now);
 	if (t && pick->first && pick->slept)
 		emptied_locked(t);
-	if (nr_limits && pick->prev_queue < TIX_QUEUES_MAX && !CLIENTS[pick->prev_queue].linked)
+	if (nr_limits && pick->prev_queue < TIX_QUEUES_MAX && !CLIENTS[pick->prev_queue].linked) {
+		CLIENTS[pick->prev_queue].since = now_ns;
 		held_locked(pick, pick->prev_queue);
+	}
 	if (pick->left < TIX_NODES_MAX)
 		gone_locked(pick->left, t && t->node == pick->left ? t->ran_from : VTRR_NONE);
 	pick->left = VTRR_NONE;

@@ -137,6 +137,9 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 			forced = inverse / share ?: 1;
 			queue->seen_nr = nr;
 			queue->seen_nrs = 0;
+			/* That part of a round is more of the machine once others sleep, and V is faster. */
+			queue->seen_rate = GRAPH->rate - GRAPH->rate / 64;
+			queue->seen_rates = GRAPH->rate / 32;
 			stats.forced++;
 		}
 		period = tix_mul_q32(slice, inverse);
@@ -505,8 +508,12 @@ static __always_inline void file_locked(u32 q, bool wake)
 
 	if (!nr || CLIENTS[q].linked)
 		return;
-	if (nr_limits && hold_locked(q))
-		return;
+	if (nr_limits) {
+		if (!QUEUES[q].held)
+			CLIENTS[q].since = now_ns;
+		if (hold_locked(q))
+			return;
+	}
 	if (wake)
 		QUEUES[q].cap_at = 0;
 	link_locked(q, nr, wake, enter_locked(q, nr, QUEUES[q].load, wake));

@@ -96,6 +96,8 @@ struct tix_queue {
 	u32 brief;		/* filed for a run of MIN_SLICE_NS, at once */
 	u32 forced;		/* 0, or charged less than by its share, so that all of its threads get to run: by this part in Q16 */
 	u32 stint;		/* its principal's when was_lead was told */
+	u32 pardons;		/* threads that may run whatever limits say (overdue.bpf.h) */
+	u32 pad;
 	s64 was_lead;		/* account.bpf.h: when it was looked at last, ns */
 	/* cap_locked() */
 	u64 cap_v, cap_at;	/* V, and the time, up to which it looked; 0: it begins anew */

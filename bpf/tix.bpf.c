@@ -70,6 +70,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "take.bpf.h"
 #include "beside.bpf.h"
 #include "timer.bpf.h"
+#include "overdue.bpf.h"
 #include "pick.bpf.h"
 #include "hold.bpf.h"
 #include "nodes.bpf.h"
@@ -264,6 +265,8 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		if (queue->brief)
 			hurry(cpu);
 	}
+	if (!own && !(enq_flags & SCX_ENQ_WAKEUP))
+		put_again(p, q);
 	/* This CPU found nobody to run a moment ago, and may have somebody now. */
 	if ((enq_flags & SCX_ENQ_LAST) && CLIENTS[q].linked)
 		scx_bpf_kick_cpu(cpu, 0);
@@ -528,6 +531,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init)
 	s32 err;
 
 	USES_ARENA();
+	start_ticks();
 	err = nodes_init();
 	err = err ?: timers_init();
 	return err ?: limits_init();

@@ -283,6 +283,33 @@ TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
 }
 
 /*
+ * Client `c`, which is linked, has waited since `since`, longer than it is filed: it is the oldest now, and
+ * counts as no younger than who was that.
+ */
+TIX_FN void vtrr_age(struct vtrr *v, struct vtrr_client *clients, u32 c, u64 since)
+{
+	struct vtrr_client *me = &clients[c];
+	u32 first = v->oldest;
+
+	if ((s64)(me->since - since) <= 0)
+		return;
+	if (first != c) {
+		if ((s64)(since - clients[first].since) > 0)
+			since = clients[first].since;
+		clients[me->older].newer = me->newer;
+		if (me->newer == VTRR_NONE)
+			v->newest = me->older;
+		else
+			clients[me->newer].older = me->older;
+		me->older = VTRR_NONE;
+		me->newer = first;
+		clients[first].older = c;
+		v->oldest = c;
+	}
+	me->since = since;
+}
+
+/*
  * Group `group` is the choice if it is better than what v->choice.finish says: the eligible
  * ones' finishing times, from 2^62 before `now`, then the others' heads from `now`.
  */

@@ -68,7 +68,7 @@ struct filed {
 	u64 tag, since;
 	u64 no;		/* of its slot, not reduced */
 	s64 order;	/* within its slot */
-	u64 age;	/* of all clients of all queues: the smaller the older */
+	s64 age;	/* of all clients of all queues: the smaller the older */
 	u32 queue;	/* NOWHERE: not filed */
 	u32 group;
 };
@@ -76,7 +76,7 @@ struct filed {
 struct record {
 	struct filed filed[CLIENTS];
 	s64 front, back;	/* the next `order` */
-	u64 age;
+	s64 age, aged;	/* likewise, of who is filed and of who was before */
 };
 
 static void record_init(struct record *r)
@@ -138,6 +138,20 @@ static void record_link(struct record *r, u32 queue, u32 c, u64 tag, u32 group, 
 		.tag = tag, .since = since, .no = no, .queue = queue, .group = group,
 		.order = front ? --r->front : r->back++, .age = r->age++,
 	};
+}
+
+/* Client `c` of `queue` has waited since `since`: if that is longer than it is filed it is the oldest, whoever was that. */
+static void record_age(struct record *r, u32 queue, u32 c, u64 since)
+{
+	struct filed *f = &r->filed[c];
+
+	if ((s64)(f->since - since) <= 0)
+		return;
+	for (u32 i = 0; i < CLIENTS; i++)
+		if (i != c && r->filed[i].queue == queue && (s64)(since - r->filed[i].since) > 0)
+			since = r->filed[i].since;
+	f->since = since;
+	f->age = --r->aged;
 }
 
 /* One group: the map of its slots, their lists, and which is the earliest. Returns how many are in it. */

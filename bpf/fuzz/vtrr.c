@@ -179,8 +179,20 @@ static void step(struct world *w, struct input *in)
 		w->now = earlier(w->now, take_number(in, 46));
 		break;
 	case 8:
-		begin("clock", 0, 0, 0, 0);
-		w->clock += take_number(in, 34);
+		if (!(op >> 6 & 1)) {
+			begin("clock", 0, 0, 0, 0);
+			w->clock += take_number(in, 34);
+			break;
+		}
+		/* age_locked(): who is filed anew has waited before */
+		c = take(in, 1) % CLIENTS;
+		queue = w->r.filed[c].queue;
+		if (queue == NOWHERE)
+			break;
+		used = w->clock - take_number(in, 34);
+		begin("age", queue, c, used, 0);
+		vtrr_age(w->v[queue], w->clients, c, used);
+		record_age(&w->r, queue, c, used);
 		break;
 	default:	/* late_locked(): who waits too long is taken out of turn */
 		used = take_number(in, 34);

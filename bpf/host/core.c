@@ -61,6 +61,11 @@ u32 core_queue_peek(struct core_queue *q, u64 now, struct vtrr_choice *choice)
 	return vtrr_first(&q->v);
 }
 
+void core_queue_age(struct core_queue *q, u32 c, u64 since)
+{
+	vtrr_age(&q->v, q->clients, c, since);
+}
+
 u32 core_queue_overdue(const struct core_queue *q, u64 now, u64 limit)
 {
 	return vtrr_overdue(&q->v, q->clients, now, limit);

@@ -15,12 +15,15 @@ struct Filed {
     /// The slot's number, not reduced; not tag >> shift where that is beyond the ring.
     no: u64,
     since: u64,
+    /// The smaller the older.
+    age: i64,
 }
 
 /// vtrr.h without rings and bitmaps.
 #[derive(Default)]
 struct Naive {
     filed: Vec<Filed>,
+    aged: i64,
 }
 
 impl Naive {
@@ -42,11 +45,23 @@ impl Naive {
             group,
             no,
             since,
+            age: since.cast_signed(),
         };
         if front {
             self.filed.insert(0, filed);
         } else {
             self.filed.push(filed);
+        }
+    }
+
+    /// Whoever has waited longer than it is filed is the oldest, and no younger than who was that.
+    fn age(&mut self, client: u32, since: u64) {
+        let others = self.filed.iter().filter(|f| f.client != client);
+        let since = others.map(|f| f.since).fold(since, u64::min);
+        self.aged -= 1;
+        let its = self.filed.iter_mut().find(|f| f.client == client);
+        if let Some(f) = its.filter(|f| f.since > since) {
+            (f.since, f.age) = (since, self.aged);
         }
     }
 
@@ -85,7 +100,7 @@ impl Naive {
     /// The overdue one is the oldest, and the others follow it by age.
     fn check_ages(&self, q: &Queue) {
         let mut by_age: Vec<_> = self.filed.iter().collect();
-        by_age.sort_by_key(|f| f.since);
+        by_age.sort_by_key(|f| f.age);
         let Some(oldest) = by_age.first() else {
             assert_eq!(q.overdue(u64::MAX >> 1, 0), NONE);
             return;
@@ -166,6 +181,11 @@ enum Op {
     Peek {
         now: u64,
     },
+    /// The client, if it is linked, has waited for so long.
+    Age {
+        client: u32,
+        waited: u64,
+    },
 }
 
 const CLIENTS: u32 = 40;
@@ -197,6 +217,7 @@ fn op(start: u64, groups: u32) -> impl Strategy<Value = Op> {
         6 => toggle,
         3 => (now, 0u64..1 << 30).prop_map(|(now, later)| Op::Pick { now, later }),
         1 => tag(start, base).prop_map(|now| Op::Peek { now }),
+        1 => (0..CLIENTS, 0u64..100).prop_map(|(client, waited)| Op::Age { client, waited }),
     ]
 }
 
@@ -234,6 +255,14 @@ fn replay(ops: Vec<Op>) {
                 q.link(client, tag, group, front, since);
                 naive.link(client, tag, group, front, since);
             }
+            Op::Age { client, waited } if naive.has(client) => {
+                let at = since.saturating_sub(waited);
+                if q.client(client).since > at {
+                    naive.age(client, at);
+                }
+                q.age(client, at);
+            }
+            Op::Age { .. } => {}
             Op::Pick { now, later } => {
                 let client = compare_peek(&mut q, &naive, now);
                 if client != NONE {

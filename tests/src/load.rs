@@ -17,6 +17,7 @@ pub mod limits;
 pub mod maps;
 pub mod migrations;
 pub mod nice;
+pub mod overdue;
 pub mod perf;
 pub mod promises;
 pub mod report;

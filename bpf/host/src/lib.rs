@@ -132,6 +132,7 @@ unsafe extern "C" {
     fn core_queue_new(clients: u32) -> *mut RawQueue;
     fn core_queue_free(q: *mut RawQueue);
     fn core_queue_link(q: *mut RawQueue, c: u32, tag: u64, group: u32, front: bool, since: u64);
+    fn core_queue_age(q: *mut RawQueue, c: u32, since: u64);
     fn core_queue_overdue(q: *const RawQueue, now: u64, limit: u64) -> u32;
     fn core_queue_unlink(q: *mut RawQueue, c: u32);
     fn core_queue_peek(q: *mut RawQueue, now: u64, choice: *mut Choice) -> u32;
@@ -268,6 +269,13 @@ impl Queue {
         assert_eq!(self.client(c).linked, 1, "client {c} is not linked");
         // SAFETY: the queue is from core_queue_new; it has client `c`, and that one is in a list.
         unsafe { core_queue_unlink(self.raw.as_ptr(), c) }
+    }
+
+    /// Client `c`, which is linked, has waited since `since`.
+    pub fn age(&mut self, c: u32, since: u64) {
+        assert_eq!(self.client(c).linked, 1, "client {c} is not linked");
+        // SAFETY: the queue is from core_queue_new; it has client `c`, and that one is in a list.
+        unsafe { core_queue_age(self.raw.as_ptr(), c, since) }
     }
 
     /// Who was filed longest ago, if more than `limit` before `now`, or [`NONE`].

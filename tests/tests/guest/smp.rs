@@ -9,6 +9,7 @@ use tix_tests::load::aftermath::Aftermath;
 use tix_tests::load::churn::Outcome;
 use tix_tests::load::migrations::Migrations;
 use tix_tests::load::nice::Nice;
+use tix_tests::load::overdue::Overdue;
 use tix_tests::load::shares::Shares;
 use tix_tests::load::starve::Pinned;
 
@@ -58,6 +59,21 @@ fn two_cpus() {
         capped.largest_relative_error
     );
     assert!(capped.used > 0.95, "a CPU was idle: {}", capped.used);
+}
+
+/// The 10 s rule where a CPU has more to do than it can, whatever makes those who wait look as if they had just come.
+#[test]
+#[ignore = "boots a guest"]
+fn who_waited_long_has_waited_long() {
+    let script = under_tix(Path::new(LOAD), "$LOAD overdue --seconds 25").unwrap();
+    let guest = Guest::new().cpus(2).icount(3).timeout(900);
+    let reports = guest.run(&script).unwrap();
+    let overdue = reports.get::<Overdue>("overdue", "").unwrap().result;
+    for longest in [overdue.reniced_ms, overdue.limited_ms] {
+        assert!(longest <= 10_000.0, "{overdue:?}");
+    }
+    // Who goes first for that has a moment only.
+    assert!(overdue.part < 0.01, "{overdue:?}");
 }
 
 #[test]
