@@ -27,12 +27,12 @@
 #ifndef TIX_DUE_H
 #define TIX_DUE_H
 
-/* Up to now (V) something worth `value` was due this, since `at`. */
+/* Up to now (V) something worth `value` was due this, since `at`. V goes back, too, where less was used than it had passed for. */
 TIX_INLINE u64 fund_flat(const struct fund_graph *gr, u64 value, u64 at)
 {
-	u64 passed = gr->now - at;
+	s64 passed = gr->now - at;
 
-	return (s64)passed > 0 ? tix_mul_q62(value, passed & (FUND_ONE - 1)) << FUND_DUE_LOG : 0;
+	return fund_like(passed, tix_mul_q62(value, fund_size(passed) & (FUND_ONE - 1)) << FUND_DUE_LOG);
 }
 
 /* Bring what `n` and its tickets have been due up to date, after its funders. */

@@ -192,3 +192,47 @@ fn who_pays_while_it_is_away_pays_within_its_currency() {
     assert_eq!(w.f.late(4, 500, 1 << 40), w.v);
     assert_eq!(w.f.owes(4), 1_500, "and it comes back with all of it");
 }
+
+/// V goes back where less was used than it had passed for: what somebody with exchange tickets was due is the same, however often one looks
+/// meanwhile.
+#[test]
+fn what_v_takes_back_was_not_due() {
+    const EXCHANGED: i64 = 40_000; // thousandths
+    const MS: i64 = 1 << 30;
+    let looked = |steps: &[i64]| {
+        let mut f = Funds::new(3);
+        let mut v: u64 = 1 << 40;
+        f.set_now(v);
+        for (n, delta) in [(1, EXCHANGED), (2, -EXCHANGED)] {
+            let edge = Edge {
+                issuer: 0,
+                amount: 100,
+                hard: false,
+                part: u16::MAX,
+            };
+            f.back(n, &[edge], delta);
+        }
+        f.set_total(200);
+        for n in [1, 2] {
+            f.set_self(n, true);
+        }
+        for n in [1, 2] {
+            f.value(n);
+        }
+        let from = [1, 2].map(|n| f.self_due(n));
+        for step in steps {
+            v = v.wrapping_add_signed(*step);
+            f.set_now(v);
+            f.self_due(1);
+            f.self_due(2);
+        }
+        let mut due = |n: u32, from: u64| f.self_due(n).wrapping_sub(from).cast_signed();
+        [due(1, from[0]), due(2, from[1])]
+    };
+    let once = looked(&[MS]);
+    let to_and_fro = looked(&[2 * MS, -MS, MS, -2 * MS, MS]);
+    assert!(once[0] > once[1] && once[1] > 0, "{once:?}");
+    for (once, often) in once.iter().zip(to_and_fro) {
+        assert!((once - often).abs() <= once >> 20, "{often}, not {once}");
+    }
+}
