@@ -61,6 +61,7 @@ static __noinline void begin_locked(u32 l)
 /* One step: begin a period, or file a queue that waited for it, or be done with it for now. */
 __noinline int tix_release(struct release *r)
 {
+	struct run run = {};
 	struct tix_node *of;
 	u64 since;
 	u32 l, q;
@@ -68,7 +69,10 @@ __noinline int tix_release(struct release *r)
 	USES_ARENA();
 	if (!r)
 		return 0;
+	if (nr_cpu_ids == 1)
+		look_at_run(&run, r->now);
 	bpf_spin_lock(&tix_lock);
+	begin_run_locked(&run);
 	advance_locked(r->now);
 	r->filed = 0;
 	l = r->limit;
@@ -112,6 +116,7 @@ __noinline int tix_release(struct release *r)
 		release_locked(l);
 	}
 out:
+	end_run_locked(&run);
 	bpf_spin_unlock(&tix_lock);
 	return 0;
 }

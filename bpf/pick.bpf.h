@@ -236,32 +236,6 @@ static __noinline void pick_locked(struct pick *pick)
 	stats.picks++;
 }
 
-/*
- * Principal `idx`, whose last thread ran from queue `q`, or from none that is known, is perhaps
- * active no longer: what it is owed, or owes, is settled. A holder of a lock may have run and
- * gone without ever having been filed.
- */
-static __noinline void gone_locked(u32 idx, u32 q)
-{
-	struct tix_node *n = &NODES[idx];
-	bool was = n->self_active;
-	struct tix_queue *queue;
-	s64 lead;
-
-	turned_locked(idx);
-	if (!was || n->self_active)
-		return;
-	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != idx)
-		q = n->homes < TIX_QUEUES_MAX ? n->homes : idx;
-	queue = &QUEUES[q];
-	lead = weighed(account_locked(idx), queue->inverse);
-	if (lead > (s64)queue->ahead)
-		lead = queue->ahead;
-	if (lead < -(s64)queue->behind)
-		lead = -queue->behind;
-	bear_locked(q, lead, false);
-}
-
 /* What happened since the last decision here. */
 static __always_inline void settle_locked(struct pick *pick, struct task_ctx *t)
 {
@@ -334,7 +308,8 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 	beside_locked(pick->prev_queue);
 	prev_locked(pick);
 	pick_locked(pick);
-	serve_locked(pick);
+	if (!pick->again)
+		serve_locked(pick);
 	bpf_spin_unlock(&tix_lock);
 	return 0;
 }
@@ -354,8 +329,14 @@ __noinline int tix_undo(u32 q, u64 grant, u64 rate)
 /* The last runnable thread of principal `idx`, last in queue `q`, is gone. */
 static __noinline void leave(u32 idx, u32 q)
 {
+	struct run run = {};
+
+	if (nr_cpu_ids == 1)
+		look_at_run(&run, scx_bpf_now());
 	bpf_spin_lock(&tix_lock);
+	begin_run_locked(&run);
 	gone_locked(idx, q);
+	end_run_locked(&run);
 	bpf_spin_unlock(&tix_lock);
 }
 

@@ -315,6 +315,68 @@ static void charge(struct task_struct *p, struct task_ctx *t)
 }
 
 /*
+ * On one CPU V has passed for all of the slice of who runs, or for too little where nobody ended it, and at the rate that
+ * there was. Who comes or goes meanwhile has nothing to do with what was used before. So V is set back to where it was when
+ * that much was used, and what is left passes at the new rate. On several CPUs the same would have to be done for each.
+ */
+#define TICK_MOST_NS 10000000ll		/* sum_exec_runtime is brought up to date once a tick */
+
+struct run {
+	struct task_ctx *t;	/* who runs and will be charged for it, or nobody */
+	s64 left;		/* of its grant, ns; less than nothing if nobody ended it */
+};
+
+static s64 run_left;		/* that, while somebody may come or go; else nothing */
+static u64 run_rate;
+static u32 run_forced;
+
+/* Without the lock. */
+static __always_inline void look_at_run(struct run *r, u64 now)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	s64 by_time = cpu_ctx(0)->slice_end - now;
+
+	r->left = 0;
+	r->t = task_ctx(p);
+	if (!r->t || !r->t->grant) {	/* of another class */
+		r->t = NULL;
+		return;
+	}
+	r->left = r->t->grant - (p->se.sum_exec_runtime - r->t->sum);
+	if (by_time < r->left)
+		r->left = by_time > r->left - TICK_MOST_NS ? by_time : r->left - TICK_MOST_NS;
+}
+
+static __always_inline void begin_run_locked(const struct run *r)
+{
+	if (!r->t)
+		return;
+	run_left = r->left;
+	run_rate = r->t->rate;
+	run_forced = r->t->ran_from < TIX_QUEUES_MAX && QUEUES[r->t->ran_from].forced;
+}
+
+static __always_inline void end_run_locked(const struct run *r)
+{
+	if (!r->t)
+		return;
+	r->t->rate = run_rate;
+	run_left = 0;
+}
+
+static __always_inline void to_used_locked(void)
+{
+	now_v -= weighed(run_left, run_rate);
+}
+
+static __always_inline void to_granted_locked(void)
+{
+	if (!run_forced)
+		run_rate = GRAPH->rate;
+	now_v += weighed(run_left, run_rate);
+}
+
+/*
  * The threads of queue `q` come, or went, with `lead` in virtual time. What those who are
  * active have had more or less than their due is nothing, all in all, and V is the mean of
  * their tags: who comes or leaves ahead of it or behind takes it along (Stoica and
@@ -366,6 +428,7 @@ static __noinline bool update_locked(u32 q, u32 nr, u32 load, bool wake)
 	s64 lead = 0;
 
 	if (joins) {
+		to_used_locked();
 		lead = owes_locked(q);
 		turned_locked(queue->node);
 	}
@@ -387,6 +450,7 @@ static __noinline bool update_locked(u32 q, u32 nr, u32 load, bool wake)
 	}
 	bear_locked(q, lead, true);
 	open_account_locked(q, unweighed(queue, lead));
+	to_granted_locked();
 	return true;
 }
 
@@ -501,6 +565,43 @@ static __noinline void link_locked(u32 q, u32 nr, bool wake, bool joined)
 	vtrr_link(VT(queue->vt), CLIENTS, q, tag, group, wake, now_ns);
 }
 
+/*
+ * Principal `idx`, whose last thread ran from queue `q`, or from none that is known, is perhaps
+ * active no longer: what it is owed, or owes, is settled. A holder of a lock may have run and
+ * gone without ever having been filed.
+ */
+static __noinline void gone_locked(u32 idx, u32 q)
+{
+	struct tix_node *n = &NODES[idx];
+	bool was = n->self_active;
+	struct tix_queue *queue;
+	s64 lead;
+
+	if (!was || (n->nr_runnable && !is_held(n)))
+		return;
+	to_used_locked();
+	turned_locked(idx);
+	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != idx)
+		q = n->homes < TIX_QUEUES_MAX ? n->homes : idx;
+	queue = &QUEUES[q];
+	lead = weighed(account_locked(idx), queue->inverse);
+	if (lead > (s64)queue->ahead)
+		lead = queue->ahead;
+	if (lead < -(s64)queue->behind)
+		lead = -queue->behind;
+	bear_locked(q, lead, false);
+	to_granted_locked();
+}
+
+/* Whether queue `q`, which is to be filed, has to wait for a limit's next period; it counts no longer, then. */
+static __noinline bool kept_out_locked(u32 q)
+{
+	if (!hold_locked(q))
+		return false;
+	gone_locked(QUEUES[q].node, q);
+	return true;
+}
+
 /* Both, for the threads that wait there. */
 static __always_inline void file_locked(u32 q, bool wake)
 {
@@ -511,7 +612,7 @@ static __always_inline void file_locked(u32 q, bool wake)
 	if (nr_limits) {
 		if (!QUEUES[q].held)
 			CLIENTS[q].since = now_ns;
-		if (hold_locked(q))
+		if (kept_out_locked(q))
 			return;
 	}
 	if (wake)
@@ -556,11 +657,16 @@ static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool w
 static void file(u32 q, bool wake, struct task_ctx *t)
 {
 	u64 now = scx_bpf_now();
+	struct run run = {};
 
+	if (nr_cpu_ids == 1 && (nr_limits || !NODES[t->node].self_active))
+		look_at_run(&run, now);
 	bpf_spin_lock(&tix_lock);
+	begin_run_locked(&run);
 	advance_locked(now);
 	move_locked(t, q, QUEUES[q].nr - 1, wake);
 	file_locked(q, wake);
+	end_run_locked(&run);
 	bpf_spin_unlock(&tix_lock);
 }
 

@@ -56,13 +56,13 @@ fn parts(paths: &[&str]) -> Result<Vec<f64>> {
     Ok(from.into_iter().zip(read()?).map(of).collect())
 }
 
-/// Within one point and a half these get what is due, of one CPU.
+/// Within one point these get what is due, of one CPU.
 fn get(what: &str, due: &[(&str, f64)]) -> Result<()> {
     // What was asked has been done; from here on it holds.
     let paths: Vec<&str> = due.iter().map(|(path, _)| *path).collect();
     let each = due.iter().zip(parts(&paths)?);
     let wrong: Vec<String> = each
-        .filter_map(|((path, due), part)| near(&format!("{what}: {path}"), part, *due, 1.5).err())
+        .filter_map(|((path, due), part)| near(&format!("{what}: {path}"), part, *due, 1.0).err())
         .map(|e| e.to_string())
         .collect();
     ensure!(wrong.is_empty(), "{}", wrong.join("; "));
@@ -74,7 +74,7 @@ fn below_two(what: &str) -> Result<()> {
     // With what all others had, should it be wrong.
     let got = parts(&[A, B, C, "/home", "/"])?;
     let (a, b) = (got[0], got[1]);
-    near(&format!("{what}: all of the pool"), a + b, 0.2, 1.5).with_context(|| {
+    near(&format!("{what}: all of the pool"), a + b, 0.2, 1.0).with_context(|| {
         format!("of a CPU {A}, {B}, {C}, /home and the whole machine had {got:.3?}")
     })?;
     ensure!(
