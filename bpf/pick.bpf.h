@@ -331,7 +331,7 @@ static __noinline void leave(u32 idx, u32 q)
 {
 	struct run run = {};
 
-	if (nr_cpu_ids == 1)
+	if (nr_cpu_ids == 1 && nr_limits)
 		look_at_run(&run, scx_bpf_now());
 	bpf_spin_lock(&tix_lock);
 	begin_run_locked(&run);

@@ -318,6 +318,8 @@ static void charge(struct task_struct *p, struct task_ctx *t)
  * On one CPU V has passed for all of the slice of who runs, or for too little where nobody ended it, and at the rate that
  * there was. Who comes or goes meanwhile has nothing to do with what was used before. So V is set back to where it was when
  * that much was used, and what is left passes at the new rate. On several CPUs the same would have to be done for each.
+ *
+ * It is done where there are limits, where all below one come and go at once, each period, and V would go further and further.
  */
 #define TICK_MOST_NS 10000000ll		/* sum_exec_runtime is brought up to date once a tick */
 
@@ -659,7 +661,7 @@ static void file(u32 q, bool wake, struct task_ctx *t)
 	u64 now = scx_bpf_now();
 	struct run run = {};
 
-	if (nr_cpu_ids == 1 && (nr_limits || !NODES[t->node].self_active))
+	if (nr_cpu_ids == 1 && nr_limits)
 		look_at_run(&run, now);
 	bpf_spin_lock(&tix_lock);
 	begin_run_locked(&run);

@@ -189,7 +189,6 @@ impl Machine {
                 self.starts(now, cpu, next);
             }
             None => {
-                self.account(now, last);
                 let lets_go = |t: u32| !self.record.history.threads[t as usize].stuck;
                 let lets_go = self.cpus[last].running.is_some_and(lets_go);
                 if self.kernel.enqueue(thread, last as u32, true, lets_go, now) {

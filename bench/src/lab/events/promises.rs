@@ -341,18 +341,6 @@ fn a_large_holder_comes_and_goes() {
     }
 }
 
-/// It wakes up in the middle of others' slices, for which V has passed already: that is neither taken from it nor given to it.
-#[test]
-fn nor_does_it_matter_when_it_comes() {
-    for seed in 0..10 {
-        let case = Scenario::Seldom.case(1, 3_000 * MS, seed);
-        let record = machine::run(&case.history, &case.cycles, seed, KERNEL);
-        for e in judge::errors(&record, &record.history) {
-            assert!(e.low > -1.3 && e.high < 1.3, "seed {seed}: {e:?}");
-        }
-    }
-}
-
 #[test]
 fn siblings_that_sleep_cost_nobody_else() {
     for seed in [1, 3, 16] {

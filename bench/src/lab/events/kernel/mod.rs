@@ -150,8 +150,6 @@ struct Cpu {
     /// The queue that was picked last, plus 1, and whether for MIN_SLICE_NS.
     runs: u32,
     brief: bool,
-    /// Who runs, plus 1.
-    thread: u32,
 }
 
 /// Counters: of struct tix_stats, and what decisions cost.
@@ -335,7 +333,6 @@ impl Kernel {
         task.ran_from = q;
         (task.grant, task.rate) = (pick.grant, pick.rate);
         task.cpu = cpu;
-        self.at[cpu as usize].thread = next + 1;
         if goes_on.is_none()
             && let Some(t) = prev.filter(|_| runnable)
         {
@@ -375,7 +372,6 @@ impl Kernel {
         (task.uncharged, task.grant, task.rate) = (0, 0, 0);
         let task = &mut self.tasks[next as usize];
         (task.grant, task.rate, task.ran_from, task.cpu) = (grant, rate, q, cpu);
-        self.at[cpu as usize].thread = next + 1;
         Some(Next {
             thread: next,
             slice: grant,

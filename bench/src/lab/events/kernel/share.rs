@@ -252,31 +252,10 @@ impl Kernel {
         queue.seen_due = self.funds.self_due(node);
     }
 
-    /// begin_run_locked() and to_used_locked(): V where it was when as much was used of the grant of who runs as is used now. Returns
-    /// who that is, and what is left, ns.
-    fn rewind(&mut self) -> Option<(u32, i64)> {
-        let t = self.at[0].thread.checked_sub(1);
-        let t = t.filter(|t| self.cpus == 1 && self.tasks[*t as usize].grant > 0)?;
-        let task = &self.tasks[t as usize];
-        let left = since(task.grant, task.uncharged);
-        self.v = self.v.wrapping_sub(weighed(left, task.rate));
-        Some((t, left))
-    }
-
-    /// to_granted_locked() and end_run_locked(): what is left passes at the rate that there is now.
-    fn wind_on(&mut self, (t, left): (u32, i64)) {
-        let task = &mut self.tasks[t as usize];
-        if task.ran_from == NONE || !self.queues[task.ran_from as usize].forced {
-            task.rate = self.funds.rate();
-        }
-        self.v = self.v.wrapping_add(weighed(left, task.rate));
-    }
-
     /// enter_locked(): bring `q` up to date for `nr` threads; whether its principal became active.
     pub(super) fn enter(&mut self, q: u32, nr: u32, wake: bool) -> bool {
         let node = self.node_of(q);
         let joins = !self.nodes[node as usize].active;
-        let run = if joins { self.rewind() } else { None };
         let owes = if joins { self.owes(q) } else { 0 };
         self.activity(node);
         self.refresh(q, nr, nr * WEIGHT, joins);
@@ -290,9 +269,6 @@ impl Kernel {
             self.bear(q, lead, true);
             let inverse = self.queues[q as usize].inverse;
             self.open_account(q, unweighed(lead, inverse));
-            if let Some(run) = run {
-                self.wind_on(run);
-            }
         }
         joins
     }
