@@ -291,8 +291,6 @@ static __always_inline void serve_locked(struct pick *pick)
 		if (waiting > (q != prev))
 			link_locked(q, nr, false, false);
 	}
-	if (pick->refile < TIX_QUEUES_MAX && QUEUES[pick->refile].nr)
-		link_locked(pick->refile, 1, false, false);
 	if (picked && pick->yielded && prev < TIX_QUEUES_MAX)
 		link_locked(prev, 1, false, pick->joined);
 }
@@ -308,8 +306,12 @@ __noinline int tix_decide(struct pick *pick, struct task_ctx *t)
 	beside_locked(pick->prev_queue);
 	prev_locked(pick);
 	pick_locked(pick);
-	if (!pick->again)
+	if (pick->again)
+		pick->grant = 0;	/* nothing was granted this time */
+	else
 		serve_locked(pick);
+	if (pick->refile < TIX_QUEUES_MAX && QUEUES[pick->refile].nr)
+		link_locked(pick->refile, 1, false, false);
 	bpf_spin_unlock(&tix_lock);
 	return 0;
 }

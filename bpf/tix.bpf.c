@@ -67,6 +67,8 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "limit.bpf.h"
 #include "account.bpf.h"
 #include "share.bpf.h"
+#include "run.bpf.h"
+#include "file.bpf.h"
 #include "take.bpf.h"
 #include "beside.bpf.h"
 #include "timer.bpf.h"

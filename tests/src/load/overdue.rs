@@ -109,7 +109,7 @@ fn one(root: &Path, how: How, seconds: f64) -> Result<(f64, f64)> {
         used(&crew, LARGE)? - before[0],
         used(&crew, small)? - before[1],
     ];
-    // The others have to die.
+    // Else the others have next to no CPU to end in.
     for member in LARGE {
         crew.dismiss(member)?;
     }

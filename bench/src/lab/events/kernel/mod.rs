@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What bpf/share.bpf.h and pick.bpf.h decide under tix_lock, with vtrr.h and funding.h themselves below it. Each function here mirrors the one of the
+//! What bpf/share.bpf.h, file.bpf.h and pick.bpf.h decide under tix_lock, with vtrr.h and funding.h themselves below it. Each function here mirrors the one of the
 //! same name there (`_locked` left out); what only keeps the kernel from computing a thing twice is left out too, and so is what only
 //! happens when two CPUs are between their decision and the move of the thread: here both are one moment. Where the kernel goes on with
 //! what it computed for nearly as many threads or nearly the same rate (compute_locked), this computes it exactly.
@@ -397,7 +397,7 @@ impl Kernel {
         if queue.linked || beside {
             return false;
         }
-        // file() of share.bpf.h
+        // file() of file.bpf.h
         self.now = now;
         let others = self.queues[q as usize].nr() - 1;
         self.move_to(t, q, others, wake);

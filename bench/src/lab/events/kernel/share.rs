@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! bpf/share.bpf.h: charging and filing.
+//! bpf/share.bpf.h and file.bpf.h: charging and filing.
 
 use tix_core_host as host;
 use tix_core_host::NONE;

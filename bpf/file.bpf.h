@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Principals come and go, and their queues are filed where their tags say; under tix_lock. */
+#ifndef TIX_FILE_BPF_H
+#define TIX_FILE_BPF_H
+
+/*
+ * The threads of queue `q` come, or went, with `lead` in virtual time. What those who are
+ * active have had more or less than their due is nothing, all in all, and V is the mean of
+ * their tags: who comes or leaves ahead of it or behind takes it along (Stoica and
+ * Abdel-Wahab 1995), and so it is in each currency. Else V runs away from the hogs beside one
+ * who sleeps often, who wakes up starts behind them all, and a currency whose principals
+ * sleep gets less than its tickets say, or more.
+ *
+ * One with most of the tickets takes V far. It must not go so far that what the others are
+ * ahead of it and behind is forgotten (`behind`, `ahead`), for that is what their shares hang
+ * on.
+ */
+static __noinline void bear_locked(u32 q, s64 lead, bool came)
+{
+	struct tix_queue *queue = &QUEUES[q];
+
+	GRAPH->now = now_v;
+	GRAPH->most = queue->behind / 2;
+	fund_bear(GRAPH, FUNDS, queue->node, unweighed(queue, lead), came);
+	now_v = GRAPH->now;
+	queue->tag = now_v + lead;
+	queue->seen_v = now_v;
+	queue->seen_due = fund_self_due(&FUNDS[queue->node]);
+}
+
+/* Whether share, slice and group of `queue`, of principal `n`, are those of `nr` threads of nice weight `load`, or nearly. */
+static __always_inline bool fits_locked(const struct tix_queue *queue, const struct tix_node *n, u32 nr, u32 load)
+{
+	u32 total = n->load;
+
+	if (queue->vt == VT_ANY) {
+		nr = n->nr_runnable;
+		load = total = 1;	/* all of it */
+	}
+	return queue->seen_epoch == GRAPH->epoch &&
+	       GRAPH->rate - queue->seen_rate <= queue->seen_rates &&
+	       queue->seen_total == total && queue->seen_load == load && nr - queue->seen_nr <= queue->seen_nrs;
+}
+
+/*
+ * Bring queue `q` up to date for `nr` threads of nice weight `load`, and if its principal was not
+ * active until now let it in: a slice before V or where it was, whichever is later (Nieh eq. 8).
+ * Returns whether it came in.
+ */
+static __noinline bool update_locked(u32 q, u32 nr, u32 load, bool wake)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	struct tix_node *n = &NODES[queue->node];
+	bool joins = !n->self_active;
+	s64 lead = 0;
+
+	if (joins) {
+		to_used_locked();
+		lead = owes_locked(q);
+		turned_locked(queue->node);
+	}
+	if (!fits_locked(queue, n, nr, load)) {
+		if (queue->vt == VT_ANY)
+			compute_locked(q, n->nr_runnable, 1, 1, joins);
+		else
+			compute_locked(q, nr, load, n->load, joins);
+	}
+	if (!joins)
+		return false;
+	lead = weighed(lead, queue->inverse);
+	queue->brief = 0;
+	if (lead > (s64)queue->ahead) {
+		lead = queue->ahead;
+	} else if (lead < -(s64)v_granted) {
+		queue->brief = wake && nr <= 1;
+		lead = -v_granted;
+	}
+	bear_locked(q, lead, true);
+	open_account_locked(q, unweighed(queue, lead));
+	to_granted_locked();
+	return true;
+}
+
+/* The same, where mostly there is nothing to be done. */
+static __always_inline bool enter_locked(u32 q, u32 nr, u32 load, bool wake)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	struct tix_node *n = &NODES[queue->node];
+
+	if (n->self_active && fits_locked(queue, n, nr, load))
+		return false;
+	return update_locked(q, nr, load, wake);
+}
+
+/*
+ * A thread uses one CPU at most. What queue `q`, which has no other, is due beyond that cannot be
+ * given to it, and goes to its siblings first (model.md §2), as water that runs over. `woke`: it
+ * slept since it was here last. The slack is for CPUs that charge each at its own time, which moves
+ * V to and fro.
+ */
+static __noinline void cap_locked(u32 q, bool woke)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	s64 due = now_v - queue->cap_v, lead = queue->tag - now_v, lost, slack;
+	u64 passed = now_ns - queue->cap_at;
+	u32 node = queue->node;
+
+	woke |= !queue->cap_at;
+	queue->cap_at = now_ns;
+	queue->cap_v = now_v;
+	if (woke) {
+		queue->excess = 0;
+		return;
+	}
+	queue->excess += due - (s64)tix_mul_q32(passed, queue->inverse);
+	if (queue->excess <= 0) {
+		queue->excess = 0;
+		return;
+	}
+	slack = CAP_SLICES * (v_slack / (SLACK_NS / slice_ns));
+	lost = queue->excess - slack;
+	if (lost <= 0)
+		return;
+	queue->excess = slack;
+	if (queue->forced)
+		return;
+	GRAPH->now = now_v;
+	GRAPH->most = queue->behind / 2;
+	fund_walk(GRAPH, FUNDS, node, false);
+	NODES[node].was_due -= fund_self_due(&FUNDS[node]);
+	NODES[node].lead += unweighed(queue, lost);
+	fund_bear(GRAPH, FUNDS, node, unweighed(queue, lost), true);
+	now_v = GRAPH->now;
+	queue->tag = now_v + lead + lost;
+	queue->cap_v = now_v;
+	queue->seen_v = now_v;
+	queue->seen_due = fund_self_due(&FUNDS[node]);
+	NODES[node].was_due += queue->seen_due;
+}
+
+/*
+ * A tag that is too far behind V or ahead of it (compute_locked) is forgotten as far as it
+ * is, but on one CPU only of a principal that was away: another thread of one that runs or waits
+ * may wake up at any time, and neither clears what it owes nor loses what it is owed.
+ */
+static __noinline void bound_locked(u32 q, bool alone)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	s64 was = queue->tag - now_v, lead = was;
+
+	if (alone && !runs_locked(queue, q)) {
+		lead = 0;	/* it brings nothing: its principal has it (emptied_locked) */
+	} else {
+		if (lead > (s64)queue->ahead)
+			lead = queue->ahead;
+		if (lead < -(s64)queue->behind)
+			lead = -queue->behind;
+		if (lead != was)
+			forgive_locked(q, unweighed(queue, lead - was));
+	}
+	queue->tag = now_v + lead;
+}
+
+/*
+ * File queue `q`, which entered just now if `joined`, where its tag says. `wake`: somebody woke up.
+ *
+ * Who is owed service when it wakes up has MIN_SLICE_NS of that at once, before who is not late:
+ * audio, an editor, a server that answers. It is charged like all others, and who has just had
+ * that is not owed any.
+ */
+static __noinline void link_locked(u32 q, u32 nr, bool wake, bool joined)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	bool alone = wake && nr <= 1;
+	u32 group = queue->group;
+	u64 tag;
+
+	if (CLIENTS[q].linked)
+		return;
+
+	if (!joined) {
+		if (nr_cpu_ids > 1 && nr_online > 1)
+			bound_locked(q, alone);
+		queue->brief = alone && (s64)(queue->tag - now_v) < -(s64)v_granted;
+	}
+	tag = queue->tag;
+	if (queue->brief) {
+		tag = now_v - BRIEF_LEAD;
+		group = BRIEF_GROUP;
+		wake = false;
+	}
+	vtrr_link(VT(queue->vt), CLIENTS, q, tag, group, wake, now_ns);
+}
+
+/*
+ * Principal `idx`, whose last thread ran from queue `q`, or from none that is known, is perhaps
+ * active no longer: what it is owed, or owes, is settled. A holder of a lock may have run and
+ * gone without ever having been filed.
+ */
+static __noinline void gone_locked(u32 idx, u32 q)
+{
+	struct tix_node *n = &NODES[idx];
+	bool was = n->self_active;
+	struct tix_queue *queue;
+	s64 lead;
+
+	if (!was || (n->nr_runnable && !is_held(n)))
+		return;
+	to_used_locked();
+	turned_locked(idx);
+	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != idx)
+		q = n->homes < TIX_QUEUES_MAX ? n->homes : idx;
+	queue = &QUEUES[q];
+	lead = weighed(account_locked(idx), queue->inverse);
+	if (lead > (s64)queue->ahead)
+		lead = queue->ahead;
+	if (lead < -(s64)queue->behind)
+		lead = -queue->behind;
+	bear_locked(q, lead, false);
+	to_granted_locked();
+}
+
+/* Whether queue `q`, which is to be filed, has to wait for a limit's next period; it counts no longer, then. */
+static __noinline bool kept_out_locked(u32 q)
+{
+	if (!hold_locked(q))
+		return false;
+	gone_locked(QUEUES[q].node, q);
+	return true;
+}
+
+/* Both, for the threads that wait there. */
+static __always_inline void file_locked(u32 q, bool wake)
+{
+	u32 nr = QUEUES[q].nr;
+
+	if (!nr || CLIENTS[q].linked)
+		return;
+	if (nr_limits) {
+		if (!QUEUES[q].held)
+			CLIENTS[q].since = now_ns;
+		if (kept_out_locked(q))
+			return;
+	}
+	if (wake)
+		QUEUES[q].cap_at = 0;
+	link_locked(q, nr, wake, enter_locked(q, nr, QUEUES[q].load, wake));
+}
+
+/*
+ * A thread that last ran from another queue of its principal takes its place in virtual
+ * time along: its part of the share goes with it, and so does what that part is behind or
+ * ahead. Where `others` are it counts for one of them. A sleeper brings only what it owes.
+ */
+static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool wake)
+{
+	u32 from = t->ran_from;
+	u64 tag = now_v;
+	bool moved;
+
+	if (from == q || q >= TIX_QUEUES_MAX)
+		return;
+	t->ran_from = q;
+	if (nr_cpu_ids > 1 && from < TIX_QUEUES_MAX && !QUEUES[from].nr)
+		close_locked(from);
+	moved = from >= TIX_QUEUES_MAX || QUEUES[from].node != t->node;
+	if (!moved && (!wake || (s64)(QUEUES[from].tag - tag) > 0))
+		tag = QUEUES[from].tag;
+	else if (others)
+		return;
+	else if (moved && (s64)(QUEUES[q].tag - tag) > 0)
+		return;		/* what its new principal owes */
+	if (!others) {
+		QUEUES[q].tag = tag;
+		QUEUES[q].seen_v = 0;
+		QUEUES[q].cap_at = 0;
+	} else if ((s64)(tag - QUEUES[q].tag) >= 0) {
+		QUEUES[q].tag += (tag - QUEUES[q].tag) / (others + 1);
+	} else {
+		QUEUES[q].tag -= (QUEUES[q].tag - tag) / (others + 1);
+	}
+}
+
+static void file(u32 q, bool wake, struct task_ctx *t)
+{
+	u64 now = scx_bpf_now();
+	struct run run = {};
+
+	if (nr_cpu_ids == 1 && nr_limits)
+		look_at_run(&run, now);
+	bpf_spin_lock(&tix_lock);
+	begin_run_locked(&run);
+	advance_locked(now);
+	move_locked(t, q, QUEUES[q].nr - 1, wake);
+	file_locked(q, wake);
+	end_run_locked(&run);
+	bpf_spin_unlock(&tix_lock);
+}
+
+/* The last thread of `q` went without having run. */
+static void unfile(u32 q)
+{
+	bpf_spin_lock(&tix_lock);
+	if (!QUEUES[q].nr && CLIENTS[q].linked)
+		vtrr_unlink(VT(QUEUES[q].vt), CLIENTS, q);
+	bpf_spin_unlock(&tix_lock);
+}
+
+#endif
