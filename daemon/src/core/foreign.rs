@@ -3,7 +3,7 @@
 //! as often as they like.
 
 use super::Core;
-use super::marks::{File, Mark, Written, lasts};
+use super::marks::{File, Mark, Written};
 use crate::enforce::disk;
 use crate::enforce::steward::Properties;
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ impl Core {
                 ..w
             };
             self.marks.written.insert(mark.clone(), funding);
-            self.save_marks(&[(mark, Some(funding))]);
+            self.save_marks(&[(mark, Some(funding))], &[]);
             self.overhaul.due = true;
         }
         if found < number {
@@ -153,20 +153,6 @@ impl Core {
         self.forget_told();
     }
 
-    /// What systemd was told of units that it has no more.
-    fn forget_told(&mut self) {
-        const EACH: Duration = Duration::from_secs(60);
-        if self.marks.swept.is_some_and(|at| at.elapsed() < EACH) {
-            return;
-        }
-        self.marks.swept = Some(Instant::now());
-        let here = |path: &str| self.ledger.find(path).is_some();
-        self.marks.told.retain(|(file, path), last| {
-            let fresh = last.back().is_some_and(|t| t.at.elapsed() < EACH);
-            fresh || here(path) || lasts(*file, path)
-        });
-    }
-
     /// systemd has been told these properties of the cgroup `path`, or would not have them.
     pub fn settled_with_systemd(
         &mut self,
@@ -178,7 +164,7 @@ impl Core {
             let now = Instant::now();
             for file in File::ALL {
                 if let Some(n) = file.property().and_then(|p| told.get(p)) {
-                    self.marks.knows(file, &path, *n, now);
+                    self.marks.told.knows(file, &path, *n, now);
                 }
             }
         }

@@ -3,6 +3,7 @@
 //! others had set.
 
 use super::marks::{File, Mark, Written};
+use super::told::{self, Numbers, Tellings};
 use crate::cgroups::Root;
 use crate::enforce::disk::Disk;
 use crate::enforce::steward::Steward;
@@ -27,17 +28,37 @@ pub fn give_back(
     disk: &Disk,
     steward: Option<&Steward>,
 ) -> Result<GivenBack, store::Error> {
+    let told = told::read(store)?;
+    give_back_told(root, store, disk, steward, told)
+}
+
+/// The same, where systemd was told that, or has forgotten it.
+fn give_back_told(
+    root: &Root,
+    store: &mut Store,
+    disk: &Disk,
+    steward: Option<&Steward>,
+    (mut told, forgotten): (Tellings, Vec<(Mark, Numbers)>),
+) -> Result<GivenBack, store::Error> {
     let mut done = GivenBack::default();
     let mut gone: Vec<(Mark, Option<Written>)> = Vec::new();
+    let mut last_words = forgotten;
     for (mark, written) in store.marks()? {
         let (file, path) = &mark;
-        let shown = match file {
-            File::IoWeight => disk.shown(written.number),
-            _ => written.number,
+        let by_tixd = |n: u64| match file {
+            File::IoWeight => disk.shown(written.number) == n,
+            _ => written.number == n,
+        };
+        // While no tixd ran systemd may have set what one told it.
+        let by_systemd = |n: u64| {
+            told.of(*file, path).any(|told| match file {
+                File::IoWeight => disk.shown_by_systemd(told) == n,
+                _ => told == n,
+            })
         };
         let found = file.read(root, path);
         let there = root.cgroup(path).is_ok();
-        if there && found.is_ok_and(|n| n == shown) {
+        if there && found.is_ok_and(|n| by_tixd(n) || by_systemd(n)) {
             match file.put(root, path, written.funding) {
                 Ok(()) => done.files += 1,
                 Err(e) => {
@@ -49,10 +70,13 @@ pub fn give_back(
         // Also where there is no such cgroup now: systemd sets it when the unit comes back.
         if let (Some(property), Some(steward)) = (file.property(), steward) {
             steward.set(path, property, written.funding);
+            if steward.may_tell(path) && told.tell(&mark, written.funding) {
+                last_words.push(told.kept(&mark));
+            }
         }
         gone.push((mark, None));
     }
-    store.set_marks(&gone)?;
+    store.set_marks(&gone, &last_words)?;
     Ok(done)
 }
 
@@ -85,7 +109,7 @@ mod tests {
             mark(File::IoWeight, "/b", 300, 100),
             mark(File::IoWeight, "/gone", 300, 100),
         ];
-        store.set_marks(&marks).unwrap();
+        store.set_marks(&marks, &[]).unwrap();
         let root = Root::open_any(&tree).unwrap();
         write(file("io.cost.qos"), "").unwrap();
         let mut disk = Disk::new(dir.path());
@@ -98,5 +122,42 @@ mod tests {
         assert_eq!(said("b/io.weight"), "default 50\n");
         assert_eq!(said("c/io.weight"), "default 7\n");
         assert!(store.marks().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_systemd_set_while_no_tixd_ran_was_tixds() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("tree");
+        let weight = |slice: &str| tree.join(slice).join("io.weight");
+        let (mut store, _) = Store::open(&dir.path().join("state")).unwrap();
+        let (mut marks, mut told) = (vec![], vec![]);
+        for (slice, says) in [("a.slice", 434), ("b.slice", 77)] {
+            create_dir_all(tree.join(slice)).unwrap();
+            write(weight(slice), format!("default {says}\n")).unwrap();
+            let mark = (File::IoWeight, format!("/{slice}"));
+            let written = Written {
+                number: 500,
+                funding: 100,
+            };
+            marks.push((mark.clone(), Some(written)));
+            told.push((mark, vec![434, 500]));
+        }
+        store.set_marks(&marks, &told).unwrap();
+        let root = Root::open_any(&tree).unwrap();
+        write(tree.join("io.cost.qos"), "").unwrap();
+        let mut disk = Disk::new(dir.path());
+        disk.look(&root);
+        let steward = Steward::default();
+        let said = (Tellings::new(store.told().unwrap()), vec![]);
+        let done = give_back_told(&root, &mut store, &disk, Some(&steward), said).unwrap();
+        assert_eq!((done.files, done.trouble), (1, vec![]));
+        let says = |slice: &str| read_to_string(weight(slice)).unwrap();
+        assert_eq!(says("a.slice"), "default 100\n");
+        // That is nothing of tixd's.
+        assert_eq!(says("b.slice"), "default 77\n");
+        // systemd may set all of these until it has been told the last.
+        for (_, numbers) in store.told().unwrap() {
+            assert_eq!(numbers, [434, 500, 100]);
+        }
     }
 }

@@ -8,14 +8,15 @@
 
 use super::Core;
 use super::foreign::Corrected;
+use super::told::{Numbers, Tellings};
 use crate::cgroups::{Root, systemd};
 use crate::enforce::protection::{self, Kernel};
 use crate::enforce::{Error, disk, memory, weight};
 use crate::ledger::{DISK_TICKETS, Resource};
 use crate::lifeline;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::RangeBounds;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A file of cgroups with one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,8 +90,7 @@ pub type Mark = (File, String);
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     pub(super) written: BTreeMap<Mark, Written>,
-    /// The last numbers that systemd is told: it may set an earlier one yet.
-    pub(super) told: BTreeMap<Mark, VecDeque<Told>>,
+    pub(super) told: Tellings,
     /// What could not be brought about, and why.
     pub(super) failed: BTreeMap<Mark, String>,
     /// Guarantees that others wrote over.
@@ -102,75 +102,17 @@ pub(super) struct Marks {
     pub(super) swept: Option<Instant>,
 }
 
-/// A number that systemd is told, when there is time for it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Told {
-    number: u64,
-    pub(super) at: Instant,
-    /// When systemd knew a later one. Until then it has this one, and sets it whenever it looks at the unit.
-    replaced: Option<Instant>,
-}
-
-/// For so long what systemd set before it knew better may be what is read.
-const LATE: Duration = Duration::from_secs(10);
-
 impl Marks {
-    pub(super) fn new(known: Vec<(Mark, Written)>) -> Marks {
+    pub(super) fn new(known: Vec<(Mark, Written)>, told: Tellings) -> Marks {
         Marks {
             written: known.into_iter().collect(),
+            told,
             ..Marks::default()
         }
     }
 
     pub(super) fn get(&self, file: File, path: &str) -> Option<Written> {
         self.written.get(&(file, path.to_owned())).copied()
-    }
-
-    /// Something that systemd was told has to be told from what others write, as long as it may be late.
-    fn tell(&mut self, file: File, path: &str, number: u64) {
-        const LAST: usize = 8;
-        let last = self.told.entry((file, path.to_owned())).or_default();
-        last.retain(|t| t.number != number);
-        last.push_back(Told {
-            number,
-            at: Instant::now(),
-            replaced: None,
-        });
-        if last.len() > LAST {
-            last.pop_front();
-        }
-    }
-
-    /// At `now` systemd has `number` for that, and nothing that it was told before.
-    pub(super) fn knows(&mut self, file: File, path: &str, number: u64, now: Instant) {
-        let told = self.told.get_mut(&(file, path.to_owned()));
-        let before = told.and_then(|told| {
-            let this = told.iter().position(|t| t.number == number)?;
-            Some(told.range_mut(..this))
-        });
-        for t in before.into_iter().flatten() {
-            t.replaced.get_or_insert(now);
-        }
-    }
-
-    /// What systemd may set: the last number that it was told whenever the unit comes back, those before until it knows better, and a
-    /// little longer.
-    fn told(&self, file: File, path: &str) -> impl Iterator<Item = u64> {
-        let all = self.told.get(&(file, path.to_owned())).into_iter();
-        all.flatten()
-            .filter(|t| t.replaced.is_none_or(|at| at.elapsed() < LATE))
-            .map(|t| t.number)
-    }
-
-    /// What stands in `file` by others' doing, where nothing of tixd's is in force and `read` is found: systemd may set a moment late what
-    /// it was told, and that is no guarantee of others. What it was told last is what tixd gave back.
-    fn before(&self, file: File, path: &str, read: u64) -> u64 {
-        let all = self.told.get(&(file, path.to_owned()));
-        let last = all.and_then(|told| told.back()).map(|t| t.number);
-        match self.told(file, path).any(|n| n == read) {
-            true => last.unwrap_or(read),
-            false => read,
-        }
     }
 
     pub(super) fn of(&self, file: File) -> impl Iterator<Item = (&String, &Written)> {
@@ -198,13 +140,18 @@ impl Core {
     /// The funding that a weight read from `file` of the cgroup `path` stands for. `fresh`: the cgroup was not known before.
     pub(super) fn funding_of(&mut self, file: File, path: &str, read: u64, fresh: bool) -> u64 {
         let written = self.marks.get(file, path);
-        let known = self.funding(file, path);
-        if written.is_none() && known.is_none_or(|known| known == read) {
-            return read;
+        if written.is_none() {
+            match self.funding(file, path) {
+                Some(known) if known == read => return read,
+                None if !self.was_told(file, path, read) => return read,
+                _ => {}
+            }
         }
         // tixd may have written another since it was read.
         let now = file.read(&self.root, path).unwrap_or(read);
-        let Some(w) = written else { return now };
+        let Some(w) = written else {
+            return self.given_back_to(file, path, now);
+        };
         if self.shown(file, w.number) == now {
             return w.funding;
         }
@@ -235,29 +182,34 @@ impl Core {
         }
     }
 
-    /// Is it systemd's doing that `file` says `number`, and that tixd's?
-    pub(super) fn was_told(&self, file: File, path: &str, number: u64) -> bool {
-        let mut told = self.marks.told(file, path);
-        told.any(|n| match file {
-            File::IoWeight => self.disk.shown_by_systemd(n) == number,
-            _ => n == number,
-        })
+    /// The funding where `now` is read of a file that tixd has nothing to do with any more: systemd may set a moment late what it was told.
+    fn given_back_to(&mut self, file: File, path: &str, now: u64) -> u64 {
+        let last = self.marks.told.last(file, path);
+        let Some(last) = last.filter(|_| self.was_told(file, path, now)) else {
+            return now;
+        };
+        if self.shown(file, last) != now {
+            self.try_to_put(file, path, last);
+        }
+        last
     }
 
     /// The cgroup is gone. What systemd sets again when the unit comes back is no funding then, either.
     pub(super) fn forget_all(&mut self, path: &str) {
+        let mut told = Vec::new();
         for file in File::ALL {
-            let lasts = lasts(file, path);
-            if !lasts {
-                self.forget(file, path);
-            }
             let mark = (file, path.to_owned());
             self.marks.failed.remove(&mark);
             self.marks.corrected.remove(&mark);
-            if !lasts {
-                self.marks.told.remove(&mark);
+            if lasts(file, path) {
+                continue;
+            }
+            self.forget(file, path);
+            if self.marks.told.forget(&mark) {
+                told.push((mark, vec![]));
             }
         }
+        self.save_marks(&[], &told);
         self.unsettled.remove(path);
     }
 
@@ -278,14 +230,21 @@ impl Core {
 
     fn forget(&mut self, file: File, path: &str) {
         let mark = (file, path.to_owned());
-        // Who observes does not know better than who writes.
-        if self.marks.written.remove(&mark).is_some() && !self.observes() {
-            self.save_marks(&[(mark, None)]);
+        if self.marks.written.remove(&mark).is_some() {
+            self.save_marks(&[(mark, None)], &[]);
         }
     }
 
-    pub(super) fn save_marks(&mut self, changed: &[(Mark, Option<Written>)]) {
-        if let Err(e) = self.store().set_marks(changed) {
+    pub(super) fn save_marks(
+        &mut self,
+        changed: &[(Mark, Option<Written>)],
+        told: &[(Mark, Numbers)],
+    ) {
+        // Who observes does not know better than who writes.
+        if self.observes() {
+            return;
+        }
+        if let Err(e) = self.store().set_marks(changed, told) {
             tracing::error!("{e}");
         }
     }
@@ -301,7 +260,7 @@ impl Core {
                 // Unreadable: it is tried, and said when it is not possible.
                 None => {
                     let read = file.read(&self.root, path).unwrap_or(0);
-                    Some(self.marks.before(file, path, read))
+                    Some(self.marks.told.before(file, path, read))
                 }
             },
         }
@@ -405,7 +364,10 @@ impl Core {
             .collect();
         let marks = fresh.iter().map(|(p, w)| ((file, p.clone()), *w));
         self.marks.written.extend(marks);
-        self.save_marks(&known);
+        let all = fresh.iter().map(|(path, w)| (path, w.number));
+        let all = all.chain(stale.iter().map(|(path, funding)| (path, *funding)));
+        let told = self.about_to_tell(file, all);
+        self.save_marks(&known, &told);
         for (path, written) in &fresh {
             self.put(file, path, written.number);
         }
@@ -419,7 +381,7 @@ impl Core {
             gone.push((mark, None));
         }
         if !gone.is_empty() {
-            self.save_marks(&gone);
+            self.save_marks(&gone, &[]);
         }
     }
 
@@ -429,10 +391,10 @@ impl Core {
             return;
         }
         self.try_to_put(file, path, number);
-        if let (Some(property), Some(steward)) = (file.property(), &self.steward)
-            && steward.set(path, property, number)
-        {
-            self.marks.tell(file, path, number);
+        let told = self.about_to_tell(file, std::iter::once((&path.to_owned(), number)));
+        self.save_marks(&[], &told);
+        if let (Some(property), Some(steward)) = (file.property(), &self.steward) {
+            steward.set(path, property, number);
         }
     }
 
@@ -472,32 +434,5 @@ impl Core {
     /// What of the cgroup `path` tixd has set.
     pub fn set_by_tix(&self, file: File, path: &str) -> Option<Written> {
         self.marks.get(file, path)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_systemd_sets_late_was_nobody_elses() {
-        const SLICE: &str = "/system.slice";
-        let mut marks = Marks::default();
-        let before = |marks: &Marks, read| marks.before(File::MemoryMin, SLICE, read);
-        assert_eq!(before(&marks, 64), 64);
-        // Guaranteed for a unit in it, given back as the unit ended, and set by systemd after that.
-        marks.tell(File::MemoryMin, SLICE, 64);
-        marks.tell(File::MemoryMin, SLICE, 0);
-        assert_eq!(before(&marks, 64), 0);
-        assert_eq!(before(&marks, 0), 0);
-        assert_eq!(before(&marks, 32), 32);
-        // However long ago it was told the first: it sets that until it knows of the second.
-        let long_ago = Instant::now().checked_sub(2 * LATE).unwrap();
-        marks.knows(File::MemoryMin, SLICE, 64, long_ago);
-        assert_eq!(before(&marks, 64), 0);
-        marks.knows(File::MemoryMin, SLICE, 0, long_ago);
-        assert_eq!(before(&marks, 64), 64);
-        // Of another file nothing was told.
-        assert_eq!(marks.before(File::MemoryLow, SLICE, 64), 64);
     }
 }

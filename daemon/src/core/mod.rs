@@ -11,6 +11,7 @@ mod notices;
 mod overhaul;
 mod running;
 mod tell;
+mod told;
 mod usage;
 
 use crate::cgroups::{Change, Root};
@@ -34,6 +35,7 @@ use tell::blank;
 pub(crate) use tell::to_api;
 use tix_api as api;
 use tokio::sync::{broadcast, mpsc};
+pub use told::Numbers;
 use usage::{Counted, Usage};
 
 /// After an answer that took longer, connections are read before the next one.
@@ -115,7 +117,8 @@ impl Core {
         let mut ledger = Ledger::new(loaded.next_cid, memory());
         ledger.number_from(loaded.next_cid, loaded.next_exchange);
         cpu.start();
-        let marks = Marks::new(store.marks()?);
+        let (told, forgotten) = told::read(&store)?;
+        let marks = Marks::new(store.marks()?, told);
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let mut disk = disk::Disk::new(std::path::Path::new("/sys"));
         disk.look(&root);
@@ -176,7 +179,9 @@ impl Core {
         }
         core.settled = true;
         core.cpu.push_all(&core.ledger);
+        core.save_marks(&[], &forgotten);
         core.write_marks();
+        core.tell_last_words();
         core.check_guarantees();
         core.look_at_guarantees();
         tracing::info!("{} currencies, {rows} rows read", core.ledger.len());

@@ -47,16 +47,20 @@ impl Wanted {
 pub struct Steward(Arc<Wanted>);
 
 impl Steward {
-    /// The cgroup `path` has that number now. Is systemd going to be told? It is if a unit may be what makes that cgroup.
-    pub fn set(&self, path: &str, property: &'static str, number: u64) -> bool {
-        if systemd::unit_at(path).is_none() {
-            return false;
+    /// Is systemd told of the cgroup `path`? It is if a unit may be what makes it.
+    pub fn may_tell(&self, path: &str) -> bool {
+        systemd::unit_at(path).is_some()
+    }
+
+    /// The cgroup `path` has that number now, and systemd is going to be told.
+    pub fn set(&self, path: &str, property: &'static str, number: u64) {
+        if !self.may_tell(path) {
+            return;
         }
         let mut all = self.0.lock();
         let its = all.entry(path.to_owned()).or_default();
         its.insert(property, number);
         self.0.more.notify_one();
-        true
     }
 
     /// Tells systemd, for ever; `done` gets the cgroup, what was told of it, and what went wrong.

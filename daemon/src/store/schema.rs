@@ -7,7 +7,7 @@ use super::{Record, State, log, rows, side};
 use rusqlite::{Connection, Transaction, params};
 
 /// Version of the tables; a store of a later version is not touched.
-pub const SCHEMA: i64 = 6;
+pub const SCHEMA: i64 = 7;
 
 /// `rows` and `sum`: see [`rows::Total`]. `voided`: commits that failed too late to know whether they are on the disk, overwritten since.
 const STATE: &str = "
@@ -32,6 +32,7 @@ pub(super) fn create(db: &mut Connection) -> Result<(), Fault> {
     tables(&tx)?;
     tx.execute_batch(side::USAGE)?;
     tx.execute_batch(side::MARK)?;
+    tx.execute_batch(side::TOLD)?;
     finish(tx)
 }
 
@@ -41,7 +42,8 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> Result<(), Fault> {
     match found {
         1 | 2 => from_journal(&tx)?,
         3 => tx.execute_batch(&[rows::MARKET, rows::LIMITS].concat())?,
-        _ => tx.execute_batch(rows::LIMITS)?,
+        4 | 5 => tx.execute_batch(rows::LIMITS)?,
+        _ => {}
     }
     if found < 5 {
         tx.execute_batch(side::MARK)?;
@@ -49,6 +51,7 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> Result<(), Fault> {
     if (2..5).contains(&found) {
         tx.execute_batch(side::FROM_WEIGHT)?;
     }
+    tx.execute_batch(side::TOLD)?;
     finish(tx)
 }
 

@@ -2,7 +2,7 @@
 //! What is kept beside the ledger: how much named currencies used, and what tixd wrote into files of cgroups.
 
 use super::{Error, Store};
-use crate::core::{File, Mark, Written};
+use crate::core::{File, Mark, Numbers, Written};
 use crate::ledger::Cid;
 use rusqlite::params;
 
@@ -15,6 +15,13 @@ pub(super) const MARK: &str = "
 -- Files of cgroups that tixd wrote, and the funding (of a guarantee, what stood there before) that each covers.
 CREATE TABLE mark (
     file TEXT, path TEXT, written INTEGER NOT NULL, funding INTEGER NOT NULL, PRIMARY KEY (file, path)
+) STRICT, WITHOUT ROWID;
+";
+
+pub(super) const TOLD: &str = "
+-- Numbers for such files that systemd was told and may set yet, in the order in which it was.
+CREATE TABLE told (
+    file TEXT, path TEXT, nth INTEGER, number INTEGER NOT NULL, PRIMARY KEY (file, path, nth)
 ) STRICT, WITHOUT ROWID;
 ";
 
@@ -82,12 +89,44 @@ impl Store {
         read().map_err(|e| self.fail(e))
     }
 
-    /// Sets what has changed, all or none; `None`: it is no number of tixd's any more.
+    /// What systemd was told of which files. Those that this version does not know are left out.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn told(&self) -> Result<Vec<(Mark, Numbers)>, Error> {
+        let read = || -> rusqlite::Result<Vec<(Mark, Numbers)>> {
+            let mut query = self
+                .db
+                .prepare("SELECT file, path, number FROM told ORDER BY file, path, nth")?;
+            let mut rows = query.query([])?;
+            let mut all: Vec<(Mark, Numbers)> = Vec::new();
+            while let Some(r) = rows.next()? {
+                let (name, path): (String, String) = (r.get(0)?, r.get(1)?);
+                let number = r.get::<_, i64>(2)?.cast_unsigned();
+                let Some(file) = File::ALL.into_iter().find(|f| f.name() == name) else {
+                    continue;
+                };
+                match all.last_mut().filter(|(m, _)| *m == (file, path.clone())) {
+                    Some((_, numbers)) => numbers.push(number),
+                    None => all.push(((file, path), vec![number])),
+                }
+            }
+            Ok(all)
+        };
+        read().map_err(|e| self.fail(e))
+    }
+
+    /// Sets what has changed, all or none; `None`: it is no number of tixd's any more. `told`: what systemd was told of a file instead of
+    /// what it had been.
     ///
     /// # Errors
     /// As for [`Store::commit`].
-    pub fn set_marks(&mut self, changed: &[(Mark, Option<Written>)]) -> Result<(), Error> {
-        if changed.is_empty() {
+    pub fn set_marks(
+        &mut self,
+        changed: &[(Mark, Option<Written>)],
+        told: &[(Mark, Numbers)],
+    ) -> Result<(), Error> {
+        if changed.is_empty() && told.is_empty() {
             return Ok(());
         }
         self.write(|db, _| {
@@ -102,6 +141,14 @@ impl Store {
                     None => {
                         forget.execute(params![file.name(), path])?;
                     }
+                }
+            }
+            let mut clear = db.prepare_cached("DELETE FROM told WHERE file = ? AND path = ?")?;
+            let mut tell = db.prepare_cached("INSERT INTO told VALUES (?, ?, ?, ?)")?;
+            for ((file, path), numbers) in told {
+                clear.execute(params![file.name(), path])?;
+                for (nth, number) in (0_i64..).zip(numbers) {
+                    tell.execute(params![file.name(), path, nth, number.cast_signed()])?;
                 }
             }
             Ok(())

@@ -249,9 +249,12 @@ fn usage_and_marks_are_kept_apart_and_changed_one_by_one() {
         (mark(File::MemoryMin, "/a"), Some(written(u64::MAX, 0))),
         (mark(File::CpuWeight, "/b"), Some(written(1, 2))),
     ];
-    store.set_marks(&a_and_b).unwrap();
+    let disk = |path: &str| mark(File::IoWeight, path);
+    let told = [(disk("/a"), vec![3, u64::MAX, 1]), (disk("/b"), vec![2])];
+    store.set_marks(&a_and_b, &told).unwrap();
     let gone = ["/b", "/c"].map(|path| (mark(File::CpuWeight, path), None));
-    store.set_marks(&gone).unwrap();
+    let told = [(disk("/a"), vec![1, 7]), (disk("/b"), vec![])];
+    store.set_marks(&gone, &told).unwrap();
     // A currency's usage goes with it.
     store
         .commit(&[], &[(Key::Currency(3), Some(currency("bob")))])
@@ -267,6 +270,7 @@ fn usage_and_marks_are_kept_apart_and_changed_one_by_one() {
             (mark(File::MemoryMin, "/a"), written(u64::MAX, 0))
         ]
     );
+    assert_eq!(store.told().unwrap(), [(disk("/a"), vec![1, 7])]);
 }
 
 #[test]

@@ -465,9 +465,10 @@ fn schema_5_gets_limits_and_keeps_what_it_has() {
     let kept = [(alice.0.clone(), Some(alice.1.clone()))];
     store.commit(&[], &kept).unwrap();
     drop(store);
-    // That was all that was added.
+    // That was all that was added, and what schema 7 adds.
     let db = raw(dir.path().join("ledger.sqlite"));
-    db.execute_batch("DROP TABLE limits").unwrap();
+    db.execute_batch("DROP TABLE limits; DROP TABLE told")
+        .unwrap();
     db.pragma_update(None, "user_version", 5).unwrap();
     drop(db);
     let (mut store, loaded) = Store::open(dir.path()).unwrap();
@@ -482,6 +483,36 @@ fn schema_5_gets_limits_and_keeps_what_it_has() {
         .unwrap();
     drop(store);
     assert_eq!(contents(dir.path()), rows([alice, (key, limit)]));
+}
+
+#[test]
+fn schema_6_gets_what_systemd_is_told_and_keeps_what_it_has() {
+    let dir = dir();
+    let (mut store, _) = Store::open(dir.path()).unwrap();
+    let alice = (Key::Currency(7), currency("alice"));
+    let kept = [(alice.0.clone(), Some(alice.1.clone()))];
+    store.commit(&[], &kept).unwrap();
+    let file = (File::IoWeight, "/user.slice".to_owned());
+    let written = Written {
+        number: 434,
+        funding: 100,
+    };
+    store
+        .set_marks(&[(file.clone(), Some(written))], &[])
+        .unwrap();
+    drop(store);
+    let db = raw(dir.path().join("ledger.sqlite"));
+    db.execute_batch("DROP TABLE told").unwrap();
+    db.pragma_update(None, "user_version", 6).unwrap();
+    drop(db);
+    let (mut store, _) = Store::open(dir.path()).unwrap();
+    assert_eq!(store.marks().unwrap(), [(file.clone(), written)]);
+    assert!(store.told().unwrap().is_empty());
+    let told = [(file, vec![434, 500])];
+    store.set_marks(&[], &told).unwrap();
+    drop(store);
+    assert_eq!(contents(dir.path()), rows([alice]));
+    assert_eq!(Store::open(dir.path()).unwrap().0.told().unwrap(), told);
 }
 
 #[test]

@@ -143,9 +143,9 @@ fn without_sched_ext() {
         c.check("memory and disk", stock::memory_and_disk);
         c.check("the ledger", stock::ledger);
         c.check("an exchange", stock::exchanged);
+        c.check("one that hangs is replaced", stock::hung);
         c.check("every command answers", stock::every_command);
         c.check("given back as it was", stock::given_back);
-        c.check("one that hangs is replaced", stock::hung);
     });
 }
 
