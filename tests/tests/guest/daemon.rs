@@ -134,7 +134,8 @@ fn exchanged() {
 #[test]
 #[ignore = "boots a guest"]
 fn without_sched_ext() {
-    let options = ["--icount", "3", "--kernel", stock::KERNEL];
+    let kernel = std::env::var("KERNEL").unwrap_or(stock::KERNEL.into());
+    let options = ["--icount", "3", "--kernel", &kernel];
     in_guest_with("daemon::without_sched_ext", Kind::Systemd, &options, |c| {
         c.check("setup: install and start", stock::start);
         c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
