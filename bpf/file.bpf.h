@@ -221,7 +221,7 @@ static __noinline void gone_locked(u32 idx, u32 q)
 }
 
 /* Whether queue `q`, which is to be filed, has to wait for a limit's next period; it counts no longer, then. */
-static __noinline bool kept_out_locked(u32 q)
+static __always_inline bool kept_out_locked(u32 q)
 {
 	if (!hold_locked(q))
 		return false;
