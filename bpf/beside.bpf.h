@@ -40,14 +40,16 @@ static __always_inline void beside_locked(u32 prev_queue)
 		file_locked(q, false);
 }
 
-static __noinline void file_beside(u64 now)
+__noinline int tix_file_beside(u64 now)
 {
+	USES_ARENA();
 	if (!any_beside())
-		return;
+		return 0;
 	bpf_spin_lock(&tix_lock);
 	advance_locked(now);
 	beside_locked(VTRR_NONE);
 	bpf_spin_unlock(&tix_lock);
+	return 0;
 }
 
 /* `prev` went to sleep before its slice was over: the next of its queue has the rest. */

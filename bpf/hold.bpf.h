@@ -19,7 +19,7 @@ static void release_locked(u32 idx);
 static void drop_cap_locked(u32 idx);
 
 /* Have the timer fire when the first of the limits is due. */
-static __noinline void arm_limits(void)
+__noinline int tix_arm_limits(void)
 {
 	u64 at = limit_due, now = scx_bpf_now();
 	struct slice_timer *timer;
@@ -27,12 +27,13 @@ static __noinline void arm_limits(void)
 
 	limit_due = 0;
 	if (!at || (limit_timer_at && (s64)(limit_timer_at - at) <= 0))
-		return;
+		return 0;
 	timer = bpf_map_lookup_elem(&timers, &key);
 	if (!timer)
-		return;
+		return 0;
 	limit_timer_at = at;
 	bpf_timer_start(&timer->timer, (s64)(at - now) > 0 ? at - now : 0, 0);
+	return 0;
 }
 
 struct release {
@@ -147,7 +148,7 @@ static int limit_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 	}
 	if (i >= RELEASE_MOST)
 		limit_due = r.now + RELEASE_PAUSE_NS;
-	arm_limits();
+	tix_arm_limits();
 	return 0;
 }
 
@@ -206,7 +207,7 @@ static void node_limit(u32 i, u64 period, u64 quota, u64 burst)
 	}
 	bpf_spin_unlock(&tix_lock);
 	if (limit_due)
-		arm_limits();
+		tix_arm_limits();
 }
 
 #endif

@@ -66,7 +66,7 @@ void BPF_STRUCT_OPS(tix_cpu_offline, s32 cpu)
 	count_online(-1);
 	c->offline = 1;
 	if (c->left < TIX_NODES_MAX)
-		leave(c->left, VTRR_NONE);
+		tix_leave(c->left, VTRR_NONE);
 	c->left = VTRR_NONE;
 	c->runs = VTRR_NONE;
 	evacuate(VT_HOME(cpu & (TIX_CPUS_MAX - 1)));

@@ -250,7 +250,7 @@ int tix_take(struct tix_take_args *args)
 	go_on_locked(idx, &lead);
 	bpf_spin_unlock(&tix_lock);
 	if (limit_due)
-		arm_limits();
+		tix_arm_limits();
 	args->err = 0;
 	return 0;
 }

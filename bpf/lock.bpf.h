@@ -310,13 +310,14 @@ static s32 retry_next(u64 now)
 }
 
 /* Take `pid`, who is waited for, from its queue to this CPU, if somebody pays; true: it did. */
-static bool fetch(s32 cpu, s32 pid)
+__noinline int tix_fetch(s32 cpu, s32 pid)
 {
 	struct task_struct *p = bpf_task_from_pid(pid), *other;
 	struct task_ctx *t;
 	bool moved = false, later = false;
 	u32 q = VTRR_NONE, payer = VTRR_NONE, looks = 0;
 
+	USES_ARENA();
 	if (!p)
 		return false;
 	t = task_ctx(p);
@@ -347,7 +348,7 @@ static bool fetch(s32 cpu, s32 pid)
 	}
 	if (moved) {
 		t->payer = payer;
-		unfile(q);
+		tix_unfile(q);
 	} else if (later) {
 		retry_later(pid);
 	}
@@ -361,7 +362,7 @@ static bool fetch_waited_for(s32 cpu, u64 now)
 
 	if (!pid)
 		pid = retry_next(now);
-	return pid && fetch(cpu, pid);
+	return pid && tix_fetch(cpu, pid);
 }
 
 #endif

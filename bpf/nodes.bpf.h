@@ -345,10 +345,14 @@ static void spare_queues(void)
  * The queue of `t`'s principal in struct vtrr `vt`, or VTRR_NONE if there is none to be
  * had. Found without a look around as long as the thread stays on one CPU.
  */
-static __noinline u32 home_queue(struct task_ctx *t, u32 vt)
+__noinline u32 tix_home_queue(struct task_ctx *t, u32 vt)
 {
-	u32 node = t->node, q;
+	u32 node, q;
 
+	USES_ARENA();
+	if (!t)
+		return VTRR_NONE;
+	node = t->node;
 	if (t->home != VTRR_NONE && t->home_vt == vt)
 		return t->home;
 	bpf_spin_lock(&tix_lock);

@@ -329,10 +329,13 @@ __noinline int tix_undo(u32 q, u64 grant, u64 rate)
 }
 
 /* The last runnable thread of principal `idx`, last in queue `q`, is gone. */
-static __noinline void leave(u32 idx, u32 q)
+__noinline int tix_leave(u32 idx, u32 q)
 {
 	struct run run = {};
 
+	USES_ARENA();
+	if (idx >= TIX_NODES_MAX)
+		return 0;
 	if (nr_cpu_ids == 1 && nr_limits)
 		look_at_run(&run, scx_bpf_now());
 	bpf_spin_lock(&tix_lock);
@@ -340,6 +343,7 @@ static __noinline void leave(u32 idx, u32 q)
 	gone_locked(idx, q);
 	end_run_locked(&run);
 	bpf_spin_unlock(&tix_lock);
+	return 0;
 }
 
 #endif

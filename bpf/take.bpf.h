@@ -32,7 +32,7 @@ static __always_inline void taken(struct task_struct *p, u64 deq_flags)
 		}
 		__sync_fetch_and_add(&QUEUES[q].nr, -1);
 	} else if (__sync_fetch_and_add(&QUEUES[q].nr, -1) == 1) {
-		unfile(q);
+		tix_unfile(q);
 	}
 }
 

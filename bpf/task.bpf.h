@@ -54,6 +54,7 @@ struct pick {
 	u32 joined;	/* the previous thread's principal became active */
 	u32 held;	/* out: the previous thread waits for a limit's next period */
 	u32 again;	/* out: who was picked does; there may be others */
+	u32 tries, shut;	/* TRIES and SHUT, counted here for the verifier's sake */
 	u64 allowed;	/* what limits leave who is to run, ns */
 };
 

@@ -71,7 +71,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 		c->timer_at = 0;
 		return 0;
 	}
-	file_beside(now);
+	tix_file_beside(now);
 	call_for_help(c, cpu & (TIX_CPUS_MAX - 1));
 	if (c->slice_end <= now + TIMER_MIN_NS / 2) {
 		if (anybody_waits(cpu) || c->limited || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0) {

@@ -119,8 +119,8 @@ static u32 queue_of(const struct task_struct *p, struct task_ctx *t, s32 cpu)
 	if (nr_cpu_ids == 1)
 		return t->node;
 	if (is_pinned(p))
-		return home_queue(t, VT_BOUND(cpu));
-	q = home_queue(t, VT_HOME(cpu));
+		return tix_home_queue(t, VT_BOUND(cpu));
+	q = tix_home_queue(t, VT_HOME(cpu));
 	return q == VTRR_NONE ? t->node : q;
 }
 
@@ -209,7 +209,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		cut_short(p);
 
 	if (nr_limits && is_pinned(p) && seems_spent(t->node)) {
-		q = home_queue(t, VT_BOUND(cpu));
+		q = tix_home_queue(t, VT_BOUND(cpu));
 		if (q == VTRR_NONE)
 			q = t->node;
 	} else if (is_pinned(p)) {
@@ -225,14 +225,14 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 			return;
 		}
-		q = home_queue(t, VT_BOUND(cpu));
+		q = tix_home_queue(t, VT_BOUND(cpu));
 		if (q == VTRR_NONE) {
 			__sync_fetch_and_add(&stats.unqueued, 1);
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, MIN_SLICE_NS, enq_flags);
 			return;
 		}
 	} else if (nr_cpu_ids > 1) {
-		q = home_queue(t, VT_HOME(cpu));
+		q = tix_home_queue(t, VT_HOME(cpu));
 		if (q == VTRR_NONE)
 			q = t->node;
 	} else {
@@ -261,9 +261,9 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	if (waited_for)
 		retry_later(p->pid);
 	if (!CLIENTS[q].linked && !is_beside(t, q, enq_flags)) {
-		file(q, enq_flags & SCX_ENQ_WAKEUP, t);
+		tix_file(q, enq_flags & SCX_ENQ_WAKEUP, t);
 		if (limit_due)
-			arm_limits();
+			tix_arm_limits();
 		if (queue->brief)
 			hurry(cpu);
 	}
@@ -297,7 +297,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	struct pick *pick = &c->pick;
 	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
 	bool runnable = t && (prev->scx.flags & SCX_TASK_QUEUED);
-	u32 tries, shut = 0;
 	u64 now;
 
 	USES_ARENA();
@@ -334,7 +333,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	}
 
 	if (any_waited_for() && fetch_waited_for(cpu, now)) {
-		file_beside(now);
+		tix_file_beside(now);
 		c->runs = VTRR_NONE;	/* who ran is charged when it is put back, or seen next */
 		run_until(cpu, c, now, slice_ns, false);
 		return;
@@ -348,12 +347,13 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	pick->allowed = ~0ull;
 	pick->held = 0;
 	c->left = VTRR_NONE;
-	for (tries = 0; tries < TRIES && can_loop; tries++) {
+	pick->shut = 0;
+	for (pick->tries = 0; pick->tries < TRIES && can_loop; pick->tries++) {
 		pick->again = 0;
 		tix_decide(pick, t);
 		pick->first = 0;
 		if (limit_due)
-			arm_limits();
+			tix_arm_limits();
 		if (pick->again)
 			continue;
 		if (pick->queue == VTRR_NONE)
@@ -380,16 +380,16 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		c->granting = VTRR_NONE;
 		pick->refile = pick->queue;
 		stats.missed++;
-		if (scx_bpf_dsq_nr_queued(DSQ(pick->queue)) > 0 && ++shut == SHUT)
+		if (scx_bpf_dsq_nr_queued(DSQ(pick->queue)) > 0 && ++pick->shut == SHUT)
 			break;
 	}
-	if (pick->refile != VTRR_NONE || tries == TRIES) {
+	if (pick->refile != VTRR_NONE || pick->tries == TRIES) {
 		if (pick->queue != VTRR_NONE)
 			tix_undo(pick->refile, pick->grant, pick->rate);
 		/* While the kernel prepares for a CPU to go it asks, but gives it nothing: tens of ms for which it would look in vain. */
-		if (shut < SHUT)
+		if (pick->shut < SHUT)
 			scx_bpf_kick_cpu(cpu, 0);
-		c->idle = !runnable && shut == SHUT;
+		c->idle = !runnable && pick->shut == SHUT;
 		c->runs = VTRR_NONE;
 		return;
 	}
@@ -420,7 +420,7 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 	if (p == bpf_get_current_task_btf() && c->left == VTRR_NONE && !c->offline)
 		c->left = t->node;	/* the next decision, which is at once, sees to it */
 	else
-		leave(t->node, t->ran_from);
+		tix_leave(t->node, t->ran_from);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
