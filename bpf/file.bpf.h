@@ -4,6 +4,15 @@
 #define TIX_FILE_BPF_H
 
 /*
+ * How many threads wait in queue `q`, which has just been unlinked, not read before others can see that: who puts one there
+ * counts it first, and then looks whether the queue is linked.
+ */
+static __always_inline u32 nr_after(u32 q)
+{
+	return __sync_fetch_and_add(&QUEUES[q].nr, (u32)tix_forget(0));	/* 0 as such would become an operation that an arena has not */
+}
+
+/*
  * The threads of queue `q` come, or went, with `lead` in virtual time. What those who are
  * active have had more or less than their due is nothing, all in all, and V is the mean of
  * their tags: who comes or leaves ahead of it or behind takes it along (Stoica and
@@ -309,8 +318,12 @@ __noinline int tix_unfile(u32 q)
 	if (q >= TIX_QUEUES_MAX)
 		return 0;
 	bpf_spin_lock(&tix_lock);
-	if (!QUEUES[q].nr && CLIENTS[q].linked)
+	if (!QUEUES[q].nr && CLIENTS[q].linked) {
 		vtrr_unlink(VT(QUEUES[q].vt), CLIENTS, q);
+		/* Another CPU may have put a thread there and seen it linked. Who picks it brings it up to date. */
+		if (nr_after(q))
+			link_locked(q, 1, false, false);
+	}
 	bpf_spin_unlock(&tix_lock);
 	return 0;
 }

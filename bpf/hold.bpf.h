@@ -15,24 +15,39 @@
 
 static u64 limit_timer_at;	/* when the timer fires, or 0 */
 
+/* Where the timer goes on that had too much to do at a time: the limit, or 0, and how many are left to be looked at, with it. */
+static u32 release_at, release_left;
+
 static void release_locked(u32 idx);
+int tix_evacuate(u32 at);
 static void drop_cap_locked(u32 idx);
 
 /* Have the timer fire when the first of the limits is due. */
 __noinline int tix_arm_limits(void)
 {
-	u64 at = limit_due, now = scx_bpf_now();
+	u64 at, then, now = scx_bpf_now();
 	struct slice_timer *timer;
-	u32 key = LIMITS_TIMER;
+	u32 key = LIMITS_TIMER, i;
 
-	limit_due = 0;
-	if (!at || (limit_timer_at && (s64)(limit_timer_at - at) <= 0))
-		return 0;
 	timer = bpf_map_lookup_elem(&timers, &key);
 	if (!timer)
 		return 0;
-	limit_timer_at = at;
-	bpf_timer_start(&timer->timer, (s64)(at - now) > 0 ? at - now : 0, 0);
+	bpf_spin_lock(&tix_lock);
+	at = limit_due;
+	limit_due = 0;
+	if (at && (!limit_timer_at || (s64)(limit_timer_at - at) > 0))
+		limit_timer_at = at;
+	else
+		at = 0;
+	bpf_spin_unlock(&tix_lock);
+	/* Should another CPU have asked for an earlier time meanwhile, ours is not to be the last word. */
+	bpf_for(i, 0, 4) {
+		if (!at)
+			break;
+		bpf_timer_start(&timer->timer, (s64)(at - now) > 0 ? at - now : 0, 0);
+		then = limit_timer_at;
+		at = then && (s64)(then - at) < 0 ? then : 0;
+	}
 	return 0;
 }
 
@@ -124,30 +139,38 @@ out:
 
 static int limit_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 {
-	struct release r = { .now = scx_bpf_now() };
-	u32 i, left = nr_spent, more;
+	struct release r = { .now = scx_bpf_now(), .limit = release_at };
+	u32 i, left, more;
+	bool done = false;
 
 	USES_ARENA();
+	bpf_spin_lock(&tix_lock);
 	limit_timer_at = 0;
+	/* Those that are noted while this goes on are for the next time. */
+	left = release_left ?: nr_spent;
+	bpf_spin_unlock(&tix_lock);
 	bpf_for(i, 0, RELEASE_MOST) {
 		more = r.limit;
 		tix_release(&r);
-		if (r.filed)
+		if (r.filed && r.vt != VT_ANY && cpu_ctx((r.vt - 1) / 2)->offline)
+			tix_evacuate(r.vt);
+		else if (r.filed)
 			scx_bpf_kick_cpu(r.vt == VT_ANY ? bpf_get_smp_processor_id() : (r.vt - 1) / 2,
 					 SCX_KICK_IDLE);
-		/* Those that are noted while this goes on are for the next time. */
-		if (more && !r.limit && --left == 0)
+		if (more && !r.limit)
+			left--;
+		if (!r.limit && (!more || !left)) {
+			done = true;
 			break;
-		if (!more && !r.limit)
-			break;
+		}
 	}
-	if (r.limit) {
+	release_at = r.limit;
+	release_left = done ? 0 : left;
+	if (!done) {
 		bpf_spin_lock(&tix_lock);
-		note_spent(r.limit);
+		look_again_locked(r.now + RELEASE_PAUSE_NS);
 		bpf_spin_unlock(&tix_lock);
 	}
-	if (i >= RELEASE_MOST)
-		limit_due = r.now + RELEASE_PAUSE_NS;
 	tix_arm_limits();
 	return 0;
 }

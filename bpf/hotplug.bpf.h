@@ -31,20 +31,26 @@ static void put_anew(u32 q)
 		scx_bpf_dsq_reenq(DSQ(q), 0);
 		return;
 	}
+	bpf_rcu_read_lock();	/* a timer of a program that may sleep has none, the verifier says */
 	bpf_for_each(scx_dsq, p, DSQ(q), 0) {
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_GLOBAL, 0))
 			moved_away(p);
 	}
+	bpf_rcu_read_unlock();
 }
 
 /*
  * From here on the kernel runs what is on this CPU's local queue until it is empty, and
- * asks us for nothing more: have everything that waits here put again.
+ * asks us for nothing more: have everything that waits here put again. So it is done with what waited for a limit's next
+ * period meanwhile, when that begins.
  */
-static void evacuate(u32 at)
+__noinline int tix_evacuate(u32 at)
 {
 	u32 q;
 
+	USES_ARENA();
+	if (at > 2 * TIX_CPUS_MAX)
+		return 0;
 	while (can_loop) {
 		bpf_spin_lock(&tix_lock);
 		vtrr_peek(VT(at), now_v);
@@ -56,6 +62,7 @@ static void evacuate(u32 at)
 			break;
 		put_anew(q);
 	}
+	return 0;
 }
 
 void BPF_STRUCT_OPS(tix_cpu_offline, s32 cpu)
@@ -69,8 +76,8 @@ void BPF_STRUCT_OPS(tix_cpu_offline, s32 cpu)
 		tix_leave(c->left, VTRR_NONE);
 	c->left = VTRR_NONE;
 	c->runs = VTRR_NONE;
-	evacuate(VT_HOME(cpu & (TIX_CPUS_MAX - 1)));
-	evacuate(VT_BOUND(cpu & (TIX_CPUS_MAX - 1)));
+	tix_evacuate(VT_HOME(cpu & (TIX_CPUS_MAX - 1)));
+	tix_evacuate(VT_BOUND(cpu & (TIX_CPUS_MAX - 1)));
 }
 
 #endif

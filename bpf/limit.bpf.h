@@ -189,12 +189,15 @@ static __always_inline bool is_held(const struct tix_node *n)
 static u32 spent_last, nr_spent;
 static u64 limit_due;		/* when one of them is to be looked at; 0: the timer knows */
 
-static __always_inline void look_at_limit(u32 l)
+static __always_inline void look_again_locked(u64 at)
 {
-	u64 at = NODES[l].next_at;
-
 	if (!limit_due || (s64)(at - limit_due) < 0)
 		limit_due = at;
+}
+
+static __always_inline void look_at_limit(u32 l)
+{
+	look_again_locked(NODES[l].next_at);
 }
 
 /* Queues wait for limit `l`. */

@@ -383,8 +383,12 @@ __noinline u32 tix_home_queue(struct task_ctx *t, u32 vt)
 /* Of two CPUs that `p` may use, here and another, the one with fewer waiting for it. */
 static s32 choose_allowed(struct task_struct *p, s32 cpu)
 {
-	s32 other = scx_bpf_pick_any_cpu(p->cpus_ptr, 0);
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	s32 other = bpf_cpumask_any_and_distribute(p->cpus_ptr, online);
 
+	scx_bpf_put_cpumask(online);
+	if (other >= nr_cpu_ids || cpu_ctx(other)->offline)	/* it may be one that never was online */
+		return cpu;
 	if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return other;
 	if (other < 0 || other >= TIX_CPUS_MAX || cpu < 0 || cpu >= TIX_CPUS_MAX)

@@ -218,7 +218,7 @@ static __noinline void pick_locked(struct pick *pick)
 			return;
 		vtrr_unlink(VT(pick->vt), CLIENTS, q);
 		prev = q == pick->prev_queue;
-		waiting = QUEUES[q].nr;
+		waiting = nr_after(q);
 		if (waiting || prev)
 			break;	/* else filed for a thread that another CPU has taken */
 		q = VTRR_NONE;

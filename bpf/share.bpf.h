@@ -129,11 +129,11 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 		up = nr;
 	}
 	if (period * nr > round) {
-		slice = (round << 18) / ((inverse >> 14) * nr);
+		slice = (round << 10) / ((inverse >> 22) * nr);
 		if (slice < MIN_SLICE_NS) {
 			slice = MIN_SLICE_NS;
 			share = inverse >> 16;
-			inverse = ((round << 18) / (nr * MIN_SLICE_NS)) << 14;
+			inverse = ((round << 10) / (nr * MIN_SLICE_NS)) << 22;
 			forced = inverse / share ?: 1;
 			queue->seen_nr = nr;
 			queue->seen_nrs = 0;

@@ -390,6 +390,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		if (pick->shut < SHUT)
 			scx_bpf_kick_cpu(cpu, 0);
 		c->idle = !runnable && pick->shut == SHUT;
+		c->left = pick->left;	/* the last one that has to wait for a limit: the next decision sees to it */
 		c->runs = VTRR_NONE;
 		return;
 	}

@@ -144,10 +144,10 @@ impl Kernel {
         };
         let mut forced = false;
         if host::mul_q32(slice, inverse).wrapping_mul(nr) > round {
-            slice = (round << 18) / ((inverse >> 14) * nr);
+            slice = (round << 10) / ((inverse >> 22) * nr);
             if slice < self.with.min_slice {
                 slice = self.with.min_slice;
-                inverse = ((round << 18) / (nr * slice)) << 14;
+                inverse = ((round << 10) / (nr * slice)) << 22;
                 forced = true;
                 self.counts.forced += 1;
             }
