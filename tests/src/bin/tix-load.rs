@@ -14,8 +14,8 @@ use tix_tests::load::shares::Plan;
 use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
-    churn, figures, hackbench, kthreads, latency, limits, migrations, nice, overdue, promises,
-    requests, soak, starve, suspend, switches, sys,
+    away, churn, figures, hackbench, kthreads, latency, limits, migrations, nice, overdue,
+    promises, requests, soak, starve, suspend, switches, sys,
 };
 
 /// Loads to measure a CPU scheduler by.
@@ -164,6 +164,8 @@ enum Experiment {
         #[arg(long, default_value_t = 300)]
         hogs: usize,
     },
+    /// Threads that are bound to a CPU which is away, and perhaps to another.
+    Away,
     /// Threads of next to no share on a CPU with more to do than it can, made to look as if they had just come.
     Overdue,
     /// --seconds of a busy crowd, cgroups that come and go, CPUs that are unplugged; then shares.
@@ -312,6 +314,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         Experiment::Kthreads { dir, hogs } => {
             report(c, "kthreads", || kthreads::run(root, dir, *hogs))
         }
+        Experiment::Away => report(c, "away", || away::run(root, c.seconds)),
         Experiment::Overdue => report(c, "overdue", || overdue::run(root, c.seconds)),
         Experiment::Soak {
             threads,

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use tix_tests::guest::{Guest, under_tix};
 use tix_tests::load::aftermath::Aftermath;
+use tix_tests::load::away::Away;
 use tix_tests::load::churn::Outcome;
 use tix_tests::load::migrations::Migrations;
 use tix_tests::load::nice::Nice;
@@ -74,6 +75,22 @@ fn who_waited_long_has_waited_long() {
     }
     // Who goes first for that has a moment only.
     assert!(overdue.part < 0.01, "{overdue:?}");
+}
+
+/// A CPU that has gone is nobody's: who may run on another as well does, and whoever waited for a limit's next period on it is put elsewhere.
+#[test]
+#[ignore = "boots a guest"]
+fn a_cpu_that_is_away_has_nobody() {
+    let script = under_tix(Path::new(LOAD), "$LOAD away --seconds 8").unwrap();
+    let guest = Guest::new().cpus(4).icount(3).timeout(900);
+    let reports = guest.run(&script).unwrap();
+    let away = reports.get::<Away>("away", "").unwrap().result;
+    // A quarter each, and what those below the limit have of it.
+    for part in &away.parts {
+        assert!((part - 0.25).abs() < 0.03, "{away:?}");
+    }
+    assert!(away.least_held_ms > 0.0, "{away:?}");
+    assert!(away.took_ms < 1_000.0, "{away:?}");
 }
 
 #[test]
