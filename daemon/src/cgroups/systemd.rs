@@ -92,13 +92,20 @@ fn about(unit: &str, source: zbus::Error) -> Error {
     }
 }
 
-/// The unit that a cgroup is called after, where the system's own systemd makes the cgroups: below a user's it is the user's systemd.
+/// The unit that a cgroup is called after, where the system's own systemd makes the cgroups: those are in slices. A user's, and a
+/// container's, is another systemd.
 pub fn unit_at(path: &str) -> Option<&str> {
-    let name = path.rsplit('/').next()?;
+    let (above, name) = path.rsplit_once('/')?;
+    if !above
+        .split('/')
+        .all(|dir| dir.is_empty() || dir.ends_with(".slice"))
+    {
+        return None;
+    }
     let (stem, kind) = name.rsplit_once('.')?;
     let kinds = ["service", "slice", "scope", "socket", "mount", "swap"];
     let known = !stem.is_empty() && kinds.contains(&kind);
-    (known && !path.contains("/user@")).then_some(name)
+    (known && !name.starts_with("user@")).then_some(name)
 }
 
 /// Was systemd told to set `property` whenever it makes the cgroup `path`?
@@ -146,6 +153,7 @@ mod tests {
                 Some("session-3.scope"),
             ),
             ("/system.slice/a.service/inner", None),
+            ("/system.slice/box.service/system.slice", None),
             ("/.slice", None),
             ("/", None),
         ] {

@@ -85,7 +85,12 @@ impl Core {
             said,
             again: false,
         };
-        self.marks.corrected.insert(mark.clone(), corrected);
+        self.marks.corrected.insert(mark, corrected);
+        self.heed(file, path, found, w);
+    }
+
+    /// What others have set a guarantee to is what stands there in the end; until then it is no less than what tix guarantees.
+    fn heed(&mut self, file: File, path: &str, found: u64, w: Written) {
         let there = self.root.cgroup(path).map(|c| c.id).ok();
         if found != w.funding && there == self.mirror_id(path) && !self.was_told(file, path, found)
         {
@@ -93,12 +98,13 @@ impl Core {
                 funding: found,
                 ..w
             };
+            let mark = (file, path.to_owned());
             self.marks.written.insert(mark.clone(), funding);
             self.save_marks(&[(mark, Some(funding))], &[]);
             self.overhaul.due = true;
         }
-        if found < number {
-            self.put(file, path, number);
+        if found < w.number {
+            self.put(file, path, w.number);
         }
     }
 
@@ -106,16 +112,13 @@ impl Core {
     /// while nobody listened.
     pub(super) fn check_guarantees(&mut self) {
         let files = [File::MemoryMin, File::MemoryLow].into_iter();
-        let all: Vec<(Mark, u64)> = files
-            .flat_map(|f| {
-                self.marks
-                    .of(f)
-                    .map(move |(p, w)| ((f, p.clone()), w.number))
-            })
+        let all: Vec<(Mark, Written)> = files
+            .flat_map(|f| self.marks.of(f).map(move |(p, w)| ((f, p.clone()), *w)))
             .collect();
-        for ((file, path), number) in all {
-            if file.read(&self.root, &path).is_ok_and(|n| n != number) {
-                self.put(file, &path, number);
+        for ((file, path), w) in all {
+            match file.read(&self.root, &path) {
+                Ok(n) if n != w.number => self.heed(file, &path, n, w),
+                _ => {}
             }
         }
     }
@@ -151,6 +154,7 @@ impl Core {
             }
         }
         self.forget_told();
+        self.save_unsaved();
     }
 
     /// systemd has been told these properties of the cgroup `path`, or would not have them.

@@ -56,9 +56,12 @@ fn give_back_told(
                 _ => told == n,
             })
         };
-        let found = file.read(root, path);
-        let there = root.cgroup(path).is_ok();
-        if there && found.is_ok_and(|n| by_tixd(n) || by_systemd(n)) {
+        let found = (root.cgroup(path).ok()).and_then(|_| file.read(root, path).ok());
+        let (ours, theirs) = match found {
+            Some(n) if by_tixd(n) || by_systemd(n) => (true, None),
+            theirs => (false, theirs),
+        };
+        if ours {
             match file.put(root, path, written.funding) {
                 Ok(()) => done.files += 1,
                 Err(e) => {
@@ -67,10 +70,15 @@ fn give_back_told(
                 }
             }
         }
-        // Also where there is no such cgroup now: systemd sets it when the unit comes back.
+        // Also where there is no such cgroup now: systemd sets it when the unit comes back. What others have set meanwhile stays.
         if let (Some(property), Some(steward)) = (file.property(), steward) {
-            steward.set(path, property, written.funding);
-            if steward.may_tell(path) && told.tell(&mark, written.funding) {
+            let last = match (file, theirs) {
+                (_, None) => written.funding,
+                (File::IoWeight, Some(n)) => disk.for_systemd(n),
+                (_, Some(n)) => n,
+            };
+            steward.set(path, property, last);
+            if steward.may_tell(path) && told.tell(&mark, last) {
                 last_words.push(told.kept(&mark));
             }
         }
@@ -155,9 +163,8 @@ mod tests {
         assert_eq!(says("a.slice"), "default 100\n");
         // That is nothing of tixd's.
         assert_eq!(says("b.slice"), "default 77\n");
-        // systemd may set all of these until it has been told the last.
-        for (_, numbers) in store.told().unwrap() {
-            assert_eq!(numbers, [434, 500, 100]);
-        }
+        // systemd may set all of these until it has been told the last: of the second that is what others set.
+        let numbers: Vec<_> = store.told().unwrap().into_iter().map(|t| t.1).collect();
+        assert_eq!(numbers, [[434, 500, 100], [434, 500, 77]]);
     }
 }

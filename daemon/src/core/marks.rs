@@ -14,7 +14,7 @@ use crate::enforce::protection::{self, Kernel};
 use crate::enforce::{Error, disk, memory, weight};
 use crate::ledger::{DISK_TICKETS, Resource};
 use crate::lifeline;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
 use std::time::Instant;
 
@@ -91,6 +91,8 @@ pub type Mark = (File, String);
 pub(super) struct Marks {
     pub(super) written: BTreeMap<Mark, Written>,
     pub(super) told: Tellings,
+    /// What of both is not in the store yet, which could not be written.
+    pub(super) unsaved: BTreeSet<Mark>,
     /// What could not be brought about, and why.
     pub(super) failed: BTreeMap<Mark, String>,
     /// Guarantees that others wrote over.
@@ -189,6 +191,10 @@ impl Core {
             return now;
         };
         if self.shown(file, last) != now {
+            tracing::info!(
+                "{} of {path} is {now}, as systemd was told before, and {last} again",
+                file.name()
+            );
             self.try_to_put(file, path, last);
         }
         last
@@ -244,8 +250,29 @@ impl Core {
         if self.observes() {
             return;
         }
-        if let Err(e) = self.store().set_marks(changed, told) {
-            tracing::error!("{e}");
+        let kept = self.store().set_marks(changed, told);
+        if let Err(e) = kept {
+            if self.marks.unsaved.is_empty() {
+                tracing::error!("{e}; that is tried again each second");
+            }
+            let marks = changed.iter().map(|(m, _)| m);
+            let marks = marks.chain(told.iter().map(|(m, _)| m)).cloned();
+            self.marks.unsaved.extend(marks);
+        }
+    }
+
+    /// Once a second: what could not be saved, as it is by now.
+    pub(super) fn save_unsaved(&mut self) {
+        if self.marks.unsaved.is_empty() {
+            return;
+        }
+        let marks = &self.marks;
+        let now = |m: &Mark| (m.clone(), marks.written.get(m).copied());
+        let changed: Vec<_> = marks.unsaved.iter().map(now).collect();
+        let told: Vec<_> = marks.unsaved.iter().map(|m| marks.told.kept(m)).collect();
+        let kept = self.store().set_marks(&changed, &told);
+        if kept.is_ok() {
+            self.marks.unsaved.clear();
         }
     }
 

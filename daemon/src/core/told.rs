@@ -184,12 +184,19 @@ impl Core {
         }
     }
 
-    /// A tixd that was killed may not have come to tell systemd its last word, which is in force all the same.
+    /// A tixd that was killed may not have come to tell systemd its last word. Where nothing of tixd's is in force any more systemd has it
+    /// now, or else what others have set meanwhile: an earlier one is nobody's.
     pub(super) fn tell_last_words(&mut self) {
         for ((file, path), number) in self.marks.told.unsure() {
-            let found = file.read(&self.root, &path);
-            if found.is_ok_and(|n| n == self.shown(file, number)) {
+            let Ok(found) = file.read(&self.root, &path) else {
+                continue;
+            };
+            let ours = found == self.shown(file, number);
+            let marked = self.marks.get(file, &path).is_some();
+            if ours || (!marked && self.was_told(file, &path, found)) {
                 self.put(file, &path, number);
+            } else if !marked && (file != File::IoWeight || self.disk.has_iocost) {
+                self.put(file, &path, found);
             }
         }
     }

@@ -136,6 +136,14 @@ impl Disk {
         }
     }
 
+    /// What systemd is to be told so that a cgroup's file says `shown`.
+    pub fn for_systemd(&self, shown: u64) -> u64 {
+        match self.has_iocost || shown <= 100 {
+            true => shown,
+            false => 100 + (shown.min(MOST_OF_BFQ) - 100) * (MOST - 100) / (MOST_OF_BFQ - 100),
+        }
+    }
+
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }

@@ -83,8 +83,14 @@ impl Table for Away {
         let row = |what: &str, value: String| vec![what.to_owned(), value];
         let rows = [
             row("until the CPU had gone, ms", format!("{:.0}", self.took_ms)),
-            row("each of those bound to it and another, %", parts.collect::<Vec<_>>().join(" ")),
-            row("the least of those bound to it, ms", format!("{:.1}", self.least_held_ms)),
+            row(
+                "each of those bound to it and another, %",
+                parts.collect::<Vec<_>>().join(" "),
+            ),
+            row(
+                "the least of those bound to it, ms",
+                format!("{:.1}", self.least_held_ms),
+            ),
         ];
         columns(&["a CPU is away", ""], &rows)
     }
