@@ -41,8 +41,9 @@ soak: deps
 	@test ! -e target/soak/failed || { echo "soak: not all of it passed; bench/results/soak.json says what" >&2; exit 1; }
 
 # A million operations on the ledger (or TIX_OPS); tixd killed a hundred times; a user who brings the machine to its knees; cgroups by the
-# thousand that come and go, without tixd and with it; more of them than there is room for; other people's tests; what holds of the cpu controller on other kernels.
-SOAK = soak-ledger soak-kills soak-lifeline soak-cgroups soak-churn soak-crowd soak-judges soak-kernels
+# thousand that come and go, without tixd and with it; more of them than there is room for; beside another sched_ext scheduler, and on slow disks; other
+# people's tests; what holds of the cpu controller on other kernels.
+SOAK = soak-ledger soak-kills soak-lifeline soak-cgroups soak-churn soak-crowd soak-others soak-judges soak-kernels
 IN_GUEST = $(CARGO) test --locked -p tix-tests --test guest -- --ignored --nocapture
 $(SOAK): deps
 soak-ledger:
@@ -57,6 +58,8 @@ soak-churn:
 	TIX_SOAK=1 TIX_ONLY=minute $(IN_GUEST) daemon::churn
 soak-crowd:
 	$(IN_GUEST) a_mkdir_never_fails
+soak-others:
+	$(IN_GUEST) --test-threads=1 daemon::another_scheduler shares_of_a_disk
 soak-judges:
 	$(IN_GUEST) --test-threads=1 judges::
 soak-kernels:
@@ -79,6 +82,7 @@ install:
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin target/release/tixctl target/release/tix-negotiate
 	install -D -m 644 -t $(DESTDIR)$(UNITDIR) debian/tixd.service debian/tixd.socket debian/tixd-root.socket
 	install -D -m 644 -t $(DESTDIR)$(USERUNITDIR) debian/tix-negotiate@.service
+	sed -i 's,^ExecStart=/usr/,ExecStart=$(PREFIX)/,' $(DESTDIR)$(UNITDIR)/tixd.service $(DESTDIR)$(USERUNITDIR)/tix-negotiate@.service
 	install -D -m 644 debian/tix.sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/tix.conf
 	install -D -m 644 debian/tix.tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/tix.conf
 	target/release/tixctl pages $(DESTDIR)$(PREFIX)/share
