@@ -39,6 +39,7 @@ void BPF_STRUCT_OPS(tix_dump_cpu, struct scx_dump_ctx *dump, s32 cpu, bool idle)
 	scx_bpf_dump("idle %d, slice ends %llu us, timer %llu us\n", c->idle, c->slice_end / 1000,
 		     c->timer_at / 1000);
 	dump_queues(VT_HOME(cpu & (TIX_CPUS_MAX - 1)), "at home");
+	dump_queues(VT_SOME(cpu & (TIX_CPUS_MAX - 1)), "here or on some others");
 	dump_queues(VT_BOUND(cpu & (TIX_CPUS_MAX - 1)), "bound");
 }
 

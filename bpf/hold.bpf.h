@@ -16,7 +16,7 @@
 static u64 limit_timer_at;	/* when the timer fires, or 0 */
 
 /* Where the timer goes on that had too much to do at a time: the limit, or 0, and how many are left to be looked at, with it. */
-static u32 release_at, release_left;
+static u32 releasing, release_left;
 
 static void release_locked(u32 idx);
 int tix_evacuate(u32 at);
@@ -139,7 +139,7 @@ out:
 
 static int limit_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 {
-	struct release r = { .now = scx_bpf_now(), .limit = release_at };
+	struct release r = { .now = scx_bpf_now(), .limit = releasing };
 	u32 i, left, more;
 	bool done = false;
 
@@ -152,10 +152,10 @@ static int limit_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 	bpf_for(i, 0, RELEASE_MOST) {
 		more = r.limit;
 		tix_release(&r);
-		if (r.filed && r.vt != VT_ANY && cpu_ctx((r.vt - 1) / 2)->offline)
+		if (r.filed && r.vt != VT_ANY && cpu_ctx(VT_CPU(r.vt))->offline)
 			tix_evacuate(r.vt);
 		else if (r.filed)
-			scx_bpf_kick_cpu(r.vt == VT_ANY ? bpf_get_smp_processor_id() : (r.vt - 1) / 2,
+			scx_bpf_kick_cpu(r.vt == VT_ANY ? bpf_get_smp_processor_id() : VT_CPU(r.vt),
 					 SCX_KICK_IDLE);
 		if (more && !r.limit)
 			left--;
@@ -164,7 +164,7 @@ static int limit_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 			break;
 		}
 	}
-	release_at = r.limit;
+	releasing = r.limit;
 	release_left = done ? 0 : left;
 	if (!done) {
 		bpf_spin_lock(&tix_lock);

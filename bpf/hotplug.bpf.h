@@ -49,7 +49,7 @@ __noinline int tix_evacuate(u32 at)
 	u32 q;
 
 	USES_ARENA();
-	if (at > 2 * TIX_CPUS_MAX)
+	if (at >= VT_NR)
 		return 0;
 	while (can_loop) {
 		bpf_spin_lock(&tix_lock);
@@ -77,6 +77,7 @@ void BPF_STRUCT_OPS(tix_cpu_offline, s32 cpu)
 	c->left = VTRR_NONE;
 	c->runs = VTRR_NONE;
 	tix_evacuate(VT_HOME(cpu & (TIX_CPUS_MAX - 1)));
+	tix_evacuate(VT_SOME(cpu & (TIX_CPUS_MAX - 1)));
 	tix_evacuate(VT_BOUND(cpu & (TIX_CPUS_MAX - 1)));
 }
 

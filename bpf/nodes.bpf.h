@@ -27,6 +27,7 @@ struct {
 static u32 nodes_hi, queues_hi = TIX_NODES_MAX;	/* indexes from here on were never used */
 static u32 dead_nodes = VTRR_NONE, free_nodes = VTRR_NONE, free_queues = VTRR_NONE;
 static u32 nr_free_queues;
+u32 any_some;	/* there has been one in a VT_SOME. (What is static is made a bool, which BTF does not know) */
 
 /* Make sure that [start, end) of the arena has pages. May sleep. */
 static void provide(u64 start, u64 end)
@@ -366,6 +367,8 @@ __noinline u32 tix_home_queue(struct task_ctx *t, u32 vt)
 			nr_free_queues--;
 			QUEUES[q].node = node;
 			QUEUES[q].vt = vt;
+			if (vt != VT_ANY && vt == VT_SOME(VT_CPU(vt)))
+				any_some = 1;
 			QUEUES[q].tag = now_v;
 			QUEUES[q].seen_v = 0;
 			QUEUES[q].next = NODES[node].homes;
@@ -378,6 +381,11 @@ __noinline u32 tix_home_queue(struct task_ctx *t, u32 vt)
 	t->home = q;
 	t->home_vt = vt;
 	return q;
+}
+
+static __always_inline u32 nr_queues_on(u32 cpu)
+{
+	return VT(VT_HOME(cpu))->nr + VT(VT_SOME(cpu))->nr + VT(VT_BOUND(cpu))->nr;
 }
 
 /* Of two CPUs that `p` may use, here and another, the one with fewer waiting for it. */
@@ -393,8 +401,7 @@ static s32 choose_allowed(struct task_struct *p, s32 cpu)
 		return other;
 	if (other < 0 || other >= TIX_CPUS_MAX || cpu < 0 || cpu >= TIX_CPUS_MAX)
 		return cpu;
-	return VT(VT_BOUND(other))->nr + VT(VT_HOME(other))->nr <
-		       VT(VT_BOUND(cpu))->nr + VT(VT_HOME(cpu))->nr ? other : cpu;
+	return nr_queues_on(other) < nr_queues_on(cpu) ? other : cpu;
 }
 
 static s32 nodes_init(void)
@@ -404,7 +411,7 @@ static s32 nodes_init(void)
 	/* What is there when it is put in force again (bpf/src/swap.rs) is of the first time. */
 	bpf_arena_free_pages(&arena, (void __arena *)ARENA_BASE, ARENA_PAGES);
 	provide(GRAPH_OFF, ARENA_END);
-	for (i = 0; i <= 2 * nr_cpu_ids && can_loop; i++)
+	for (i = 0; i <= 3 * nr_cpu_ids && can_loop; i++)
 		provide(VT_OFF + VT_SIZE * i, VT_OFF + VT_SIZE * (i + 1));
 	i = node_alloc(TIX_NODE_CGROUP);
 	if (i)

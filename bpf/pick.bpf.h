@@ -123,7 +123,8 @@ static __noinline bool behind_locked(struct pick *pick, u32 other, s64 lag)
  * Choose the struct vtrr to take from: this CPU's, those of threads without a home, or,
  * in turn, one other CPU's if what it picked lately was later by STEAL_NS of the whole machine:
  * a single thread there may be due early only because it is due often.
- * A CPU that has nothing looks at all others before it goes idle.
+ * A CPU that has nothing looks at all others before it goes idle, and then at what of those that may use some CPUs only is for it
+ * (waits_elsewhere).
  *
  * Who has waited for OVERDUE_NS goes first, whatever the tags say, but for every other pick:
  * should thousands be overdue at once, who has a large share has it still.
@@ -151,8 +152,12 @@ static __always_inline void choose_locked(struct pick *pick)
 	if (!cpu_ctxs[cpu].rescued &&
 	    (late_locked(pick, VT_ANY) || late_locked(pick, VT_HOME(cpu)) || late_locked(pick, VT_BOUND(cpu))))
 		return;
+	if (nr_cpu_ids > 2 && !cpu_ctxs[cpu].rescued && late_locked(pick, VT_SOME(cpu)))
+		return;
 	consider_locked(pick, VT_ANY);
 	consider_locked(pick, VT_HOME(cpu));
+	if (nr_cpu_ids > 2)
+		consider_locked(pick, VT_SOME(cpu));
 	consider_locked(pick, VT_BOUND(cpu));
 	if (pick->vt != VTRR_NONE) {
 		jump_locked(&VT(pick->vt)->choice, 2 * nr_online);
@@ -185,6 +190,8 @@ static __always_inline void choose_locked(struct pick *pick)
 		other = --steal_left;
 		consider_locked(pick, VT_HOME(other & (TIX_CPUS_MAX - 1)));
 	}
+	if (nr_cpu_ids > 2 && pick->vt == VTRR_NONE && pick->elsewhere < VT_NR)
+		consider_locked(pick, pick->elsewhere);
 }
 
 /* Whether queue `q`, which was picked or goes on, has to wait for a limit's next period. */

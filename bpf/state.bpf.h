@@ -10,7 +10,7 @@
 #define TIX_STATE_BPF_H
 
 #define ARENA_BASE (1ull << 44)
-#define ARENA_PAGES 131072	/* 512 MiB of addresses, memory on demand */
+#define ARENA_PAGES 196608	/* 768 MiB of addresses, memory on demand */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARENA);
@@ -117,9 +117,10 @@ struct tix_queue {
 #define NODES_OFF (FUNDS_OFF + ROUND_UP(sizeof(struct fund_node) * TIX_NODES_MAX))
 #define QUEUES_OFF (NODES_OFF + ROUND_UP(sizeof(struct tix_node) * TIX_NODES_MAX))
 #define CLIENTS_OFF (QUEUES_OFF + ROUND_UP(sizeof(struct tix_queue) * TIX_QUEUES_MAX))
+#define VT_NR (3u * TIX_CPUS_MAX + 1u)
 #define VT_OFF (CLIENTS_OFF + ROUND_UP(sizeof(struct vtrr_client) * TIX_QUEUES_MAX))
 #define VT_SIZE ROUND_UP(sizeof(struct vtrr))
-#define GRAPH_OFF (VT_OFF + VT_SIZE * (2 * TIX_CPUS_MAX + 1))
+#define GRAPH_OFF (VT_OFF + VT_SIZE * VT_NR)
 #define ARENA_END (GRAPH_OFF + ROUND_UP(sizeof(struct fund_graph)))
 _Static_assert(ARENA_END <= ARENA_PAGES * PAGE, "the arena holds the tables");
 
@@ -139,10 +140,12 @@ static __always_inline void *arena_at(u64 offset)
 #define NODES ((struct tix_node *)arena_at(NODES_OFF))
 #define QUEUES ((struct tix_queue *)arena_at(QUEUES_OFF))
 #define CLIENTS ((struct vtrr_client *)arena_at(CLIENTS_OFF))
-/* Those at home nowhere in particular; at home on a CPU; bound to a CPU. */
+/* Those at home nowhere in particular; at home on a CPU; on a CPU, but not allowed on all others; bound to a CPU. */
 #define VT_ANY 0u
-#define VT_HOME(cpu) (1u + 2u * (u32)(cpu))
-#define VT_BOUND(cpu) (2u + 2u * (u32)(cpu))
+#define VT_HOME(cpu) (1u + 3u * (u32)(cpu))
+#define VT_SOME(cpu) (2u + 3u * (u32)(cpu))
+#define VT_BOUND(cpu) (3u + 3u * (u32)(cpu))
+#define VT_CPU(i) (((i) - 1u) / 3u)
 #define VT(i) ((struct vtrr *)arena_at(VT_OFF + VT_SIZE * (u64)(i)))
 #define GRAPH ((struct fund_graph *)arena_at(GRAPH_OFF))
 

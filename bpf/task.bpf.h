@@ -51,6 +51,7 @@ struct pick {
 	u32 brief;	/* likewise: shorter than it might be, for who woke up */
 	u32 vt;		/* the struct vtrr chosen from, or VTRR_NONE */
 	u32 late;	/* who is overdue in it, or VTRR_NONE */
+	u32 elsewhere;	/* in: another CPU's struct vtrr that has somebody for this one, should there be nobody else; or VTRR_NONE */
 	u32 joined;	/* the previous thread's principal became active */
 	u32 held;	/* out: the previous thread waits for a limit's next period */
 	u32 again;	/* out: who was picked does; there may be others */

@@ -9,7 +9,6 @@
 #define TIX_TIMER_BPF_H
 
 #define LIMITS_TIMER TIX_CPUS_MAX	/* hold.bpf.h */
-#define HELPERS_ASKED 8	/* CPUs looked at, each quantum, for one that is idle */
 
 struct slice_timer {
 	struct bpf_timer timer;
@@ -34,28 +33,9 @@ static s32 timer_init(struct slice_timer *timer)
 
 static bool anybody_waits(u32 cpu)
 {
+	if (nr_cpu_ids > 2 && VT(VT_SOME(cpu))->nr)
+		return true;
 	return VT(VT_ANY)->nr || VT(VT_HOME(cpu))->nr || VT(VT_BOUND(cpu))->nr;
-}
-
-/*
- * More threads at home here than run: have an idle CPU look. Only now, a quantum after
- * they came, so that what sleeps again at once does not move.
- */
-static void call_for_help(struct cpu_ctx *c, u32 cpu)
-{
-	u32 i, other = c->helper;
-
-	if (nr_cpu_ids == 1 || !VT(VT_HOME(cpu))->nr)
-		return;
-	bpf_for(i, 0, HELPERS_ASKED) {
-		if (++other >= nr_cpu_ids)
-			other = 0;
-		if (cpu_ctx(other)->idle) {
-			scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
-			break;
-		}
-	}
-	c->helper = other;
 }
 
 static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)

@@ -7,7 +7,8 @@
  * queues are the clients of the CPU's struct vtrr. A CPU runs its own threads,
  * which keeps them where their caches are, and takes over what is overdue elsewhere.
  * Threads bound to a CPU wait in queues and a struct vtrr apart, charged alike and never
- * in the way of another CPU's pick.
+ * in the way of another CPU's pick; so do those that may use some CPUs, which one of these
+ * takes over if it would be idle (help.bpf.h).
  *
  * Who sleeps most of the time and wakes up is served before who is not late (link_locked),
  * and at once (hurry).
@@ -71,6 +72,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "file.bpf.h"
 #include "take.bpf.h"
 #include "beside.bpf.h"
+#include "help.bpf.h"
 #include "timer.bpf.h"
 #include "overdue.bpf.h"
 #include "pick.bpf.h"
@@ -111,6 +113,12 @@ static bool is_pinned(const struct task_struct *p)
 	return p->nr_cpus_allowed < nr_online || p->nr_cpus_allowed == 1 || migration_disabled(p);
 }
 
+/* Which of those of `cpu` such a thread belongs into. */
+static __always_inline u32 vt_of_pinned(const struct task_struct *p, s32 cpu)
+{
+	return nr_cpu_ids > 2 && p->nr_cpus_allowed > 1 && !migration_disabled(p) ? VT_SOME(cpu) : VT_BOUND(cpu);
+}
+
 /* Where a thread that goes on being runnable on `cpu` will wait. */
 static u32 queue_of(const struct task_struct *p, struct task_ctx *t, s32 cpu)
 {
@@ -119,7 +127,7 @@ static u32 queue_of(const struct task_struct *p, struct task_ctx *t, s32 cpu)
 	if (nr_cpu_ids == 1)
 		return t->node;
 	if (is_pinned(p))
-		return tix_home_queue(t, VT_BOUND(cpu));
+		return tix_home_queue(t, vt_of_pinned(p, cpu));
 	q = tix_home_queue(t, VT_HOME(cpu));
 	return q == VTRR_NONE ? t->node : q;
 }
@@ -209,7 +217,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		cut_short(p);
 
 	if (nr_limits && is_pinned(p) && seems_spent(t->node)) {
-		q = tix_home_queue(t, VT_BOUND(cpu));
+		q = tix_home_queue(t, vt_of_pinned(p, cpu));
 		if (q == VTRR_NONE)
 			q = t->node;
 	} else if (is_pinned(p)) {
@@ -225,7 +233,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 			return;
 		}
-		q = tix_home_queue(t, VT_BOUND(cpu));
+		q = tix_home_queue(t, vt_of_pinned(p, cpu));
 		if (q == VTRR_NONE) {
 			__sync_fetch_and_add(&stats.unqueued, 1);
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, MIN_SLICE_NS, enq_flags);
@@ -348,6 +356,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	pick->held = 0;
 	c->left = VTRR_NONE;
 	pick->shut = 0;
+	pick->elsewhere = VTRR_NONE;
 	for (pick->tries = 0; pick->tries < TRIES && can_loop; pick->tries++) {
 		pick->again = 0;
 		tix_decide(pick, t);
@@ -356,8 +365,15 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			tix_arm_limits();
 		if (pick->again)
 			continue;
-		if (pick->queue == VTRR_NONE)
-			break;
+		if (pick->queue == VTRR_NONE) {
+			if (nr_cpu_ids < 3 || !any_some || runnable || pick->elsewhere != VTRR_NONE)
+				break;
+			pick->elsewhere = waits_elsewhere(cpu);
+			if (pick->elsewhere == VTRR_NONE)
+				break;
+			pick->grant = 0;	/* nothing was granted this time */
+			continue;
+		}
 		c->limited = pick->allowed != ~0ull;
 		if (t && pick->queue == pick->prev_queue &&
 		    (!pick->waiting || prev_is_behind(t, pick->queue))) {

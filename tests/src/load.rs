@@ -5,6 +5,7 @@
 //! one nanosecond is 2^-SHIFT instructions, so a clock reading is a cost.
 
 pub mod aftermath;
+pub mod allowed;
 pub mod away;
 pub mod cgroups;
 pub mod churn;

@@ -14,7 +14,7 @@ use tix_tests::load::shares::Plan;
 use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
-    away, churn, figures, hackbench, kthreads, latency, limits, migrations, nice, overdue,
+    allowed, away, churn, figures, hackbench, kthreads, latency, limits, migrations, nice, overdue,
     promises, requests, soak, starve, suspend, switches, sys,
 };
 
@@ -164,6 +164,8 @@ enum Experiment {
         #[arg(long, default_value_t = 300)]
         hogs: usize,
     },
+    /// Threads that may use two CPUs, one of which is idle half of the time.
+    Allowed,
     /// Threads that are bound to a CPU which is away, and perhaps to another.
     Away,
     /// Threads of next to no share on a CPU with more to do than it can, made to look as if they had just come.
@@ -314,6 +316,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         Experiment::Kthreads { dir, hogs } => {
             report(c, "kthreads", || kthreads::run(root, dir, *hogs))
         }
+        Experiment::Allowed => report(c, "allowed", || allowed::run(root, c.seconds)),
         Experiment::Away => report(c, "away", || away::run(root, c.seconds)),
         Experiment::Overdue => report(c, "overdue", || overdue::run(root, c.seconds)),
         Experiment::Soak {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use tix_tests::guest::{Guest, under_tix};
 use tix_tests::load::aftermath::Aftermath;
+use tix_tests::load::allowed::Allowed;
 use tix_tests::load::away::Away;
 use tix_tests::load::churn::Outcome;
 use tix_tests::load::migrations::Migrations;
@@ -91,6 +92,18 @@ fn a_cpu_that_is_away_has_nobody() {
     }
     assert!(away.least_held_ms > 0.0, "{away:?}");
     assert!(away.took_ms < 1_000.0, "{away:?}");
+}
+
+/// Who waits on a busy CPU and may use an idle one does, though it may not use all.
+#[test]
+#[ignore = "boots a guest"]
+fn an_idle_cpu_runs_whoever_may_use_it() {
+    let script = under_tix(Path::new(LOAD), "$LOAD allowed --seconds 10").unwrap();
+    let guest = Guest::new().cpus(3).icount(3).timeout(900);
+    let reports = guest.run(&script).unwrap();
+    let allowed = reports.get::<Allowed>("allowed", "").unwrap().result;
+    assert!(allowed.part > 0.85, "{allowed:?}");
+    assert!(allowed.bound > 0.9, "{allowed:?}");
 }
 
 #[test]
