@@ -27,6 +27,7 @@ pub mod shares;
 pub mod soak;
 pub mod standstill;
 pub mod starve;
+pub mod stops;
 pub mod suspend;
 pub mod switches;
 pub mod sys;

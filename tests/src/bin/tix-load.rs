@@ -15,7 +15,7 @@ use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
     away, churn, figures, hackbench, kthreads, latency, limits, migrations, nice, overdue,
-    promises, requests, soak, starve, suspend, switches, sys,
+    promises, requests, soak, starve, stops, suspend, switches, sys,
 };
 
 /// Loads to measure a CPU scheduler by.
@@ -166,6 +166,11 @@ enum Experiment {
     },
     /// Threads that are bound to a CPU which is away, and perhaps to another.
     Away,
+    /// The kernel stops the whole machine again and again; then shares.
+    Stops {
+        #[arg(long, default_value_t = 400)]
+        times: usize,
+    },
     /// Threads of next to no share on a CPU with more to do than it can, made to look as if they had just come.
     Overdue,
     /// --seconds of a busy crowd, cgroups that come and go, CPUs that are unplugged; then shares.
@@ -315,6 +320,9 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
             report(c, "kthreads", || kthreads::run(root, dir, *hogs))
         }
         Experiment::Away => report(c, "away", || away::run(root, c.seconds)),
+        Experiment::Stops { times } => report(c, "stops", || {
+            stops::run(root, *times, c.warmup, c.seconds, &c.scheduler())
+        }),
         Experiment::Overdue => report(c, "overdue", || overdue::run(root, c.seconds)),
         Experiment::Soak {
             threads,

@@ -13,6 +13,7 @@ use tix_tests::load::nice::Nice;
 use tix_tests::load::overdue::Overdue;
 use tix_tests::load::shares::Shares;
 use tix_tests::load::starve::Pinned;
+use tix_tests::load::stops::Stops;
 
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 
@@ -91,6 +92,20 @@ fn a_cpu_that_is_away_has_nobody() {
     }
     assert!(away.least_held_ms > 0.0, "{away:?}");
     assert!(away.took_ms < 1_000.0, "{away:?}");
+}
+
+/// The kernel stops all CPUs at once, hundreds of times, while all of them are in demand: as if nothing had been.
+#[test]
+#[ignore = "boots a guest"]
+fn a_machine_that_is_stopped_goes_on() {
+    let script = under_tix(Path::new(LOAD), "$LOAD stops --warmup 1 --seconds 5").unwrap();
+    let guest = Guest::new().cpus(4).icount(3).timeout(900);
+    let reports = guest.run(&script).unwrap();
+    let stops = reports.get::<Stops>("stops", "").unwrap().result;
+    assert!(stops.longest_ms < 2_000.0, "{stops:?}");
+    // Of so short a time it is a part that a quantum or two make out.
+    assert!(stops.meanwhile < 0.03, "{stops:?}");
+    assert!(stops.afterwards < 0.02, "{stops:?}");
 }
 
 #[test]
