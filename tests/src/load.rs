@@ -8,6 +8,7 @@ pub mod aftermath;
 pub mod away;
 pub mod cgroups;
 pub mod churn;
+pub mod cores;
 pub mod crew;
 pub mod figures;
 pub mod hackbench;

@@ -14,7 +14,7 @@ use tix_tests::load::shares::Plan;
 use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
-    away, churn, figures, hackbench, kthreads, latency, limits, migrations, nice, overdue,
+    away, churn, cores, figures, hackbench, kthreads, latency, limits, migrations, nice, overdue,
     promises, requests, soak, starve, stops, suspend, switches, sys,
 };
 
@@ -166,6 +166,8 @@ enum Experiment {
     },
     /// Threads that are bound to a CPU which is away, and perhaps to another.
     Away,
+    /// Groups with cookies of their own, and without, on the two siblings of a core.
+    Cores,
     /// The kernel stops the whole machine again and again; then shares.
     Stops {
         #[arg(long, default_value_t = 400)]
@@ -320,6 +322,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
             report(c, "kthreads", || kthreads::run(root, dir, *hogs))
         }
         Experiment::Away => report(c, "away", || away::run(root, c.seconds)),
+        Experiment::Cores => report(c, "cores", || cores::run(root, c.warmup, c.seconds)),
         Experiment::Stops { times } => report(c, "stops", || {
             stops::run(root, *times, c.warmup, c.seconds, &c.scheduler())
         }),
