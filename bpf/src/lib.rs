@@ -65,9 +65,13 @@ pub enum Error {
     #[error("{path}: {reason}")]
     Pin { path: PathBuf, reason: String },
     #[error(
-        "what is pinned at {path} has layout {found}, this build speaks {LAYOUT}: stop it (tixd --stop-scheduler) and load anew"
+        "what is pinned at {path} has layout {found}, this build speaks {LAYOUT}: `systemctl restart tixd` puts its own in that one's place"
     )]
     Layout { path: PathBuf, found: String },
+    #[error(
+        "what is pinned at {0} is not all there, or not in force: `systemctl restart tixd` loads it anew"
+    )]
+    Torn(PathBuf),
     #[error("it tells that in version {found}, this build speaks {LEADS}")]
     Leads { found: String },
     #[error("it was not kept when the scheduler was taken out")]

@@ -212,10 +212,11 @@ impl Scheduler {
         let found = pins::tells(dir, pins::LAYOUT).filter(|_| swap::is_in_force(dir));
         match found {
             Some(found) if found == LAYOUT.to_string() => Self::open(dir).map(Some),
-            found => Err(Error::Layout {
+            Some(found) => Err(Error::Layout {
                 path: dir.to_owned(),
-                found: found.unwrap_or_else(|| "unknown (torn load)".into()),
+                found,
             }),
+            None => Err(Error::Torn(dir.to_owned())),
         }
     }
 

@@ -22,6 +22,7 @@ pub fn tree() -> PathBuf {
 #[derive(Clone, Debug)]
 pub struct Guest {
     cpus: usize,
+    threads: usize,
     memory: String,
     icount: Option<u32>,
     timeout_s: u64,
@@ -33,6 +34,7 @@ impl Default for Guest {
     fn default() -> Self {
         Self {
             cpus: 1,
+            threads: 1,
             memory: "2G".into(),
             icount: None,
             timeout_s: 600,
@@ -49,6 +51,12 @@ impl Guest {
 
     pub fn cpus(mut self, cpus: usize) -> Self {
         self.cpus = cpus;
+        self
+    }
+
+    /// So many of the CPUs are siblings on one core.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
         self
     }
 
@@ -92,6 +100,7 @@ impl Guest {
         let _turn = turn()?;
         let mut command = Command::new(tree().join("tests/vm/run"));
         command.args(["--cpus", &self.cpus.to_string()]);
+        command.args(["--threads", &self.threads.to_string()]);
         command.args(["--memory", &self.memory]);
         command.args(["--timeout", &self.timeout_s.to_string()]);
         let mut script = format!("set -eu\n{script}");

@@ -18,7 +18,7 @@ pub fn other(core: &Core, force: &Force) -> Option<String> {
 
 pub fn enforcer(core: &Core, in_force: bool, other: Option<&str>) -> Enforcer {
     match other {
-        _ if in_force => Enforcer::SchedExt,
+        _ if in_force || core.cpu.stranger().is_some() => Enforcer::SchedExt,
         Some(_) if tix_bpf::has_all() => Enforcer::None,
         _ if core.cpu.by_weight() && !core.root.is_read_only() => Enforcer::CpuWeight,
         _ => Enforcer::None,
@@ -28,6 +28,15 @@ pub fn enforcer(core: &Core, in_force: bool, other: Option<&str>) -> Enforcer {
 /// Why it is not, or not this version's, tix's scheduler.
 pub fn problem(core: &Core, in_force: bool, other: Option<&str>) -> Option<Problem> {
     let outlook = core.cpu.outlook();
+    if let Some(layout) = core.cpu.stranger().filter(|_| !in_force) {
+        let why = core.cpu.reason().unwrap_or("it is being loaded");
+        return Some(Problem {
+            message: format!(
+                "another version's scheduler, of layout {layout}, is in force and holds shares as they were, whatever is changed; this one's is not: {why}"
+            ),
+            hint: instead(outlook),
+        });
+    }
     let (message, hint) = match (in_force, core.cpu.fault(), other) {
         (true, None, _) => return None,
         (true, Some(why), _) => (
@@ -103,6 +112,20 @@ pub fn lacking() -> Vec<Problem> {
     };
     let all = tix_bpf::lacks().unwrap_or_default();
     all.iter().filter_map(told).collect()
+}
+
+/// What becomes of one that tixd cannot speak with.
+fn instead(outlook: Outlook) -> String {
+    match outlook {
+        Outlook::Retry(pause) => format!(
+            "tixd loads its own in that one's place in {} s",
+            pause.as_secs() + 1
+        ),
+        Outlook::Loading => "its own takes that one's place when it is loaded".to_owned(),
+        _ => "`systemctl restart tixd` tries again; `systemctl stop tixd; tixd --stop-scheduler` gives the machine to the kernel's own \
+              scheduler"
+            .to_owned(),
+    }
 }
 
 /// What tixd does while the scheduler is not in force, and what others can do.

@@ -91,8 +91,16 @@ impl Cpu {
         self.presence.fault.as_deref()
     }
 
+    /// The layout of another version's scheduler that is in force and cannot be spoken with: it holds shares as they were.
+    pub fn stranger(&self) -> Option<&str> {
+        self.presence.stranger.as_deref()
+    }
+
     /// Who decides who runs, in a few words.
     pub fn line(&self) -> String {
+        if self.stranger().is_some() {
+            return "another version's scheduler in force: shares stay as they were".to_owned();
+        }
         match self.outlook() {
             Outlook::InForce => "scheduler in force".to_owned(),
             Outlook::Waiting => self.reason().unwrap_or_default().to_owned(),
@@ -109,9 +117,10 @@ impl Cpu {
         self.presence.scheduler().is_some()
     }
 
-    /// No scheduler now, so `cpu.weight` has to do. Another one may heed it, too.
+    /// No scheduler now, so `cpu.weight` has to do. Another one may heed it, too. To one of tix's it would come on top of the tickets
+    /// that it was told of.
     pub fn by_weight(&self) -> bool {
-        self.outlook() != Outlook::InForce && self.outlook().enforces()
+        self.outlook() != Outlook::InForce && self.outlook().enforces() && self.stranger().is_none()
     }
 
     pub fn stats(&self) -> Option<Stats> {

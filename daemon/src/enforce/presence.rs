@@ -5,7 +5,8 @@
 //!
 //! Loading takes seconds, on a busy machine half a minute: a thread of its own does it, and the writer goes on serving. What another
 //! version of tixd has left in force is adopted, and stays so until this version's is loaded and takes its place. If that fails within
-//! a minute, the other one comes back.
+//! a minute, the other one comes back. One of another layout cannot be spoken with: it is in force as its own tixd left it, and nothing
+//! of tixd's meddles with that, until this version's takes its place; it does not come back.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -80,6 +81,8 @@ pub struct Presence {
     observe: Option<Outlook>,
     /// One that was in force before is kept, to go back to.
     keeps_old: bool,
+    /// The layout of another version's that is in force and cannot be spoken with.
+    pub stranger: Option<String>,
     /// Why it last left, or could not be loaded.
     pub reason: Option<String>,
     /// Why what is in force is not this version's.
@@ -154,7 +157,15 @@ impl Presence {
                     return false;
                 }
             }
-            // Another version's, or one that a tixd was killed at: it is replaced.
+            Err(Error::Layout { found, .. }) => {
+                tracing::warn!(
+                    "what is in force is another version's, of layout {found}, and this tixd speaks {}: it goes on as it is until this \
+                     one's is loaded and takes its place, and there is no way back to it",
+                    tix_bpf::LAYOUT
+                );
+                self.stranger = Some(found);
+            }
+            // One that a tixd was killed at: it is replaced.
             Err(e) => tracing::warn!("cannot adopt what is pinned, loading anew: {e}"),
         }
         self.load();
@@ -163,6 +174,7 @@ impl Presence {
 
     /// This is in force.
     fn has(&mut self, scheduler: Scheduler) {
+        self.stranger = None;
         self.scheduler = Some(scheduler);
         self.since = Some(Instant::now());
         self.keeps_old = tix_bpf::can_go_back(&self.pin_dir);
@@ -292,6 +304,15 @@ impl Presence {
 
     /// Once a second: is it still in force?
     pub fn poll(&mut self) -> Poll {
+        // Its place may just be being taken.
+        if self.loading.is_none()
+            && tix_bpf::in_force() == Force::Disabled
+            && let Some(layout) = self.stranger.take()
+        {
+            let reason = format!("the scheduler of another version, of layout {layout}, has left");
+            tracing::error!("{reason}");
+            return Poll::Lost(reason);
+        }
         let it_left = self.waiting && tix_bpf::in_force() == Force::Disabled;
         if it_left {
             self.reason = None;

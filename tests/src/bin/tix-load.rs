@@ -14,8 +14,8 @@ use tix_tests::load::shares::Plan;
 use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
-    allowed, away, churn, figures, hackbench, kthreads, latency, limits, migrations, nice, overdue,
-    promises, requests, soak, starve, suspend, switches, sys,
+    allowed, away, churn, cores, figures, hackbench, kthreads, latency, limits, migrations, nice,
+    overdue, promises, requests, soak, starve, stops, suspend, switches, sys,
 };
 
 /// Loads to measure a CPU scheduler by.
@@ -168,6 +168,13 @@ enum Experiment {
     Allowed,
     /// Threads that are bound to a CPU which is away, and perhaps to another.
     Away,
+    /// Groups with cookies of their own, and without, on the two siblings of a core.
+    Cores,
+    /// The kernel stops the whole machine again and again; then shares.
+    Stops {
+        #[arg(long, default_value_t = 400)]
+        times: usize,
+    },
     /// Threads of next to no share on a CPU with more to do than it can, made to look as if they had just come.
     Overdue,
     /// --seconds of a busy crowd, cgroups that come and go, CPUs that are unplugged; then shares.
@@ -318,6 +325,10 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         }
         Experiment::Allowed => report(c, "allowed", || allowed::run(root, c.seconds)),
         Experiment::Away => report(c, "away", || away::run(root, c.seconds)),
+        Experiment::Cores => report(c, "cores", || cores::run(root, c.warmup, c.seconds)),
+        Experiment::Stops { times } => report(c, "stops", || {
+            stops::run(root, *times, c.warmup, c.seconds, &c.scheduler())
+        }),
         Experiment::Overdue => report(c, "overdue", || overdue::run(root, c.seconds)),
         Experiment::Soak {
             threads,

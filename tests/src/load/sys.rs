@@ -82,6 +82,43 @@ pub fn set_policy(pid: i32, policy: i32, priority: i32) -> Result<()> {
     Ok(())
 }
 
+/// Whether this kernel has core scheduling (CONFIG_SCHED_CORE) at all.
+pub fn has_cookies() -> Result<bool> {
+    let mut mine = 0u64;
+    match cookie(libc::PR_SCHED_CORE_GET, 0, Some(&mut mine)) {
+        Ok(()) => Ok(true),
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(false),
+        Err(e) => Err(e).context("has this CPU siblings?"),
+    }
+}
+
+/// Give `pid`, one thread, a cookie that nobody else has.
+pub fn new_cookie(pid: i32) -> Result<()> {
+    cookie(libc::PR_SCHED_CORE_CREATE, pid, None).with_context(|| format!("a cookie for {pid}"))
+}
+
+/// Have the cookie that `pid` has.
+pub fn share_cookie(pid: i32) -> Result<()> {
+    cookie(libc::PR_SCHED_CORE_SHARE_FROM, pid, None)
+        .with_context(|| format!("the cookie of {pid}"))
+}
+
+fn cookie(how: i32, pid: i32, to: Option<&mut u64>) -> Result<(), Error> {
+    /// PR_SCHED_CORE_SCOPE_THREAD
+    const THREAD: libc::c_ulong = 0;
+    let to = to.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    // SAFETY: `to` is nothing, or outlives the call.
+    let rc = unsafe {
+        let (how, pid) = (how as libc::c_ulong, pid as libc::c_ulong);
+        libc::prctl(libc::PR_SCHED_CORE, how, pid, THREAD, to)
+    };
+    if rc == 0 {
+        Ok(())
+    } else {
+        Err(Error::last_os_error())
+    }
+}
+
 /// Restrict `pid` (0: the caller) to these CPUs.
 pub fn set_cpus(pid: i32, cpus: &[usize]) -> Result<()> {
     // SAFETY: the set is plain data and outlives the call.

@@ -2,7 +2,7 @@
 //! tixd and tixctl as people meet them: a service under systemd, or a daemon on a machine without it; used by root and by people
 //! who are not, killed, stopped, replaced, fed with noise, and on a kernel that has no scheduler for them.
 //!
-//! Twelve boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
+//! Thirteen boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
 
 mod abuse;
 mod attack;
@@ -10,6 +10,7 @@ mod churn;
 mod durable;
 mod faulty;
 mod force;
+mod layout;
 mod lifeline;
 mod limits;
 mod other;
@@ -129,6 +130,12 @@ fn exchanged() {
         c.check("that fails, and gives it back", faulty::went_back);
         c.check("one that does not fail stays", faulty::proved);
     });
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn another_layout() {
+    in_guest("daemon::another_layout", Kind::Plain, layout::all);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! run at a time as there are CPUs.
 
 mod clients;
+mod cores;
 mod cost;
 mod daemon;
 mod judges;

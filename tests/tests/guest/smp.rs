@@ -14,6 +14,7 @@ use tix_tests::load::nice::Nice;
 use tix_tests::load::overdue::Overdue;
 use tix_tests::load::shares::Shares;
 use tix_tests::load::starve::Pinned;
+use tix_tests::load::stops::Stops;
 
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 
@@ -104,6 +105,19 @@ fn an_idle_cpu_runs_whoever_may_use_it() {
     let allowed = reports.get::<Allowed>("allowed", "").unwrap().result;
     assert!(allowed.part > 0.85, "{allowed:?}");
     assert!(allowed.bound > 0.9, "{allowed:?}");
+}
+
+/// The kernel stops all CPUs at once, hundreds of times, while all of them are in demand: as if nothing had been.
+#[test]
+#[ignore = "boots a guest"]
+fn a_machine_that_is_stopped_goes_on() {
+    let script = under_tix(Path::new(LOAD), "$LOAD stops --warmup 1 --seconds 5").unwrap();
+    let guest = Guest::new().cpus(4).icount(3).timeout(900);
+    let reports = guest.run(&script).unwrap();
+    let stops = reports.get::<Stops>("stops", "").unwrap().result;
+    assert!(stops.longest_ms < 2_000.0, "{stops:?}");
+    assert!(stops.meanwhile < 0.02, "{stops:?}");
+    assert!(stops.afterwards < 0.02, "{stops:?}");
 }
 
 #[test]
