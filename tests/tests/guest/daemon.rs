@@ -141,6 +141,7 @@ fn without_sched_ext() {
         c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
         c.check("it is said what holds and what does not", stock::said);
         c.check("shares by cpu.weight", stock::by_weight);
+        c.check("a limit does not hold, and it is said", stock::limited);
         c.check("memory and disk", stock::memory_and_disk);
         c.check("the ledger", stock::ledger);
         c.check("an exchange", stock::exchanged);
