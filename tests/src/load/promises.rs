@@ -16,6 +16,10 @@ use super::sys;
 
 /// Of most cases; the kernel's scheduler rounds weights, sched_ext those of nice values.
 const NEAR: f64 = 0.015;
+/// Who has cpu.idle or SCHED_IDLE has weight 3 beside 1,024 with the kernel's own scheduler, and 1 beside 100 with a sched_ext one: both are
+/// as near to this, and neither is nothing.
+const LITTLE: f64 = 0.008;
+const LEAST: f64 = 0.001;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Verdict {
@@ -60,7 +64,8 @@ struct Case {
 type Scene = fn(&mut Case) -> Result<()>;
 
 const IDLE: &str = "cpu.idle";
-const ON_ONE: [(&str, Scene); 11] = [
+const ON_ONE: [(&str, Scene); 12] = [
+    ("nice", nice),
     ("cpu.weight.nice", weight_nice),
     (IDLE, idle),
     ("cpu.idle, alone", idle_alone),
@@ -147,20 +152,39 @@ impl Case {
 
     /// From here on each of `dues` is to get so much of a CPU.
     fn expect(&mut self, when: &str, near: f64, dues: &[(&str, f64)]) -> Result<()> {
-        sys::sleep(self.warmup);
-        let used = |c: &Case| -> Result<Vec<u64>> {
-            c.members.iter().map(|m| c.crew.cpu_ns(m.1)).collect()
-        };
-        let (first, began) = (used(self)?, sys::now());
-        sys::sleep((self.seconds * 1e9) as u64);
-        let (last, took) = (used(self)?, (sys::now() - began) as f64);
-        for &(who, due) in dues {
-            let of = self.members.iter().zip(first.iter().zip(&last));
-            let of = of.filter(|(m, _)| m.0 == who);
-            let got: u64 = of.map(|(_, (first, last))| last - first).sum();
-            self.say(&format!("{who}{when}"), due, got as f64 / took, near);
+        let who: Vec<&str> = dues.iter().map(|(who, _)| *who).collect();
+        let got = self.parts(&who, self.seconds)?;
+        for (&(who, due), got) in dues.iter().zip(got) {
+            self.say(&format!("{who}{when}"), due, got, near);
         }
         Ok(())
+    }
+
+    /// `idle` gets next to nothing, and runs all the same; `other` gets the rest.
+    fn next_to_nothing(&mut self, when: &str, idle: &str, other: &str) -> Result<()> {
+        // It has a slice of a few ms every second or so: some of those.
+        let got = self.parts(&[idle, other], 2.0 * self.seconds)?;
+        self.say(&format!("{idle}{when}"), LITTLE, got[0], LITTLE - LEAST);
+        self.say(&format!("{other}{when}"), 1.0 - LITTLE, got[1], NEAR);
+        Ok(())
+    }
+
+    /// What each of `who` gets of a CPU, from the end of the warm-up on.
+    fn parts(&self, who: &[&str], seconds: f64) -> Result<Vec<f64>> {
+        sys::sleep(self.warmup);
+        let used = || -> Result<Vec<u64>> {
+            let each = self.members.iter();
+            each.map(|m| self.crew.cpu_ns(m.1)).collect()
+        };
+        let (first, began) = (used()?, sys::now());
+        sys::sleep((seconds * 1e9) as u64);
+        let (last, took) = (used()?, (sys::now() - began) as f64);
+        let of = |who: &&str| -> f64 {
+            let all = self.members.iter().zip(first.iter().zip(&last));
+            let of = all.filter(|(m, _)| m.0 == *who);
+            of.map(|(_, (first, last))| last - first).sum::<u64>() as f64 / took
+        };
+        Ok(who.iter().map(of).collect())
     }
 
     fn say(&mut self, who: &str, due: f64, got: f64, near: f64) {
@@ -172,6 +196,29 @@ impl Case {
             near,
         });
     }
+}
+
+/// "each unit of difference … results in a factor of 1.25": between threads of one cgroup, whatever others have.
+fn nice(c: &mut Case) -> Result<()> {
+    let a = c.group("a")?;
+    let nicer = c.hog("nicer", &a)?;
+    let other = c.hog("other", &a)?;
+    c.side("b")?;
+    c.begin()?;
+    // The kernel's weights of these nice values.
+    for (of, weight, than, beside) in [
+        (1, 820.0, 0, 1024.0),
+        (5, 335.0, 0, 1024.0),
+        (5, 335.0, -5, 3121.0),
+    ] {
+        sys::set_nice(nicer, of)?;
+        sys::set_nice(other, than)?;
+        let when = format!(", nice {of} beside {than}");
+        let part = 0.5 * weight / (weight + beside);
+        let dues = [("nicer", part), ("other", 0.5 - part), ("b", 0.5)];
+        c.expect(&when, NEAR / 2.0, &dues)?;
+    }
+    Ok(())
 }
 
 /// "the range [-20, 19] … as nice(2) values", and cpu.weight then says what that comes to.
@@ -195,7 +242,7 @@ fn idle(c: &mut Case) -> Result<()> {
     cgroups::set(&a, "cpu.weight", 1000)?;
     c.begin()?;
     cgroups::set(&a, "cpu.idle", 1)?;
-    c.expect(", idle", NEAR, &[("a", 0.003), ("b", 0.997)])?;
+    c.next_to_nothing(", idle", "a", "b")?;
     // Its weight is the default then.
     cgroups::set(&a, "cpu.idle", 0)?;
     c.expect(", no longer", NEAR, &[("a", 0.5), ("b", 0.5)])
@@ -284,7 +331,7 @@ fn sched_idle(c: &mut Case) -> Result<()> {
     c.hog("other", &a)?;
     sys::set_policy(pid, libc::SCHED_IDLE, 0)?;
     c.begin()?;
-    c.expect("", NEAR, &[("idle", 0.003), ("other", 0.997)])
+    c.next_to_nothing("", "idle", "other")
 }
 
 fn sched_batch(c: &mut Case) -> Result<()> {

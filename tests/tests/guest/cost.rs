@@ -3,8 +3,11 @@
 
 use std::path::Path;
 
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tix_tests::guest::{Guest, under_tix};
+use tix_tests::alone::{self, problems};
+use tix_tests::daemon::{Kind, in_guest_with, sh, tixctl};
+use tix_tests::guest::{Guest, Reports, under_tix};
 use tix_tests::load::hackbench::Hackbench;
 use tix_tests::load::shares::Shares;
 use tix_tests::load::switches::Cost;
@@ -40,36 +43,67 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
     }
 }
 
-/// With nobody using any feature: what talks over pipes is no slower than under the kernel's own scheduler, but for 5 %.
+/// With tixd serving and nobody using any feature: what talks over pipes is no slower than under the kernel's own scheduler, but for 5 %.
 #[test]
 #[ignore = "boots a guest"]
 fn pipes_and_hackbench_are_as_fast_as_the_kernels() {
     const PAIRS: [usize; 3] = [1, 2, 10];
-    let runs = |load: &str, name: &str| -> String {
-        let pipe =
-            |n| format!("{load} pipe --n {n} --label {name}{n} --warmup 0.3 --seconds 0.3\n");
-        let hackbench = format!("{load} hackbench --groups 5 --loops 60 --runs 3 --label {name}\n");
-        PAIRS.map(pipe).concat() + &hackbench
-    };
-    let kernel = runs(&format!("{LOAD} --require kernel"), "kernel");
-    let tix = under_tix(Path::new(LOAD), &runs("$LOAD", "tix")).unwrap();
-    let guest = Guest::new().icount(1).memory("3G").timeout(900);
-    let reports = guest.run(&(kernel + &tix)).unwrap();
-    let compare = |what: String, of: &dyn Fn(&str) -> f64| {
-        let (ours, theirs) = (of("tix"), of("kernel"));
-        let as_fast = theirs / ours;
-        eprintln!("{what}: {as_fast:.3} of the kernel's own speed");
-        assert!(as_fast >= 0.95, "{what}: {ours}, the kernel's own {theirs}");
-    };
-    for n in PAIRS {
-        compare(format!("{n} pairs"), &|name| {
-            let report = reports.get::<Cost>("pipe", &format!("{name}{n}"));
-            report.unwrap().result.ns_per_switch
+    fn runs(scheduler: &str) -> Result<Reports> {
+        let each = PAIRS
+            .map(|n| format!("pipe --n {n} --label {n} --warmup 0.3 --seconds 0.3"))
+            .into_iter()
+            .chain(["hackbench --groups 5 --loops 20 --runs 3".to_owned()]);
+        let said = each.map(|run| {
+            let said = sh(&format!("{LOAD} --require {scheduler} {run}"))?.ok()?;
+            eprint!("{}", said.err);
+            Ok(said.out)
         });
+        Reports::parse(&said.collect::<Result<String>>()?)
     }
-    compare("hackbench".into(), &|name| {
-        let report = reports.get::<Hackbench>("hackbench", name);
-        report.unwrap().result.median_s
+    fn compare(what: &str, ours: f64, theirs: f64) -> Result<()> {
+        let as_fast = theirs / ours;
+        eprintln!("       {what}: {as_fast:.3} of the kernel's own speed");
+        ensure!(
+            as_fast >= 0.95,
+            "{what}: {ours}, with the kernel's own {theirs}"
+        );
+        Ok(())
+    }
+    let options = ["--icount", "1", "--memory", "3G"];
+    let name = "cost::pipes_and_hackbench_are_as_fast_as_the_kernels";
+    in_guest_with(name, Kind::Plain, &options, |c| {
+        let (mut reports, mut tixd) = (Vec::new(), None);
+        c.check(
+            "setup: measured with the kernel's own, and with tixd",
+            || {
+                reports.push(runs("kernel")?);
+                tixd = Some(alone::tixd()?);
+                reports.push(runs("tix")?);
+                Ok(())
+            },
+        );
+        let [theirs, ours] = &reports[..] else {
+            return;
+        };
+        for n in PAIRS {
+            c.check(&format!("{n} pairs"), || {
+                let of = |r: &Reports| r.get::<Cost>("pipe", &n.to_string());
+                let (ours, theirs) = (of(ours)?.result, of(theirs)?.result);
+                compare("pairs", ours.ns_per_switch, theirs.ns_per_switch)
+            });
+        }
+        c.check("hackbench", || {
+            let of = |r: &Reports| r.get::<Hackbench>("hackbench", "");
+            let (ours, theirs) = (of(ours)?.result, of(theirs)?.result);
+            compare("hackbench", ours.median_s, theirs.median_s)
+        });
+        c.check("tixd served all the time", || {
+            let ended = tixd.take().context("no tixd")?;
+            tixctl("status")?.ok()?.has("scheduler is in force")?;
+            ensure!(problems()? == "[]", "{}", problems()?);
+            ensure!(ended.signal("TERM")?.success(), "it failed");
+            Ok(())
+        });
     });
 }
 

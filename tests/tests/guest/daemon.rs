@@ -148,6 +148,7 @@ fn without_sched_ext() {
         c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
         c.check("it is said what holds and what does not", stock::said);
         c.check("shares by cpu.weight", stock::by_weight);
+        c.check("a limit does not hold, and it is said", stock::limited);
         c.check("memory and disk", stock::memory_and_disk);
         c.check("the ledger", stock::ledger);
         c.check("an exchange", stock::exchanged);
@@ -192,9 +193,10 @@ fn without_systemd() {
     in_guest("daemon::without_systemd", Kind::Plain, plain::all);
 }
 
-/// Cgroups by the thousand; `make soak` does it for longer.
+/// Cgroups by the thousand, on CPUs of which one is unplugged each second; `make soak` does it for longer.
 #[test]
 #[ignore = "boots a guest"]
 fn churn() {
-    in_guest("daemon::churn", Kind::Plain, churn::all);
+    let options = ["--cpus", "2", "--icount", churn::SHIFT];
+    in_guest_with("daemon::churn", Kind::Plain, &options, churn::all);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A kernel without sched_ext, as Debian 13 has it: what tixd holds there, and what it says of the rest.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tix_tests::daemon::{currency, install, read, sh, tickets, tixctl, until};
-use tix_tests::daemon_load::{Split, due};
+use tix_tests::daemon_load::{Split, due, near, used};
 
 use super::force::hogs;
 use super::service::{another, pid};
@@ -156,6 +156,65 @@ pub fn hung() -> Result<()> {
     Ok(())
 }
 
+/// A limit is kept and does not hold, which is said wherever it is told of; what is named in its place does hold.
+pub fn limited() -> Result<()> {
+    let cpu_max = || read(&format!("/sys/fs/cgroup{ALICE}/cpu.max"));
+    let _hogs = hogs()?;
+    let said = tixctl("limit alice cpu 20%")?.ok()?;
+    ensure!(
+        said.err
+            .contains("the limit is kept, and does not hold now")
+            && said.err.contains("tixctl status"),
+        "{said:?}"
+    );
+    tixctl("status")?
+        .exits(1)?
+        .has("1 limit of currencies")?
+        .has("only while tix's scheduler is in force")?
+        .has("CPUQuota=")?;
+    tixctl("explain alice")?.ok()?.has(
+        "Limited to 20 % of one CPU by the limit of alice; that does not hold now: tix's scheduler is not in force",
+    )?;
+    let told = tixctl("explain alice --json")?.ok()?.json()?;
+    let limits = told["limits"].as_array().context("no limits")?;
+    ensure!(
+        limits.len() == 1 && limits[0]["in_force"] == false,
+        "{told}"
+    );
+    tixctl("tree")?.ok()?.has("0.2 CPU")?;
+    tixctl("log -n 5")?.ok()?.has("limit")?;
+    tixctl("export")?.ok()?.has("limit")?;
+    // It is as was said, and tixd does not write what is not its own.
+    shares("300 to 100, below a limit that does not hold", 0.75)?;
+    ensure!(cpu_max()? == "max 100000", "{}", cpu_max()?);
+
+    let quota = |of: &str| -> Result<()> {
+        let unit = ALICE.rsplit('/').next().context("no unit")?;
+        sh(&format!(
+            "systemctl set-property --runtime {unit} CPUQuota={of}"
+        ))?
+        .ok()?;
+        Ok(())
+    };
+    quota("20%")?;
+    until("it is limited", SOON, || Ok(cpu_max()? == "20000 100000"))?;
+    let (from, began) = (used(ALICE)?, Instant::now());
+    std::thread::sleep(Duration::from_secs(5));
+    let part = (used(ALICE)? - from) as f64 / began.elapsed().as_micros() as f64;
+    near("alice, by CPUQuota=", part, 0.2, 1.0)?;
+    quota("")?;
+    until("it is not any longer", SOON, || {
+        Ok(cpu_max()? == "max 100000")
+    })?;
+
+    let said = tixctl("unlimit alice cpu")?.ok()?;
+    ensure!(said.err.is_empty(), "{}", said.err);
+    let status = tixctl("status")?.exits(1)?;
+    ensure!(!status.out.contains("limit of currencies"), "{status:?}");
+    tixctl("unlimit alice cpu")?.refused(&["alice"])?;
+    Ok(())
+}
+
 /// Exit statuses are those of a kernel that has sched_ext.
 pub fn every_command() -> Result<()> {
     for line in [
@@ -177,6 +236,8 @@ pub fn every_command() -> Result<()> {
         "unfund tmp --from base cpu 5",
         "reserve tmp --from base cpu 5%",
         "unreserve tmp --from base cpu",
+        "limit tmp cpu 30%",
+        "unlimit tmp cpu",
         "bind tmp /user.slice",
         "unbind tmp",
         "offer alice --give cpu:10 --want disk:5",
@@ -187,6 +248,7 @@ pub fn every_command() -> Result<()> {
     }
     tixctl("run -- false")?.exits(1)?;
     tixctl("fund nobody --from base cpu 1")?.refused(&["nobody"])?;
+    tixctl("limit nobody cpu 30%")?.refused(&["nobody"])?;
     tixctl("disk enable nothing")?.refused(&["nothing"])?;
     tixctl("cancel 999")?.refused(&["999"])?;
     Ok(())
