@@ -41,8 +41,8 @@ soak: deps
 	@test ! -e target/soak/failed || { echo "soak: not all of it passed; bench/results/soak.json says what" >&2; exit 1; }
 
 # A million operations on the ledger (or TIX_OPS); tixd killed a hundred times; a user who brings the machine to its knees; cgroups by the
-# thousand that come and go, without tixd and with it; more of them than there is room for; beside another sched_ext scheduler, and on slow disks; other
-# people's tests; what holds of the cpu controller on other kernels.
+# thousand that come and go, without tixd and with it; more of them than there is room for; beside another sched_ext scheduler, one of another layout,
+# on siblings of a core, and on slow disks; other people's tests; what holds of the cpu controller on other kernels.
 SOAK = soak-ledger soak-kills soak-lifeline soak-cgroups soak-churn soak-crowd soak-others soak-judges soak-kernels
 IN_GUEST = $(CARGO) test --locked -p tix-tests --test guest -- --ignored --nocapture
 $(SOAK): deps
@@ -59,7 +59,7 @@ soak-churn:
 soak-crowd:
 	$(IN_GUEST) a_mkdir_never_fails
 soak-others:
-	$(IN_GUEST) --test-threads=1 daemon::another_scheduler shares_of_a_disk
+	$(IN_GUEST) --test-threads=1 daemon::another_ shares_of_a_disk cores::
 soak-judges:
 	$(IN_GUEST) --test-threads=1 judges::
 soak-kernels:
