@@ -4,6 +4,8 @@
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -42,7 +44,7 @@ impl Tixd {
 
     fn run(tixd: &mut Command, line: &str) -> Result<Tixd> {
         let tixd = tixd.args(["--socket", SOCKET]).stdin(Stdio::null());
-        let _awake = Awake::new()?;
+        let _awake = Awake::new();
         let tixd = Tixd(tixd.spawn()?);
         // Built without optimization it takes a minute to load the scheduler.
         until("tixd answers", 3 * PATIENCE, || {
@@ -70,25 +72,26 @@ impl Drop for Tixd {
 }
 
 /// Runs where nobody else does, until dropped: the clock of a guest without systemd leaps over what is idle, and while the machine around it
-/// is slow to read files for it that may be more than anybody has patience for.
-struct Awake(Child);
+/// is slow to read files for it that may be more than anybody has patience for. A thread, for which no file has to be read.
+struct Awake(Arc<AtomicBool>);
 
 impl Awake {
-    fn new() -> Result<Awake> {
-        let child = Command::new("chrt")
-            .args(["--idle", "0", "sh", "-c", "while :; do :; done"])
-            .stdin(Stdio::null())
-            .spawn()
-            .context("start chrt")?;
-        Ok(Awake(child))
+    fn new() -> Awake {
+        let over = Arc::new(AtomicBool::new(false));
+        let mine = Arc::clone(&over);
+        std::thread::spawn(move || {
+            sys::set_policy(0, libc::SCHED_IDLE, 0).expect("a thread for idle time");
+            while !mine.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        Awake(over)
     }
 }
 
 impl Drop for Awake {
     fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

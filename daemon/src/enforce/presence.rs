@@ -306,6 +306,7 @@ impl Presence {
     pub fn poll(&mut self) -> Poll {
         // Its place may just be being taken.
         if self.loading.is_none()
+            && self.stranger.is_some()
             && tix_bpf::in_force() == Force::Disabled
             && let Some(layout) = self.stranger.take()
         {
