@@ -55,9 +55,9 @@ fn judge(name: &str, under: &[(&str, Seen)]) -> Result<()> {
 }
 
 /// Each group of `limits` got what it is due of a CPU, or, where that is all that others leave, most of it: emulated CPUs run in
-/// turns, and often while one of them handles an interrupt, which counts as the interrupt's time. Nobody waited for
-/// longer than quota and period imply.
-fn broken_limits(limits: &Limits) -> Vec<String> {
+/// turns, and often while one of them handles an interrupt, which counts as the interrupt's time. Under tix nobody waited for
+/// longer than quota and period imply; the kernel's own scheduler promises nothing like it (6.16: 13 s of 6).
+fn broken_limits(limits: &Limits, by_tix: bool) -> Vec<String> {
     let mut broken = Vec::new();
     for g in &limits.groups {
         let (case, path) = (&g.case, &g.path);
@@ -68,7 +68,7 @@ fn broken_limits(limits: &Limits) -> Vec<String> {
                 g.share, g.due
             ));
         }
-        if g.longest_wait_ms > g.may_wait_ms {
+        if by_tix && g.longest_wait_ms > g.may_wait_ms {
             broken.push(format!(
                 "{case}: a thread of {path} waited {} ms, which may be {} ms",
                 g.longest_wait_ms, g.may_wait_ms
@@ -103,7 +103,7 @@ fn limits(name: &str, guest: &Guest, seconds: u32) -> Result<()> {
             cases: limits.groups.len(),
             broken: match &limits.left_out {
                 Some(_) => Vec::new(),
-                None => broken_limits(&limits),
+                None => broken_limits(&limits, label.is_empty()),
             },
             left_out: limits.left_out.into_iter().collect(),
         })
