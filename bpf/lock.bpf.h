@@ -100,19 +100,64 @@ static u32 payer_of(struct task_ctx *t)
 	return q != VTRR_NONE ? q : payer_for(known_by(t->awaited));
 }
 
-/* Who holds `lock`, as the address of its task; 0: nobody is known. It may be gone already. */
+/* As they were up to Linux 6.19. In who waits `list` comes first. */
+struct mutex___listed {
+	struct list_head wait_list;
+} __attribute__((preserve_access_index));
+
+struct rw_semaphore___listed {
+	struct list_head wait_list;
+} __attribute__((preserve_access_index));
+
+/* The task of who waits first for `mutex`, by its address, or 0. */
+static u64 first_for_mutex(const struct mutex *mutex)
+{
+	const struct mutex___listed *listed = (const void *)mutex;
+	const struct mutex_waiter *first;
+
+	if (bpf_core_field_exists(mutex->first_waiter)) {
+		first = BPF_CORE_READ(mutex, first_waiter);
+	} else {
+		first = (const void *)BPF_CORE_READ(listed, wait_list.next);
+		if ((const void *)first == &listed->wait_list)
+			return 0;
+	}
+	return first ? (u64)BPF_CORE_READ(first, task) : 0;
+}
+
+/* The same for a read-write semaphore. */
+static u64 first_for_rwsem(const struct rw_semaphore *sem)
+{
+	const struct rw_semaphore___listed *listed = (const void *)sem;
+	const struct rwsem_waiter *first;
+
+	if (bpf_core_field_exists(sem->first_waiter)) {
+		first = BPF_CORE_READ(sem, first_waiter);
+	} else {
+		first = (const void *)BPF_CORE_READ(listed, wait_list.next);
+		if ((const void *)first == &listed->wait_list)
+			return 0;
+	}
+	return first ? (u64)BPF_CORE_READ(first, task) : 0;
+}
+
+/*
+ * Who holds `lock`, as the address of its task; 0: nobody is known. It may be gone already.
+ * Where nobody holds it who waits first does as good as: it has been woken up, and nobody
+ * behind it is before it has run and let go of the lock in turn.
+ */
 static u64 holder_of(u64 lock, u32 flags)
 {
 	const struct rw_semaphore *sem = (const void *)lock;
 	const struct mutex *mutex = (const void *)lock;
 
 	if ((flags & LCB_F_MUTEX) || lock == (u64)&cgroup_mutex)
-		return BPF_CORE_READ(mutex, owner.counter) & ~7ull;
+		return (BPF_CORE_READ(mutex, owner.counter) & ~7ull) ?: first_for_mutex(mutex);
 	if (flags & (LCB_F_RT | LCB_F_PERCPU))
 		return 0;	/* the kernel helps the one itself, the other does not say */
 	if (!(flags & (LCB_F_READ | LCB_F_WRITE)))
 		return 0;	/* a counting semaphore has no holder */
-	return BPF_CORE_READ(sem, owner.counter) & ~7ull;
+	return (BPF_CORE_READ(sem, owner.counter) & ~7ull) ?: first_for_rwsem(sem);
 }
 
 /* Whether `pid` waits for `lock` yet: that it no longer does may have been missed. */
@@ -211,12 +256,12 @@ struct chain {
 /* Who holds the chain's lock goes first; if it waits for another in turn, the chain goes on there. */
 static bool help_holder(struct chain *c)
 {
-	u64 owner = holder_of(c->lock, c->flags);
+	u64 owner = holder_of(c->lock, c->flags), lock = c->lock;
 	struct task_struct *holder;
 	struct task_ctx *t;
 	bool on = false;
 
-	if (!owner)
+	if (!owner || owner == bpf_get_current_task())
 		return false;
 	c->waiter = BPF_CORE_READ((struct task_struct *)owner, pid);
 	holder = bpf_task_from_pid(c->waiter);
@@ -224,13 +269,13 @@ static bool help_holder(struct chain *c)
 		return false;
 	t = (u64)holder == owner ? task_ctx(holder) : NULL;
 	if (t) {
-		t->held = c->lock;
+		t->held = lock;
 		t->holds = holder->se.sum_exec_runtime + HOLDS_NS;
 		if (t->queue != VTRR_NONE)
 			wanted = c->waiter;
 		c->lock = known_by(t->awaited);
 		c->flags = t->waits;
-		on = t->waits;
+		on = t->waits && c->lock != lock;	/* who waits first for it has no other before it */
 	}
 	bpf_task_release(holder);
 	return on;
