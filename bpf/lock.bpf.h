@@ -100,7 +100,7 @@ static u32 payer_of(struct task_ctx *t)
 	return q != VTRR_NONE ? q : payer_for(known_by(t->awaited));
 }
 
-/* As they were up to Linux 6.19. In who waits `list` comes first. */
+/* As Linux 6.16 has them, say, and 7.2 no longer. Of who waits `list` comes first. */
 struct mutex___listed {
 	struct list_head wait_list;
 } __attribute__((preserve_access_index));
