@@ -238,22 +238,26 @@ static __always_inline bool kept_out_locked(u32 q)
 	return true;
 }
 
-/* Both, for the threads that wait there. */
-static __always_inline void file_locked(u32 q, bool wake)
+/* Both, for the threads that wait there, and have since before. */
+static __always_inline void file_again_locked(u32 q, bool wake)
 {
 	u32 nr = QUEUES[q].nr;
 
 	if (!nr || CLIENTS[q].linked)
 		return;
-	if (nr_limits) {
-		if (!QUEUES[q].held)
-			CLIENTS[q].since = now_ns;
-		if (kept_out_locked(q))
-			return;
-	}
+	if (nr_limits && kept_out_locked(q))
+		return;
 	if (wake)
 		QUEUES[q].cap_at = 0;
 	link_locked(q, nr, wake, enter_locked(q, nr, QUEUES[q].load, wake));
+}
+
+/* The same, of threads that have just come. */
+static __always_inline void file_locked(u32 q, bool wake)
+{
+	if (nr_limits && !CLIENTS[q].linked && !QUEUES[q].held)
+		come_locked(q);
+	file_again_locked(q, wake);
 }
 
 /*

@@ -79,7 +79,6 @@ __noinline int tix_release(struct release *r)
 {
 	struct run run = {};
 	struct tix_node *of;
-	u64 since;
 	u32 l, q;
 
 	USES_ARENA();
@@ -115,11 +114,10 @@ __noinline int tix_release(struct release *r)
 			of->last_held = 0;
 		of->crowd -= QUEUES[q].held;
 		QUEUES[q].held = 0;
-		since = CLIENTS[q].since;
 		r->vt = QUEUES[q].vt;
 		r->filed = QUEUES[q].nr;
-		file_locked(q, false);
-		age_locked(q, since);
+		file_again_locked(q, false);
+		stay_locked(q);
 		goto out;
 	}
 	r->limit = 0;

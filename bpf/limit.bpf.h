@@ -14,12 +14,14 @@
  * far as cpu.max.burst says.
  *
  * No quota is so small that a thread is not run for 10 s: those that wait have MIN_SLICE_NS each
- * in CROWD_NS, and nothing is owed for longer than OVERDUE_NS.
+ * in CROWD_NS, and nothing is owed for longer than OWED_NS: that, and OVERDUE_NS before it, is how long
+ * somebody waits at most.
  */
 #ifndef TIX_LIMIT_BPF_H
 #define TIX_LIMIT_BPF_H
 
 #define CROWD_NS 5000000000ull
+#define OWED_NS (OVERDUE_NS / 2)
 
 static u32 nr_limits;		/* how many there are; 0: none of this is looked at */
 static u32 limits_epoch = 1;	/* limits come and go */
@@ -91,12 +93,12 @@ static __noinline void refill_locked(u32 l)
 	periods = late / n->every + 1;
 	n->next_at += periods * n->every;
 	n->nr_periods += periods;
-	if (periods > OVERDUE_NS / n->every)
-		periods = OVERDUE_NS / n->every + 1;
+	if (periods > OWED_NS / n->every)
+		periods = OWED_NS / n->every + 1;
 	more = n->crowd * MIN_SLICE_NS / (CROWD_NS / n->every);
 	if (more < n->quota)
 		more = n->quota;
-	least = -(s64)(more * (OVERDUE_NS / n->every));
+	least = -(s64)(more * (OWED_NS / n->every));
 	most = more + n->burst;
 	if (n->left < least)
 		n->left = least;

@@ -11,8 +11,8 @@
  * queue is as old as that.
  *
  * Likewise a queue that waits for a limit's next period (hold.bpf.h), whose siblings on other CPUs may use up each period
- * before it has its turn: it is filed as old as it is, and once it is overdue its threads have one short run each whatever
- * the limit says. That comes off the next periods'.
+ * before it has its turn, or before each of its threads has: it is filed as old as who waits in it may be, and once it is
+ * overdue its threads have one short run each whatever the limit says. That comes off the next periods'.
  */
 #ifndef TIX_OVERDUE_BPF_H
 #define TIX_OVERDUE_BPF_H
@@ -46,8 +46,8 @@ static __noinline void age_locked(u32 q, u64 since)
 		return;
 	if (CLIENTS[q].linked)
 		vtrr_age(VT(QUEUES[q].vt), CLIENTS, q, since);
-	else if (QUEUES[q].held && (s64)(CLIENTS[q].since - since) > 0)
-		CLIENTS[q].since = since;
+	if ((s64)(QUEUES[q].unserved - since) > 0)
+		QUEUES[q].unserved = since;
 }
 
 /* `p` was put into queue `q` anew: it did not just wake up, nor run until now. */
@@ -63,17 +63,49 @@ static __noinline void put_again(const struct task_struct *p, u32 q)
 	bpf_spin_unlock(&tix_lock);
 }
 
-/* Whether queue `q`, which was picked, may run for a moment whatever its limits say: it is overdue, or was and has threads that are. */
-static __noinline bool pardoned_locked(struct pick *pick, u32 q)
+/* Queue `q`, which has a limit perhaps, is filed for threads that have just come. */
+static __always_inline void come_locked(u32 q)
+{
+	QUEUES[q].unserved = now_ns;
+	QUEUES[q].rest = 0;
+}
+
+/*
+ * One of the threads of queue `q`, which has a limit perhaps, has its turn. Those that were behind it have waited as long
+ * as before, and once they have had theirs, who is there has waited since the first of them had its.
+ */
+static __always_inline void round_locked(u32 q)
 {
 	struct tix_queue *queue = &QUEUES[q];
 
-	if (pick->late == q)
-		queue->pardons = queue->nr;
-	if (!queue->pardons || !limit_of(queue->node))
+	if (!queue->rest) {
+		queue->rest = queue->nr ?: 1;
+		queue->round_at = now_ns;
+	}
+	if (!--queue->rest)
+		queue->unserved = queue->round_at;
+}
+
+/* Queue `q` was filed again: it is as old as who waits in it, if it has a limit. Where it has none, each has its turn in time (share.bpf.h). */
+static __always_inline void stay_locked(u32 q)
+{
+	if (nr_limits && limit_of(QUEUES[q].node))
+		age_locked(q, QUEUES[q].unserved);
+}
+
+/*
+ * Whether queue `q`, which was picked, may run for a moment whatever its limits say: somebody in it is overdue. It may have
+ * been picked by its tag.
+ */
+static __always_inline bool pardoned_locked(struct pick *pick, u32 q)
+{
+	u32 node = QUEUES[q].node;
+
+	if (!limit_of(node))
 		return false;
-	queue->pardons--;
-	NODES[queue->node].held_by = 0;
+	if (pick->late != q && (s64)(now_ns - QUEUES[q].unserved) <= (s64)OVERDUE_NS)
+		return false;
+	NODES[node].held_by = 0;
 	pick->allowed = MIN_SLICE_NS;
 	return true;
 }

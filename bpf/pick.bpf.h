@@ -230,9 +230,12 @@ static __noinline void pick_locked(struct pick *pick)
 			break;	/* else filed for a thread that another CPU has taken */
 		q = VTRR_NONE;
 	}
-	if (q < TIX_QUEUES_MAX && nr_limits && !pardoned_locked(pick, q) && held_locked(pick, q)) {
-		pick->again = 1;
-		return;
+	if (q < TIX_QUEUES_MAX && nr_limits) {
+		if (!pardoned_locked(pick, q) && held_locked(pick, q)) {
+			pick->again = 1;
+			return;
+		}
+		round_locked(q);
 	}
 	if (q >= TIX_QUEUES_MAX)
 		return;
@@ -252,7 +255,8 @@ static __always_inline void settle_locked(struct pick *pick, struct task_ctx *t)
 	if (t && pick->first && pick->slept)
 		emptied_locked(t);
 	if (nr_limits && pick->prev_queue < TIX_QUEUES_MAX && !CLIENTS[pick->prev_queue].linked) {
-		CLIENTS[pick->prev_queue].since = now_ns;
+		if (!QUEUES[pick->prev_queue].held)
+			come_locked(pick->prev_queue);
 		held_locked(pick, pick->prev_queue);
 	}
 	if (pick->left < TIX_NODES_MAX)
@@ -295,8 +299,10 @@ static __always_inline void serve_locked(struct pick *pick)
 		nr = waiting + (q == prev);
 		enter_locked(q, nr, QUEUES[q].load + (q == prev ? pick->weight : 0), false);
 		grant_locked(pick, q, nr);
-		if (waiting > (q != prev))
+		if (waiting > (q != prev)) {
 			link_locked(q, nr, false, false);
+			stay_locked(q);
+		}
 	}
 	if (picked && pick->yielded && prev < TIX_QUEUES_MAX)
 		link_locked(prev, 1, false, pick->joined);

@@ -96,8 +96,10 @@ struct tix_queue {
 	u32 brief;		/* filed for a run of MIN_SLICE_NS, at once */
 	u32 forced;		/* 0, or charged less than by its share, so that all of its threads get to run: by this part in Q16 */
 	u32 stint;		/* its principal's when was_lead was told */
-	u32 pardons;		/* threads that may run whatever limits say (overdue.bpf.h) */
-	u32 pad;
+	/* overdue.bpf.h, of one that has a limit */
+	u32 rest;		/* threads that are to be served before the round is over */
+	u64 round_at;		/* when the first of them was */
+	u64 unserved;		/* nobody in it has waited for longer than since then */
 	s64 was_lead;		/* account.bpf.h: when it was looked at last, ns */
 	/* cap_locked() */
 	u64 cap_v, cap_at;	/* V, and the time, up to which it looked; 0: it begins anew */

@@ -66,6 +66,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 
 #include "task.bpf.h"
 #include "limit.bpf.h"
+#include "overdue.bpf.h"
 #include "account.bpf.h"
 #include "share.bpf.h"
 #include "run.bpf.h"
@@ -74,7 +75,6 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "beside.bpf.h"
 #include "help.bpf.h"
 #include "timer.bpf.h"
-#include "overdue.bpf.h"
 #include "pick.bpf.h"
 #include "hold.bpf.h"
 #include "nodes.bpf.h"

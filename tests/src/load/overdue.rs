@@ -73,13 +73,18 @@ fn one(root: &Path, how: How, seconds: f64) -> Result<(f64, f64)> {
             add("other", 1, "max", &[1])?;
         }
         How::Limited => {
-            add("small", 1, "1000 100000", &[0, 0, 0, 1])?;
+            add(
+                "small",
+                1,
+                "1000 1000000",
+                &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+            )?;
             add("other", 1, "max", &[1])?;
         }
     }
     let small = match how {
         How::Reniced => 2..7,
-        How::Limited => 2..5,
+        How::Limited => 2..12,
     };
     crew.muster()?;
     crew.open(0);
