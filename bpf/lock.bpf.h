@@ -27,10 +27,11 @@
 
 #define HOLDS_NS 64000000ull	/* of CPU for which a thread goes first for one wait */
 #define GUESS_NS 1000000ull	/* the same for one that may hold it */
-#define FETCH_MOST 256	/* threads looked at for who is wanted */
+#define LOOKS_MOST 4096	/* threads of a queue that are looked at for who is wanted, */
+#define LOOK_NS 1024	/* and on average one in so long: a look takes some 50 ns */
 #define CHAIN_MOST 4	/* holders that wait for others in turn */
 #define RETRY_NS 1000000ull
-#define RETRY_MOST 64	/* threads looked at again, a power of two; the rest wait their turn */
+#define RETRY_MOST 256	/* threads looked at again, a power of two; the rest wait their turn */
 
 /* The kernel's, of its tracepoint contention_begin: BTF has no macros. */
 #define LCB_F_SPIN (1u << 0)
@@ -195,7 +196,7 @@ static bool is_read(u64 lock, u32 flags)
 	const struct rw_semaphore *sem = (const void *)lock;
 
 	if (flags & LCB_F_PERCPU)
-		return flags & LCB_F_WRITE;
+		return true;	/* a reader waits behind a writer, which may be waiting for readers in turn, and does not tell */
 	if ((flags & (LCB_F_RT | LCB_F_MUTEX)) || !(flags & (LCB_F_READ | LCB_F_WRITE)))
 		return false;
 	return BPF_CORE_READ(sem, owner.counter) & 1;	/* RWSEM_READER_OWNED */
@@ -246,6 +247,14 @@ static s32 cut_next(void)
 	return pid;
 }
 
+/* `pid` waits for a CPU, is waited for, and nobody pays, or it is not found now. */
+static void retry_later(s32 pid)
+{
+	u32 at = __sync_fetch_and_add(&retries.tail, 1);
+
+	retries.pids[at % RETRY_MOST] = pid;
+}
+
 struct chain {
 	u64 lock;
 	u32 flags;
@@ -260,6 +269,7 @@ static bool help_holder(struct chain *c)
 	struct task_struct *holder;
 	struct task_ctx *t;
 	bool on = false;
+	s32 other;
 
 	if (!owner || owner == bpf_get_current_task())
 		return false;
@@ -271,8 +281,11 @@ static bool help_holder(struct chain *c)
 	if (t) {
 		t->held = lock;
 		t->holds = holder->se.sum_exec_runtime + HOLDS_NS;
-		if (t->queue != VTRR_NONE)
-			wanted = c->waiter;
+		if (t->queue != VTRR_NONE) {
+			other = __sync_lock_test_and_set(&wanted, c->waiter);
+			if (other && other != c->waiter)
+				retry_later(other);
+		}
 		c->lock = known_by(t->awaited);
 		c->flags = t->waits;
 		on = t->waits && c->lock != lock;	/* who waits first for it has no other before it */
@@ -332,14 +345,6 @@ int BPF_PROG(tix_contention_end, void *lock, int err)
 	return 0;
 }
 
-/* `pid` waits for a CPU, is waited for, and nobody pays. */
-static void retry_later(s32 pid)
-{
-	u32 at = __sync_fetch_and_add(&retries.tail, 1);
-
-	retries.pids[at % RETRY_MOST] = pid;
-}
-
 /* Who is to be looked at again, or 0. Those are forgotten that others have taken the place of. */
 static s32 retry_next(u64 now)
 {
@@ -354,13 +359,29 @@ static s32 retry_next(u64 now)
 	return __sync_lock_test_and_set(&retries.pids[head % RETRY_MOST], 0);
 }
 
+/*
+ * At how many threads of queue `q` may be looked now for who is wanted; 0: later. Where it is found is not known beforehand, so
+ * there must be enough for all.
+ */
+static u32 looks_for(u32 q, u64 now)
+{
+	s32 queued = scx_bpf_dsq_nr_queued(DSQ(q));
+	u64 most = LOOKS_MOST;
+
+	if (queued < LOOKS_MOST)
+		most = queued < 0 ? 0 : queued;
+	if ((s64)(now - looks_at) > LOOKS_MOST * LOOK_NS)
+		looks_at = now - LOOKS_MOST * LOOK_NS;
+	return (s64)(now - looks_at) >= (s64)(most * LOOK_NS) ? most : 0;
+}
+
 /* Take `pid`, who is waited for, from its queue to this CPU, if somebody pays; true: it did. */
-__noinline int tix_fetch(s32 cpu, s32 pid)
+__noinline int tix_fetch(s32 cpu, s32 pid, u64 now)
 {
 	struct task_struct *p = bpf_task_from_pid(pid), *other;
 	struct task_ctx *t;
 	bool moved = false, later = false;
-	u32 q = VTRR_NONE, payer = VTRR_NONE, looks = 0;
+	u32 q = VTRR_NONE, payer = VTRR_NONE, looks = 0, most;
 
 	USES_ARENA();
 	if (!p)
@@ -373,11 +394,13 @@ __noinline int tix_fetch(s32 cpu, s32 pid)
 	bpf_task_release(p);
 	if (q >= TIX_QUEUES_MAX)
 		return false;
-	if (payer >= TIX_QUEUES_MAX) {
+	most = payer < TIX_QUEUES_MAX ? looks_for(q, now) : 0;
+	if (!most) {
 		retry_later(pid);
 		return false;
 	}
 	bpf_for_each(scx_dsq, other, DSQ(q), 0) {
+		looks++;
 		if (other->pid == pid) {
 			later = !bpf_cpumask_test_cpu(cpu, other->cpus_ptr) || migration_disabled(other);
 			if (!later) {
@@ -388,9 +411,10 @@ __noinline int tix_fetch(s32 cpu, s32 pid)
 			}
 			break;
 		}
-		if (++looks >= FETCH_MOST)
+		if (looks >= most)
 			break;
 	}
+	looks_at += looks * LOOK_NS;
 	if (moved) {
 		t->payer = payer;
 		tix_unfile(q);
@@ -407,7 +431,7 @@ static bool fetch_waited_for(s32 cpu, u64 now)
 
 	if (!pid)
 		pid = retry_next(now);
-	return pid && tix_fetch(cpu, pid);
+	return pid && tix_fetch(cpu, pid, now);
 }
 
 #endif

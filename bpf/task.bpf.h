@@ -109,10 +109,12 @@ static s32 wanted;		/* pid of who waits for a CPU with a lock that another waits
 static struct {
 	u64 at;			/* when the last one was taken */
 	u32 head, tail;		/* not reduced */
-	s32 pids[64];
+	s32 pids[256];
 } retries;			/* who waits for a CPU, is waited for, and nobody pays (lock.bpf.h) */
 
-#define CUTS_MOST 256		/* a power of two; of more those are forgotten that were interrupted first */
+static u64 looks_at;	/* up to when has been used what may be spent on looking for who is wanted (lock.bpf.h) */
+
+#define CUTS_MOST 1024		/* a power of two; of more those are forgotten that were interrupted first */
 
 static struct {
 	u64 lock;		/* what those may hold that are looked at, */

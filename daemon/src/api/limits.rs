@@ -105,7 +105,10 @@ pub fn over(core: &Core, cid: Cid) -> Vec<Limit> {
 pub fn not_held(core: &Core, in_force: bool) -> Option<String> {
     let limits = core.ledger.caps().limits.len();
     (limits > 0 && !in_force).then(|| {
-        let word = if limits == 1 { "limit" } else { "limits" };
-        format!("{limits} {word} of currencies (`tixctl limit`) hold only while tix's scheduler is in force")
+        let (set, hold) = match limits {
+            1 => ("1 limit of a currency".to_owned(), "holds"),
+            n => (format!("{n} limits of currencies"), "hold"),
+        };
+        format!("{set} (`tixctl limit`) {hold} only while tix's scheduler is in force")
     })
 }
