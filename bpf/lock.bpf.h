@@ -41,6 +41,9 @@
 #define LCB_F_PERCPU (1u << 4)
 #define LCB_F_MUTEX (1u << 5)
 
+#define WAITS_FOR_READERS (1u << 31)	/* ours, with them */
+#define TASK_UNINTERRUPTIBLE 2u		/* the kernel's */
+
 /* Who pays for the holder of a lock. */
 struct transfer {
 	u32 payer;	/* a queue */
@@ -294,22 +297,13 @@ static bool help_holder(struct chain *c)
 	return on;
 }
 
-/* The current thread is about to sleep until it is given `lock`. */
-SEC("tp_btf/contention_begin")
-int BPF_PROG(tix_contention, void *lock, u32 flags)
+/* The current thread, `p`, is about to sleep until it is given `lock`. */
+static __noinline void wait_for(struct task_struct *p, struct task_ctx *t, u64 lock, u32 flags)
 {
-	struct task_struct *p = bpf_get_current_task_btf();
-	struct task_ctx *t;
-	struct chain chain = { .lock = known_by((u64)lock), .flags = flags };
+	struct chain chain = { .lock = known_by(lock), .flags = flags };
 	u32 i;
 
-	USES_ARENA();
-	if (flags & LCB_F_SPIN)
-		return 0;
-	t = task_ctx(p);
-	if (!t)
-		return 0;
-	t->awaited = (u64)lock;
+	t->awaited = lock;
 	t->waits = flags;
 	t->holds = p->se.sum_exec_runtime + HOLDS_NS;
 	chain.payer = t->ran_from;
@@ -324,6 +318,32 @@ int BPF_PROG(tix_contention, void *lock, u32 flags)
 		if (!help_holder(&chain))
 			break;
 	}
+}
+
+/* `p` waits no longer. */
+static void have_done(const struct task_struct *p, struct task_ctx *t)
+{
+	u64 known = known_by(t->awaited);
+	struct transfer *of;
+
+	t->waits = 0;
+	of = bpf_map_lookup_elem(&transfers, &known);
+	if (of && of->waiter == p->pid)
+		bpf_map_delete_elem(&transfers, &known);
+}
+
+SEC("tp_btf/contention_begin")
+int BPF_PROG(tix_contention, void *lock, u32 flags)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *t;
+
+	USES_ARENA();
+	if (flags & LCB_F_SPIN)
+		return 0;
+	t = task_ctx(p);
+	if (t)
+		wait_for(p, t, (u64)lock, flags);
 	return 0;
 }
 
@@ -333,16 +353,24 @@ int BPF_PROG(tix_contention_end, void *lock, int err)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *t = task_ctx(p);
-	u64 known = known_by((u64)lock);
-	struct transfer *of;
 
-	if (!t || !t->waits || t->awaited != (u64)lock)
-		return 0;	/* a spinlock's, of it or of an interrupt */
-	t->waits = 0;
-	of = bpf_map_lookup_elem(&transfers, &known);
-	if (of && of->waiter == p->pid)
-		bpf_map_delete_elem(&transfers, &known);
+	if (t && t->waits && t->awaited == (u64)lock)	/* else a spinlock's, of it or of an interrupt */
+		have_done(p, t);
 	return 0;
+}
+
+/*
+ * The current thread, `p`, goes to sleep: perhaps until the readers of the semaphore that all who fork or end read are gone, who
+ * has it for writing as good as already. Of that the kernel's tracepoints do not tell. It is told to have ended when it sleeps next.
+ */
+static __always_inline void sleeps(struct task_struct *p, struct task_ctx *t)
+{
+	const struct percpu_rw_semaphore *sem = (const void *)&cgroup_threadgroup_rwsem;
+
+	if ((p->__state & TASK_UNINTERRUPTIBLE) && sem && (u64)BPF_CORE_READ(sem, writer.task) == (u64)p)
+		wait_for(p, t, (u64)sem, LCB_F_PERCPU | LCB_F_WRITE | WAITS_FOR_READERS);
+	else if (t->waits & WAITS_FOR_READERS)
+		have_done(p, t);
 }
 
 /* Who is to be looked at again, or 0. Those are forgotten that others have taken the place of. */

@@ -383,6 +383,33 @@ __noinline u32 tix_home_queue(struct task_ctx *t, u32 vt)
 	return q;
 }
 
+static bool is_pinned(const struct task_struct *p)
+{
+	if (nr_cpu_ids == 1)
+		return false;
+	/* One CPU is less than all as soon as another comes online. */
+	return p->nr_cpus_allowed < nr_online || p->nr_cpus_allowed == 1 || migration_disabled(p);
+}
+
+/* Which of those of `cpu` such a thread belongs into. */
+static __always_inline u32 vt_of_pinned(const struct task_struct *p, s32 cpu)
+{
+	return nr_cpu_ids > 2 && p->nr_cpus_allowed > 1 && !migration_disabled(p) ? VT_SOME(cpu) : VT_BOUND(cpu);
+}
+
+/* Where a thread that goes on being runnable on `cpu` will wait. */
+static u32 queue_of(const struct task_struct *p, struct task_ctx *t, s32 cpu)
+{
+	u32 q;
+
+	if (nr_cpu_ids == 1)
+		return t->node;
+	if (is_pinned(p))
+		return tix_home_queue(t, vt_of_pinned(p, cpu));
+	q = tix_home_queue(t, VT_HOME(cpu));
+	return q == VTRR_NONE ? t->node : q;
+}
+
 static __always_inline u32 nr_queues_on(u32 cpu)
 {
 	return VT(VT_HOME(cpu))->nr + VT(VT_SOME(cpu))->nr + VT(VT_BOUND(cpu))->nr;

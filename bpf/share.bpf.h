@@ -154,7 +154,8 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 		inverse = part(inverse, was_total, was_load);
 	if (told && !(was_forced && forced)) {
 		was_lead = queue->tag - now_v;
-		lead = weighed(lead, inverse);
+		/* What it is owed it has once it has run for so long, and it is charged less than by its share. */
+		lead = weighed(lead, forced && lead < 0 ? queue->inverse : inverse);
 		/* By its share that is much more than what it was charged; it would wait for a round or more. */
 		if (was_forced && fund_size(lead) > fund_size(was_lead))
 			lead = was_lead;
@@ -169,8 +170,21 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 	 * What forced runs gave beyond its share adds up to all of that, and a principal with a limit brings it
 	 * along whenever it comes back: its threads would have one run a round between them, not one each.
 	 */
-	if (forced)
-		queue->ahead = LEAD_PERIODS * period;
+	if (!forced)
+		return;
+	most = LEAD_PERIODS * period;
+	queue->ahead = most;
+	/*
+	 * Nor is more owed to it: it has more than its share. It falls behind when threads of its own run for a lock and
+	 * others pay, and all who came after that would wait until it had caught up.
+	 */
+	if (most < 2 * v_slack)
+		most = 2 * v_slack;
+	lead = queue->tag - now_v;
+	if (told && lead < -(s64)most) {
+		forgive_locked(q, unweighed(queue, -(s64)most - lead));
+		queue->tag = now_v - most;
+	}
 }
 
 /* The threads directly in `idx` became runnable, or none is any longer, or may run. */

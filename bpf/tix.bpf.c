@@ -105,33 +105,6 @@ static __always_inline bool used_up(const struct task_struct *p, const struct ta
 	return p->se.sum_exec_runtime - t->sum + TIMER_MIN_NS >= slice;
 }
 
-static bool is_pinned(const struct task_struct *p)
-{
-	if (nr_cpu_ids == 1)
-		return false;
-	/* One CPU is less than all as soon as another comes online. */
-	return p->nr_cpus_allowed < nr_online || p->nr_cpus_allowed == 1 || migration_disabled(p);
-}
-
-/* Which of those of `cpu` such a thread belongs into. */
-static __always_inline u32 vt_of_pinned(const struct task_struct *p, s32 cpu)
-{
-	return nr_cpu_ids > 2 && p->nr_cpus_allowed > 1 && !migration_disabled(p) ? VT_SOME(cpu) : VT_BOUND(cpu);
-}
-
-/* Where a thread that goes on being runnable on `cpu` will wait. */
-static u32 queue_of(const struct task_struct *p, struct task_ctx *t, s32 cpu)
-{
-	u32 q;
-
-	if (nr_cpu_ids == 1)
-		return t->node;
-	if (is_pinned(p))
-		return tix_home_queue(t, vt_of_pinned(p, cpu));
-	q = tix_home_queue(t, VT_HOME(cpu));
-	return q == VTRR_NONE ? t->node : q;
-}
-
 /*
  * `p`, which is runnable, counts in its principal from now on. Not before somebody asks: who
  * finds a CPU idle and sleeps again soon is in nobody's way.
@@ -187,7 +160,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	struct tix_node *n;
 	struct cpu_ctx *c;
 	u64 vtime, high;
-	bool waited_for, own = p == bpf_get_current_task_btf();
+	bool waited_for, own = p == bpf_get_current_task_btf(), asked;
 	u32 q;
 
 	USES_ARENA();
@@ -201,10 +174,18 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		charge(p, t);
 	count(p, t);
 	c = cpu_ctx(cpu);
-	if (own && c->asked != p->pid && grace(c, p, false)) {
-		/* Its slice was over, but a higher class took the CPU before we were asked. */
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, MIN_SLICE_NS, enq_flags | SCX_ENQ_HEAD);
-		return;
+	asked = own && c->asked == p->pid;
+	if (own) {
+		c->asked = 0;
+		if (!asked && grace(c, p, false)) {
+			/*
+			 * Its slice was over, but a higher class took the CPU before we were asked, or one
+			 * that is waited for goes first, for which we are not.
+			 */
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, MIN_SLICE_NS, enq_flags | SCX_ENQ_HEAD);
+			return;
+		}
+		c->graces = 0;
 	}
 
 	waited_for = is_waited_for(p, t);
@@ -213,7 +194,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD);
 		return;
 	}
-	if (own && !(c->yielded && c->asked == p->pid) && in_call(p))
+	if (own && !(asked && c->yielded) && in_call(p))
 		cut_short(p);
 
 	if (nr_limits && is_pinned(p) && seems_spent(t->node)) {
@@ -312,7 +293,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	now = scx_bpf_now();
 	c->now = now;
-	c->asked = prev ? prev->pid : 0;
+	c->asked = runnable ? prev->pid : 0;
 	c->yielded = 0;
 	pick->prev_queue = VTRR_NONE;
 	pick->yielded = 0;
@@ -427,7 +408,11 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 	/* Who changes its class, cgroup or nice value while it waits: there is no ops.dequeue for it. */
 	if (!TOLD_OF_ALL)
 		taken(p, deq_flags ?: SCX_DEQ_SLEEP);
-	if (!t || !t->load)
+	if (!t)
+		return;
+	if (p == bpf_get_current_task_btf())
+		sleeps(p, t);
+	if (!t->load)
 		return;
 	__sync_fetch_and_add(&NODES[t->node].load, -t->load);
 	t->load = 0;

@@ -12,6 +12,7 @@ pub mod churn;
 pub mod cores;
 pub mod crew;
 pub mod figures;
+pub mod forks;
 pub mod hackbench;
 pub mod kthreads;
 pub mod lacks;

@@ -14,8 +14,8 @@ use tix_tests::load::shares::Plan;
 use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
-    allowed, away, churn, cores, figures, hackbench, kthreads, latency, limits, migrations, nice,
-    overdue, promises, requests, soak, starve, stops, suspend, switches, sys,
+    allowed, away, churn, cores, figures, forks, hackbench, kthreads, latency, limits, migrations,
+    nice, overdue, promises, requests, soak, starve, stops, suspend, switches, sys,
 };
 
 /// Loads to measure a CPU scheduler by.
@@ -166,6 +166,11 @@ enum Experiment {
     },
     /// Threads that may use two CPUs, one of which is idle half of the time.
     Allowed,
+    /// Who moves between cgroups and starts programs beside a crowd that forks all the time.
+    Forks {
+        #[arg(long, default_value_t = 100)]
+        crowd: usize,
+    },
     /// Threads that are bound to a CPU which is away, and perhaps to another.
     Away,
     /// Groups with cookies of their own, and without, on the two siblings of a core.
@@ -324,6 +329,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
             report(c, "kthreads", || kthreads::run(root, dir, *hogs))
         }
         Experiment::Allowed => report(c, "allowed", || allowed::run(root, c.seconds)),
+        Experiment::Forks { crowd } => report(c, "forks", || forks::run(root, *crowd, c.seconds)),
         Experiment::Away => report(c, "away", || away::run(root, c.seconds)),
         Experiment::Cores => report(c, "cores", || cores::run(root, c.warmup, c.seconds)),
         Experiment::Stops { times } => report(c, "stops", || {

@@ -10,6 +10,7 @@ mod daemon;
 mod judges;
 mod kernels;
 mod kthreads;
+mod locks;
 mod matrix;
 mod package;
 mod resources;
