@@ -94,7 +94,7 @@ fn limits_are_kept_shown_and_lifted() {
     let of_disk = done(&mut c, "Explain", json!({"name": "b", "resource": "disk"}));
     assert_eq!(of_disk["limits"], json!([]));
     let said = done(&mut c, "Status", json!({}))["problems"].to_string();
-    assert!(said.contains("1 limit of currencies"), "{said}");
+    assert!(said.contains("1 limit of a currency ("), "{said}");
     let log = done(&mut c, "Log", json!({"subject": "a"}));
     let log = log["records"].as_array().unwrap().last().unwrap().clone();
     assert_eq!(log["kind"], "limit");
