@@ -169,7 +169,7 @@ pub fn limited() -> Result<()> {
     );
     tixctl("status")?
         .exits(1)?
-        .has("1 limit of currencies")?
+        .has("1 limit of a currency")?
         .has("only while tix's scheduler is in force")?
         .has("CPUQuota=")?;
     tixctl("explain alice")?.ok()?.has(
@@ -210,7 +210,7 @@ pub fn limited() -> Result<()> {
     let said = tixctl("unlimit alice cpu")?.ok()?;
     ensure!(said.err.is_empty(), "{}", said.err);
     let status = tixctl("status")?.exits(1)?;
-    ensure!(!status.out.contains("limit of currencies"), "{status:?}");
+    ensure!(!status.out.contains("limit of a currency"), "{status:?}");
     tixctl("unlimit alice cpu")?.refused(&["alice"])?;
     Ok(())
 }
