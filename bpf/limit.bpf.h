@@ -14,8 +14,7 @@
  * far as cpu.max.burst says.
  *
  * No quota is so small that a thread is not run for 10 s: those that wait have MIN_SLICE_NS each
- * in CROWD_NS, and nothing is owed for longer than OWED_NS: that, and OVERDUE_NS before it, is how long
- * somebody waits at most.
+ * in CROWD_NS, who is overdue runs all the same, and nothing is owed for longer than OWED_NS.
  */
 #ifndef TIX_LIMIT_BPF_H
 #define TIX_LIMIT_BPF_H

@@ -28,7 +28,7 @@
 #define HOLDS_NS 64000000ull	/* of CPU for which a thread goes first for one wait */
 #define GUESS_NS 1000000ull	/* the same for one that may hold it */
 #define LOOKS_MOST 4096	/* threads of a queue that are looked at for who is wanted, */
-#define LOOK_NS 1024	/* and on average one in so long: a look takes some 50 ns */
+#define LOOK_NS 1024	/* and on average one in so long: a look takes some 190 instructions */
 #define CHAIN_MOST 4	/* holders that wait for others in turn */
 #define RETRY_NS 1000000ull
 #define RETRY_MOST 256	/* threads looked at again, a power of two; the rest wait their turn */

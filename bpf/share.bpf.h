@@ -175,7 +175,7 @@ static __noinline void compute_locked(u32 q, u32 nr, u32 load, u32 total, bool j
 	most = LEAD_PERIODS * period;
 	queue->ahead = most;
 	/*
-	 * Nor is more owed to it: it has more than its share. It falls behind when threads of its own run for a lock and
+	 * Nor is more owed to it, or than what a busy CPU may owe: it has more than its share. It falls behind when threads of its own run for a lock and
 	 * others pay, and all who came after that would wait until it had caught up.
 	 */
 	if (most < 2 * v_slack)
