@@ -216,7 +216,7 @@ static __always_inline void go_on_locked(u32 idx, const struct tix_lead *lead)
 		.next_at = n->next_at,
 	};
 
-	if (!lead_period(&period, lead->quota, lead->every, lead->left, lead->next_at, now_ns, OVERDUE_NS))
+	if (!lead_period(&period, lead->quota, lead->every, lead->left, lead->next_at, now_ns, OWED_NS))
 		return;
 	n->left = period.left;
 	n->next_at = period.next_at;

@@ -18,9 +18,10 @@
  * waits for them, whoever was interrupted in a system call, before that or meanwhile, may be
  * one, and goes first.
  *
- * Who has waited for a lock has it soon after waking up, and the rest of those who wait are
- * behind it: all this is for it as well. Between two such threads the kernel hands the lock
- * over, so one slow thread among them would set the pace of all.
+ * Who has waited for a lock and is the first of those has it soon after waking up, and the rest
+ * are behind it: all this is for it as well. Between two such threads the kernel hands the lock
+ * over, so one slow thread among them would set the pace of all. Whoever has let go of it, by the
+ * kernel's own word on the owner, is one of the crowd again: a hundred who go first are nobody.
  */
 #ifndef TIX_LOCK_BPF_H
 #define TIX_LOCK_BPF_H
@@ -32,6 +33,7 @@
 #define CHAIN_MOST 4	/* holders that wait for others in turn */
 #define RETRY_NS 1000000ull
 #define RETRY_MOST 256	/* threads looked at again, a power of two; the rest wait their turn */
+#define RETRY_SKIPS 16	/* of them that have let go meanwhile, in one decision */
 
 /* The kernel's, of its tracepoint contention_begin: BTF has no macros. */
 #define LCB_F_SPIN (1u << 0)
@@ -66,17 +68,6 @@ static u64 known_by(u64 lock)
 	if (&cgroup_mutex && lock && lock == (u64)&cgroup_threadgroup_rwsem)
 		return (u64)&cgroup_mutex;
 	return lock;
-}
-
-/* Whether `p` may hold a lock that somebody waits for. */
-static bool is_waited_for(struct task_struct *p, struct task_ctx *t)
-{
-	if (!t->holds)
-		return false;
-	if ((s64)(p->se.sum_exec_runtime - t->holds) < 0 && ((p->flags & PF_KTHREAD) || in_call(p)))
-		return true;
-	t->holds = t->held = 0;	/* back in user space: it holds none */
-	return false;
 }
 
 static bool can_pay(u32 q)
@@ -145,6 +136,36 @@ static u64 first_for_rwsem(const struct rw_semaphore *sem)
 	return first ? (u64)BPF_CORE_READ(first, task) : 0;
 }
 
+static bool is_mutex(u64 lock, u32 flags)
+{
+	return (flags & LCB_F_MUTEX) || (&cgroup_mutex && lock == (u64)&cgroup_mutex);
+}
+
+/* The word that says who owns `lock`, with flags in its lowest bits; 0: nobody, or nobody can tell. */
+static u64 owner_word(u64 lock, u32 flags)
+{
+	const struct rw_semaphore *sem = (const void *)lock;
+	const struct mutex *mutex = (const void *)lock;
+
+	if (is_mutex(lock, flags))
+		return BPF_CORE_READ(mutex, owner.counter);
+	if (flags & (LCB_F_RT | LCB_F_PERCPU))
+		return 0;	/* the kernel helps the one itself, the other does not say */
+	if (!(flags & (LCB_F_READ | LCB_F_WRITE)))
+		return 0;	/* a counting semaphore has no holder */
+	return BPF_CORE_READ(sem, owner.counter);
+}
+
+/* Who waits first for `lock`, as the address of its task, or 0. */
+static u64 first_for(u64 lock, u32 flags)
+{
+	if (is_mutex(lock, flags))
+		return first_for_mutex((const void *)lock);
+	if ((flags & (LCB_F_RT | LCB_F_PERCPU)) || !(flags & (LCB_F_READ | LCB_F_WRITE)))
+		return 0;
+	return first_for_rwsem((const void *)lock);
+}
+
 /*
  * Who holds `lock`, as the address of its task; 0: nobody is known. It may be gone already.
  * Where nobody holds it who waits first does as good as: it has been woken up, and nobody
@@ -152,16 +173,66 @@ static u64 first_for_rwsem(const struct rw_semaphore *sem)
  */
 static u64 holder_of(u64 lock, u32 flags)
 {
-	const struct rw_semaphore *sem = (const void *)lock;
-	const struct mutex *mutex = (const void *)lock;
+	return (owner_word(lock, flags) & ~7ull) ?: first_for(lock, flags);
+}
 
-	if ((flags & LCB_F_MUTEX) || lock == (u64)&cgroup_mutex)
-		return (BPF_CORE_READ(mutex, owner.counter) & ~7ull) ?: first_for_mutex(mutex);
-	if (flags & (LCB_F_RT | LCB_F_PERCPU))
-		return 0;	/* the kernel helps the one itself, the other does not say */
-	if (!(flags & (LCB_F_READ | LCB_F_WRITE)))
-		return 0;	/* a counting semaphore has no holder */
-	return (BPF_CORE_READ(sem, owner.counter) & ~7ull) ?: first_for_rwsem(sem);
+/* Whether readers hold `lock`, or may: of those at most one is known. */
+static bool is_read(u64 lock, u32 flags)
+{
+	if (is_mutex(lock, flags))
+		return false;
+	if (flags & LCB_F_PERCPU)
+		return true;	/* a reader waits behind a writer, which may be waiting for readers in turn, and does not tell */
+	return owner_word(lock, flags) & 1;	/* RWSEM_READER_OWNED */
+}
+
+/* Whether `p` holds `lock` alone, or is the next to. */
+static bool has(const struct task_struct *p, u64 lock, u32 flags)
+{
+	u64 owner;
+
+	if (!lock || is_read(lock, flags))
+		return false;
+	owner = owner_word(lock, flags) & ~7ull;
+	return owner == (u64)p || first_for(lock, flags) == (u64)p;
+}
+
+/* Whether `p` is in the kernel: it may hold any lock there. */
+static bool is_inside(struct task_struct *p, const struct task_ctx *t)
+{
+	return t->waits || (p->flags & PF_KTHREAD) || in_call(p);
+}
+
+/* Whether `p` may hold a lock that somebody waits for. */
+static __noinline bool may_hold(struct task_struct *p, struct task_ctx *t)
+{
+	if (has(p, t->held, t->held_kind) || has(p, t->awaited, t->awaited_kind) || has(p, t->also, t->also_kind))
+		return true;
+	if ((!t->held || !is_read(t->held, t->held_kind)) && (!t->awaited || !is_read(t->awaited, t->awaited_kind)))
+		return false;
+	return is_inside(p, t);	/* of those who read one is known at most */
+}
+
+static bool is_waited_for(struct task_struct *p, struct task_ctx *t)
+{
+	if (!t->holds)
+		return false;
+	if ((s64)(p->se.sum_exec_runtime - t->holds) < 0 && may_hold(p, t))
+		return true;
+	t->holds = t->held = t->also = 0;
+	return false;
+}
+
+/* `p` has `lock`, or may, and somebody waits for it: it goes first until it has had so much CPU. */
+static void holds(struct task_struct *p, struct task_ctx *t, u64 lock, u32 flags, u64 ns)
+{
+	if (t->held != lock && has(p, t->held, t->held_kind)) {
+		t->also = t->held;
+		t->also_kind = t->held_kind;
+	}
+	t->held = lock;
+	t->held_kind = flags;
+	t->holds = p->se.sum_exec_runtime + ns;
 }
 
 /* Whether `pid` waits for `lock` yet: that it no longer does may have been missed. */
@@ -191,18 +262,6 @@ static void transfer(u64 lock, u32 payer, s32 waiter)
 	    QUEUES[of->payer].inverse <= QUEUES[payer].inverse && waits_yet(of->waiter, lock))
 		return;
 	bpf_map_update_elem(&transfers, &lock, &new, BPF_ANY);
-}
-
-/* Whether readers hold `lock`, or may: of those at most one is known. */
-static bool is_read(u64 lock, u32 flags)
-{
-	const struct rw_semaphore *sem = (const void *)lock;
-
-	if (flags & LCB_F_PERCPU)
-		return true;	/* a reader waits behind a writer, which may be waiting for readers in turn, and does not tell */
-	if ((flags & (LCB_F_RT | LCB_F_MUTEX)) || !(flags & (LCB_F_READ | LCB_F_WRITE)))
-		return false;
-	return BPF_CORE_READ(sem, owner.counter) & 1;	/* RWSEM_READER_OWNED */
 }
 
 /* `p`, which goes on waiting for a CPU, was interrupted in a system call. */
@@ -237,10 +296,8 @@ static s32 cut_next(void)
 			if (t && t->queue != VTRR_NONE &&
 			    p->se.sum_exec_runtime == cuts.of[head % CUTS_MOST].sum) {
 				pid = p->pid;
-				if (!is_waited_for(p, t)) {
-					t->held = cuts.lock;
-					t->holds = p->se.sum_exec_runtime + GUESS_NS;
-				}
+				if (!is_waited_for(p, t))
+					holds(p, t, cuts.lock, cuts.kind, GUESS_NS);
 			}
 			bpf_task_release(p);
 		}
@@ -282,8 +339,7 @@ static bool help_holder(struct chain *c)
 		return false;
 	t = (u64)holder == owner ? task_ctx(holder) : NULL;
 	if (t) {
-		t->held = lock;
-		t->holds = holder->se.sum_exec_runtime + HOLDS_NS;
+		holds(holder, t, lock, c->flags, HOLDS_NS);
 		if (t->queue != VTRR_NONE) {
 			other = __sync_lock_test_and_set(&wanted, c->waiter);
 			if (other && other != c->waiter)
@@ -304,7 +360,7 @@ static __noinline void wait_for(struct task_struct *p, struct task_ctx *t, u64 l
 	u32 i;
 
 	t->awaited = lock;
-	t->waits = flags;
+	t->waits = t->awaited_kind = flags;
 	t->holds = p->se.sum_exec_runtime + HOLDS_NS;
 	chain.payer = t->ran_from;
 	chain.waiter = p->pid;
@@ -312,6 +368,7 @@ static __noinline void wait_for(struct task_struct *p, struct task_ctx *t, u64 l
 		transfer(chain.lock, chain.payer, chain.waiter);
 		if (is_read(chain.lock, chain.flags)) {
 			cuts.lock = chain.lock;
+			cuts.kind = chain.flags;
 			cuts.waiter = chain.waiter;
 			cuts.upto = cuts.tail;
 		}
@@ -373,18 +430,39 @@ static __always_inline void sleeps(struct task_struct *p, struct task_ctx *t)
 		have_done(p, t);
 }
 
-/* Who is to be looked at again, or 0. Those are forgotten that others have taken the place of. */
+/* Whether `pid` still waits for a CPU with a lock that somebody waits for. */
+static bool waits_with_lock(s32 pid)
+{
+	struct task_struct *p = bpf_task_from_pid(pid);
+	struct task_ctx *t;
+	bool does;
+
+	if (!p)
+		return false;
+	t = task_ctx(p);
+	does = t && t->queue != VTRR_NONE && is_waited_for(p, t);
+	bpf_task_release(p);
+	return does;
+}
+
+/* Who is to be looked at again, or 0. Those are forgotten that others have taken the place of, or that have let go meanwhile. */
 static s32 retry_next(u64 now)
 {
-	u32 head = retries.head, tail = retries.tail;
+	u32 head = retries.head, tail = retries.tail, i;
+	s32 pid = 0;
 
 	if (head == tail || (s64)(now - retries.at) < (s64)RETRY_NS)
 		return 0;
 	retries.at = now;
 	if (tail - head > RETRY_MOST)
 		head = tail - RETRY_MOST;
-	retries.head = head + 1;
-	return __sync_lock_test_and_set(&retries.pids[head % RETRY_MOST], 0);
+	for (i = 0; i < RETRY_SKIPS && head != tail && !pid && can_loop; i++) {
+		pid = __sync_lock_test_and_set(&retries.pids[head++ % RETRY_MOST], 0);
+		if (pid && !waits_with_lock(pid))
+			pid = 0;
+	}
+	retries.head = head;
+	return pid;
 }
 
 /*

@@ -77,11 +77,14 @@ static __always_inline void come_locked(u32 q)
 static __always_inline void round_locked(u32 q)
 {
 	struct tix_queue *queue = &QUEUES[q];
+	u32 nr = queue->nr ?: 1;
 
 	if (!queue->rest) {
-		queue->rest = queue->nr ?: 1;
+		queue->rest = nr;
 		queue->round_at = now_ns;
 	}
+	if (queue->rest > nr)	/* some have left without a run */
+		queue->rest = nr;
 	if (!--queue->rest)
 		queue->unserved = queue->round_at;
 }

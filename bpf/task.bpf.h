@@ -4,6 +4,7 @@
 #define TIX_TASK_BPF_H
 
 #define ELSEWHERE (~0ull)
+#define PF_MEMALLOC 0x00000800	/* the kernel's: it looks for memory (BTF has no macros) */
 
 struct task_ctx {
 	u64 sum;	/* p->se.sum_exec_runtime up to which it has been charged, or ELSEWHERE: it is in another class */
@@ -11,13 +12,15 @@ struct task_ctx {
 	u64 grant;	/* ns that its queue was charged in advance for the run that it is on */
 	u64 rate;	/* by what V passes meanwhile, the graph's rate then */
 	u64 awaited;	/* the lock of the kernel's that it waits for, or waited for last (lock.bpf.h) */
-	u64 held;	/* a lock that it holds, and another waits for */
+	u64 held;	/* a lock that it holds, and another waits for, */
+	u64 also;	/* and the one before that, if it held that as well */
 	u64 holds;	/* it goes first for these until it has used so much CPU; 0: no longer */
 	u32 node;
 	u32 queue;	/* where it waits, or VTRR_NONE */
 	u32 ran_from;	/* the queue that its run is charged to, */
 	u32 payer;	/* unless this one is: of who waits for it; or VTRR_NONE */
 	u32 waits;	/* for `awaited`, by its flags; 0: no longer */
+	u32 awaited_kind, held_kind, also_kind;	/* the flags of each (lock.bpf.h) */
 	u32 load;	/* its nice weight while it is counted as runnable, or 0 */
 	u32 home;	/* its queue in home_vt, a cache */
 	u32 home_vt;
@@ -118,6 +121,7 @@ static u64 looks_at;	/* up to when has been used what may be spent on looking fo
 
 static struct {
 	u64 lock;		/* what those may hold that are looked at, */
+	u32 kind;		/* its flags */
 	s32 waiter;		/* and pid of who waits for it */
 	u32 head, tail, upto;	/* not reduced: looked at are those between the first and the last */
 	struct {
@@ -180,14 +184,15 @@ static bool reads_rcu(const struct task_struct *p)
 /*
  * Whether `p` is in the middle of a system call, where it may hold locks of the kernel's that
  * others wait for: the kernel's own scheduler (PREEMPT_LAZY) leaves it alone there, too. What
- * has come in by an interrupt or a fault has no call's number.
+ * has come in by an interrupt or a fault has no call's number; of those it is known of who dies,
+ * or looks for memory.
  */
 static bool in_call(struct task_struct *p)
 {
 	struct pt_regs *regs;
 
-	if (p->flags & PF_KTHREAD)
-		return false;
+	if (p->flags & (PF_KTHREAD | PF_EXITING | PF_MEMALLOC))
+		return !(p->flags & PF_KTHREAD);
 	regs = (struct pt_regs *)bpf_task_pt_regs(p);
 #if defined(__TARGET_ARCH_x86)
 	return (s64)regs->orig_ax >= 0;
