@@ -55,8 +55,8 @@ fn boot(test: &str, kind: Kind, options: &[&str]) -> Result<()> {
     let _turn = turn()?;
     let mut command = Command::new(tree().join("tests/vm/run"));
     command
-        .args(options)
         .args(["--timeout", if soak() { "7200" } else { "900" }])
+        .args(options)
         .args((kind == Kind::Systemd).then_some("--systemd"))
         .arg("--")
         .arg(std::env::current_exe()?)

@@ -110,7 +110,7 @@ fn soak_of_the_lifeline() {
     in_guest_with(
         "daemon::soak_of_the_lifeline",
         Kind::Systemd,
-        &["--icount", "1", "--audit"],
+        &["--icount", "1", "--audit", "--timeout", "2400"],
         |c| {
             c.check("setup: install and start", service::start);
             c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
