@@ -43,6 +43,7 @@
 #define LCB_F_PERCPU (1u << 4)
 #define LCB_F_MUTEX (1u << 5)
 
+#define READER_OWNED 1ull	/* the kernel's, of a semaphore's owner */
 #define WAITS_FOR_READERS (1u << 31)	/* ours, with them */
 #define TASK_UNINTERRUPTIBLE 2u		/* the kernel's */
 
@@ -179,22 +180,19 @@ static u64 holder_of(u64 lock, u32 flags)
 /* Whether readers hold `lock`, or may: of those at most one is known. */
 static bool is_read(u64 lock, u32 flags)
 {
-	if (is_mutex(lock, flags))
-		return false;
 	if (flags & LCB_F_PERCPU)
 		return true;	/* a reader waits behind a writer, which may be waiting for readers in turn, and does not tell */
-	return owner_word(lock, flags) & 1;	/* RWSEM_READER_OWNED */
+	return !is_mutex(lock, flags) && (owner_word(lock, flags) & READER_OWNED);
 }
 
 /* Whether `p` holds `lock` alone, or is the next to. */
 static bool has(const struct task_struct *p, u64 lock, u32 flags)
 {
-	u64 owner;
+	u64 owner = lock ? owner_word(lock, flags) : 0;
 
-	if (!lock || is_read(lock, flags))
+	if (!lock || (!is_mutex(lock, flags) && (owner & READER_OWNED)))
 		return false;
-	owner = owner_word(lock, flags) & ~7ull;
-	return owner == (u64)p || first_for(lock, flags) == (u64)p;
+	return (owner & ~7ull) == (u64)p || first_for(lock, flags) == (u64)p;
 }
 
 /* Whether `p` is in the kernel: it may hold any lock there. */
