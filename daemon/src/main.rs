@@ -5,6 +5,8 @@
 
 use anyhow::Context;
 use clap::Parser;
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Resource, getrlimit};
 use std::io::IsTerminal;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -293,6 +295,7 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
         }
     });
     tokio::task::spawn_local(watchdog(handle));
+    stay_in_memory();
     let status = core.cpu.line();
     notify(&[
         sd_notify::NotifyState::Ready,
@@ -314,6 +317,20 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     }
     tracing::info!("ended; what was in force stays so");
     Ok(())
+}
+
+/// What tixd has touched stays in memory, and no more: who asks what goes on where memory is short does not wait for the disk.
+///
+/// Only where as much may be locked as there is (`LimitMEMLOCK=infinity` in tixd.service): with a limit tixd would be refused memory
+/// once it was reached.
+fn stay_in_memory() {
+    if getrlimit(Resource::Memlock).current.is_some() {
+        return;
+    }
+    let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    if let Err(e) = mlockall(all) {
+        tracing::warn!("cannot stay in memory: {e}. Where memory is short, tixd answers late");
+    }
 }
 
 /// The cgroup tree. Where cgroup v2 is not what the machine uses, an empty one in its place, and why: the ledger is whole without.

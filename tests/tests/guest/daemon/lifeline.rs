@@ -74,8 +74,10 @@ fn bring_down(bob: &mut Shell) -> Result<()> {
     until("all are there", PATIENCE, || {
         Ok(number(&format!("{hogs}/pids.current"))? >= HOGS)
     })?;
-    bob.types(&format!("{unit} bomb {APART} -p TasksMax=500 {AGAIN} sh /tmp/bomb"))?
-        .ok()?;
+    bob.types(&format!(
+        "{unit} bomb {APART} -p TasksMax=500 {AGAIN} sh /tmp/bomb"
+    ))?
+    .ok()?;
     until("the fork bomb went off", PATIENCE, || {
         Ok(read(&format!("{}/pids.events", apps("bomb")))? != "max 0")
     })

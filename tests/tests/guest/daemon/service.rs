@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tix_tests::daemon::{in_force, install, sh, tixctl, until};
+use tix_tests::daemon::{in_force, install, read, sh, tixctl, until};
 use tix_tests::daemon_load::used;
 use tix_tests::daemon_wire::Wire;
 
@@ -66,6 +66,13 @@ pub fn at_rest() -> Result<()> {
     ensure!(own > 1.0 && own < 30.0, "{own:.1} MB of its own");
     ensure!(maps > 0.1, "{maps:.1} MB of maps: they were not counted");
     ensure!(cost["cpu_usec"].as_u64() > Some(spent), "{cost}");
+    let pid = sh("systemctl show -P MainPID tixd")?.ok()?.out;
+    let memory = read(&format!("/proc/{}/status", pid.trim()))?;
+    let locked = memory.lines().find_map(|l| l.strip_prefix("VmLck:"));
+    ensure!(
+        locked.is_some_and(|l| l.trim() != "0 kB"),
+        "it may have to wait for the disk: {locked:?}"
+    );
     Ok(())
 }
 
