@@ -329,7 +329,9 @@ fn stay_in_memory() {
     }
     let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     if let Err(e) = mlockall(all) {
-        tracing::warn!("cannot stay in memory: {e}. Where memory is short, tixd answers late");
+        tracing::warn!(
+            "tixd cannot stay in memory, and answers late where memory is short: mlockall: {e}. Allow @memlock in its unit's SystemCallFilter="
+        );
     }
 }
 
