@@ -93,7 +93,9 @@ static u32 payer_of(struct task_ctx *t)
 	if (q < TIX_QUEUES_MAX && QUEUES[q].node == t->node && can_pay(q))
 		return q;
 	q = payer_for(t->held);
-	return q != VTRR_NONE ? q : payer_for(known_by(t->awaited));
+	if (q == VTRR_NONE)
+		q = payer_for(known_by(t->awaited));
+	return q != VTRR_NONE ? q : payer_for(t->also);
 }
 
 /* As Linux 6.16 has them, say, and 7.2 no longer. Of who waits `list` comes first. */
