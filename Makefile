@@ -40,16 +40,19 @@ soak: deps
 	bench/soaked >target/soaked.json && mv target/soaked.json bench/results/soak.json
 	@test ! -e target/soak/failed || { echo "soak: not all of it passed; bench/results/soak.json says what" >&2; exit 1; }
 
-# A million operations on the ledger (or TIX_OPS); tixd killed a hundred times; a user who brings the machine to its knees; cgroups by the
-# thousand that come and go, without tixd and with it; more of them than there is room for; beside another sched_ext scheduler, one of another layout,
-# on siblings of a core, and on slow disks; other people's tests; what holds of the cpu controller on other kernels.
-SOAK = soak-ledger soak-kills soak-lifeline soak-cgroups soak-churn soak-crowd soak-others soak-judges soak-kernels
+# A million operations on the ledger (or TIX_OPS); tixd killed a hundred times; a scheduler that fails until it is given up; a user who brings
+# the machine to its knees; cgroups by the thousand that come and go, without tixd and with it; more of them than there is room for; beside
+# another sched_ext scheduler, one of another layout, on siblings of a core, and on slow disks; other people's tests; what holds of the cpu
+# controller on other kernels.
+SOAK = soak-ledger soak-kills soak-failures soak-lifeline soak-cgroups soak-churn soak-crowd soak-others soak-judges soak-kernels
 IN_GUEST = $(CARGO) test --locked -p tix-tests --test guest -- --ignored --nocapture
 $(SOAK): deps
 soak-ledger:
 	$(CARGO) test --release --locked -p tixd -- --ignored soak
 soak-kills:
 	TIX_SOAK=1 TIX_ONLY=SIGKILL $(IN_GUEST) daemon::under_systemd
+soak-failures:
+	TIX_SOAK=1 $(IN_GUEST) --test-threads=1 daemon::faulty daemon::exchanged
 soak-lifeline:
 	$(IN_GUEST) soak_of_the_lifeline
 soak-cgroups:

@@ -203,9 +203,11 @@ static bool is_inside(struct task_struct *p, const struct task_ctx *t)
 	return t->waits || (p->flags & PF_KTHREAD) || in_call(p);
 }
 
-/* Whether `p` may hold a lock that somebody waits for. */
-static __noinline bool may_hold(struct task_struct *p, struct task_ctx *t)
+/* Whether `p` may hold a lock that somebody waits for. A global function, so that the verifier looks at it once, like the next. */
+__noinline int tix_may_hold(struct task_struct *p __arg_trusted, struct task_ctx *t)
 {
+	if (!t)
+		return false;
 	if (has(p, t->held, t->held_kind) || has(p, t->awaited, t->awaited_kind) || has(p, t->also, t->also_kind))
 		return true;
 	if ((!t->held || !is_read(t->held, t->held_kind)) && (!t->awaited || !is_read(t->awaited, t->awaited_kind)))
@@ -217,7 +219,7 @@ static bool is_waited_for(struct task_struct *p, struct task_ctx *t)
 {
 	if (!t->holds)
 		return false;
-	if ((s64)(p->se.sum_exec_runtime - t->holds) < 0 && may_hold(p, t))
+	if ((s64)(p->se.sum_exec_runtime - t->holds) < 0 && tix_may_hold(p, t))
 		return true;
 	t->holds = t->held = t->also = 0;
 	return false;
@@ -236,7 +238,7 @@ static void holds(struct task_struct *p, struct task_ctx *t, u64 lock, u32 flags
 }
 
 /* Whether `pid` waits for `lock` yet: that it no longer does may have been missed. */
-static bool waits_yet(s32 pid, u64 lock)
+__noinline int tix_waits_yet(s32 pid, u64 lock)
 {
 	struct task_struct *p = bpf_task_from_pid(pid);
 	struct task_ctx *t;
@@ -259,7 +261,7 @@ static void transfer(u64 lock, u32 payer, s32 waiter)
 	if (payer >= TIX_QUEUES_MAX)
 		return;
 	if (of && of->payer < TIX_QUEUES_MAX && of->waiter != waiter &&
-	    QUEUES[of->payer].inverse <= QUEUES[payer].inverse && waits_yet(of->waiter, lock))
+	    QUEUES[of->payer].inverse <= QUEUES[payer].inverse && tix_waits_yet(of->waiter, lock))
 		return;
 	bpf_map_update_elem(&transfers, &lock, &new, BPF_ANY);
 }
@@ -273,7 +275,7 @@ static void cut_short(const struct task_struct *p)
 	cuts.of[at % CUTS_MOST].pid = p->pid;
 	if (!cuts.lock)
 		return;
-	if (waits_yet(cuts.waiter, cuts.lock))
+	if (tix_waits_yet(cuts.waiter, cuts.lock))
 		cuts.upto = at + 1;
 	else
 		cuts.lock = 0;
@@ -431,7 +433,7 @@ static __always_inline void sleeps(struct task_struct *p, struct task_ctx *t)
 }
 
 /* Whether `pid` still waits for a CPU with a lock that somebody waits for. */
-static bool waits_with_lock(s32 pid)
+__noinline int tix_waits_with_lock(s32 pid)
 {
 	struct task_struct *p = bpf_task_from_pid(pid);
 	struct task_ctx *t;
@@ -458,7 +460,7 @@ static s32 retry_next(u64 now)
 		head = tail - RETRY_MOST;
 	for (i = 0; i < RETRY_SKIPS && head != tail && !pid && can_loop; i++) {
 		pid = __sync_lock_test_and_set(&retries.pids[head++ % RETRY_MOST], 0);
-		if (pid && !waits_with_lock(pid))
+		if (pid && !tix_waits_with_lock(pid))
 			pid = 0;
 	}
 	retries.head = head;

@@ -13,6 +13,7 @@ pub mod govern;
 pub mod ledger;
 pub mod lifeline;
 pub mod policy;
+pub mod resident;
 pub mod store;
 mod sys;
 pub use tix_api::units;

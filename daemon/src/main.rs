@@ -5,8 +5,6 @@
 
 use anyhow::Context;
 use clap::Parser;
-use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Resource, getrlimit};
 use std::io::IsTerminal;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +17,7 @@ use tixd::enforce::disk::Disk;
 use tixd::enforce::steward::{Properties, Steward};
 use tixd::policy::users::Names;
 use tixd::policy::{self, Policy, Subject};
-use tixd::{api, cgroups, govern, lifeline, store};
+use tixd::{api, cgroups, govern, lifeline, resident, store};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
@@ -295,7 +293,7 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
         }
     });
     tokio::task::spawn_local(watchdog(handle));
-    stay_in_memory();
+    resident::stay();
     let status = core.cpu.line();
     notify(&[
         sd_notify::NotifyState::Ready,
@@ -317,22 +315,6 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     }
     tracing::info!("ended; what was in force stays so");
     Ok(())
-}
-
-/// What tixd has touched stays in memory, and no more: who asks what goes on where memory is short does not wait for the disk.
-///
-/// Only where as much may be locked as there is (`LimitMEMLOCK=infinity` in tixd.service): with a limit tixd would be refused memory
-/// once it was reached.
-fn stay_in_memory() {
-    if getrlimit(Resource::Memlock).current.is_some() {
-        return;
-    }
-    let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
-    if let Err(e) = mlockall(all) {
-        tracing::warn!(
-            "tixd cannot stay in memory, and answers late where memory is short: mlockall: {e}. Allow @memlock in its unit's SystemCallFilter="
-        );
-    }
 }
 
 /// The cgroup tree. Where cgroup v2 is not what the machine uses, an empty one in its place, and why: the ledger is whole without.

@@ -8,6 +8,7 @@
 //! a minute, the other one comes back. One of another layout cannot be spoken with: it is in force as its own tixd left it, and nothing
 //! of tixd's meddles with that, until this version's takes its place; it does not come back.
 
+use crate::resident;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tix_bpf::{Error, Exchange, Force, Options, Scheduler};
@@ -212,7 +213,7 @@ impl Presence {
         let thread = std::thread::Builder::new().name("load".into());
         match thread.spawn(move || {
             // Nobody takes it when tixd is ending.
-            let _ = tx.send(load(&dir));
+            let _ = tx.send(resident::while_loading(|| load(&dir)));
         }) {
             Ok(_) => self.loading = Some(rx),
             Err(e) => self.failed(format!("cannot start a thread to load the scheduler: {e}")),

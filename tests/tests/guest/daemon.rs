@@ -22,7 +22,7 @@ mod story;
 mod users;
 mod v1;
 
-use tix_tests::daemon::{Kind, in_guest, in_guest_with, is_guest};
+use tix_tests::daemon::{Kind, in_guest, in_guest_with, is_guest, soak};
 
 #[test]
 #[ignore = "boots a guest"]
@@ -100,7 +100,10 @@ fn faulty() {
         c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
         c.check("setup: tixd loads at once", faulty::hurry);
         c.check("it fails once", faulty::once);
-        c.check("it fails again and again", faulty::again_and_again);
+        // Each time it is verified anew, which takes a minute.
+        if soak() {
+            c.check("it fails again and again", faulty::again_and_again);
+        }
     });
 }
 /// On a clock of 2 ns an instruction: a machine slower than any that is in use, but one where a login takes a fraction of a second.
@@ -128,7 +131,9 @@ fn exchanged() {
         c.check("setup: tixd loads at once", faulty::hurry);
         c.check("another version's takes its place", faulty::exchanged);
         c.check("that fails, and gives it back", faulty::went_back);
-        c.check("one that does not fail stays", faulty::proved);
+        if soak() {
+            c.check("one that does not fail stays", faulty::proved);
+        }
     });
 }
 

@@ -17,6 +17,11 @@ const ON_PURPOSE: &str = "made to fail on purpose";
 /// Virtual times are kept; by how much is for the guest test `swap`.
 const KEPT: &str = "ahead or behind as before: ";
 const PINS: &str = "/sys/fs/bpf/tix";
+const PEAK: &str = "/sys/fs/cgroup/system.slice/tixd.service/memory.peak";
+/// What the verifier takes is most of it; the arena's addresses are three times that.
+const PEAK_MIB: u64 = 256;
+/// By the clock of instructions, with 8 ns each. 65 were measured.
+const GAP_MS: f64 = 300.0;
 const DROP_IN: &str = "/run/systemd/system/tixd.service.d/build.conf";
 
 /// To verify the scheduler takes a minute of an emulated CPU: tixd has most of it, also beside hogs.
@@ -164,6 +169,11 @@ fn exchange(build: &str) -> Result<()> {
         .and_then(|rest| rest.lines().next());
     eprintln!("       exchanged: {}", gap.unwrap_or_default());
     ensure!(gap.is_some_and(|gap| gap.contains(KEPT)), "{said}");
+    let ms = gap.and_then(|gap| gap.split_once(" ms")?.0.parse::<f64>().ok());
+    ensure!(ms.is_some_and(|ms| ms < GAP_MS), "{gap:?}");
+    let peak = read(PEAK)?.parse::<u64>().context("memory.peak")? >> 20;
+    eprintln!("       tixd: {peak} MiB at most");
+    ensure!(peak < PEAK_MIB, "not what it uses, but all of the arena?");
     ensure!(enabled_so_often()? == seq + 1, "not loaded just once");
     let status = tixctl("status --json")?.ok()?.json()?;
     ensure!(status["tixd"]["problems"] == json!([]), "{status}");

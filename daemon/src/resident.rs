@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What tixd has touched stays in memory, and no more: who asks what goes on where memory is short does not wait for the disk.
+//!
+//! Only where as much may be locked as there is (`LimitMEMLOCK=infinity` in tixd.service): with a limit tixd would be refused memory
+//! once it was reached.
+//!
+//! Not what is mapped while the scheduler is being loaded. Its arena is 768 MiB of addresses of which it uses less than one; the kernel
+//! cannot lock it, finds that out only after it has reckoned what to bring in (mm/mmap.c: `populate`), and would bring in all of it.
+
+use rustix::io::Errno;
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Resource, getrlimit};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+struct State {
+    stays: bool,
+    loading: bool,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    stays: false,
+    loading: false,
+});
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    fn apply(&mut self) -> Result<(), Errno> {
+        let mut flags = MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT;
+        flags.set(MlockAllFlags::FUTURE, !self.loading);
+        mlockall(flags)
+    }
+}
+
+/// From now on. What the kernel refuses is a warning: tixd does all else without.
+pub fn stay() {
+    let mut state = state();
+    state.stays = getrlimit(Resource::Memlock).current.is_none();
+    if state.stays
+        && let Err(e) = state.apply()
+    {
+        state.stays = false;
+        tracing::warn!(
+            "tixd cannot stay in memory, and answers late where memory is short: mlockall: {e}. Allow @memlock in its unit's SystemCallFilter="
+        );
+    }
+}
+
+/// Loads the scheduler; no two at a time.
+pub(crate) fn while_loading<T>(load: impl FnOnce() -> T) -> T {
+    let set = |loading| {
+        let mut state = state();
+        state.loading = loading;
+        // What could be done once can be done again.
+        if state.stays
+            && let Err(e) = state.apply()
+        {
+            tracing::warn!("what of tixd stays in memory is as before: mlockall: {e}");
+        }
+    };
+    set(true);
+    let loaded = load();
+    set(false);
+    loaded
+}
