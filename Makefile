@@ -57,6 +57,7 @@ soak-lifeline:
 	$(IN_GUEST) soak_of_the_lifeline
 soak-cgroups:
 	$(IN_GUEST) soak_of_cgroups
+	TIX_SOAK=1 TIX_ONLY=thousand $(IN_GUEST) resources::memory
 soak-churn:
 	TIX_SOAK=1 TIX_ONLY=minute $(IN_GUEST) daemon::churn
 soak-crowd:

@@ -61,6 +61,7 @@ static __noinline bool update_locked(u32 q, u32 nr, u32 load, bool wake)
 	struct tix_queue *queue = &QUEUES[q];
 	struct tix_node *n = &NODES[queue->node];
 	bool joins = !n->self_active;
+	u32 many = nr, total = n->load;
 	s64 lead = 0;
 
 	if (joins) {
@@ -69,10 +70,12 @@ static __noinline bool update_locked(u32 q, u32 nr, u32 load, bool wake)
 		turned_locked(queue->node);
 	}
 	if (!fits_locked(queue, n, nr, load)) {
-		if (queue->vt == VT_ANY)
-			compute_locked(q, n->nr_runnable, 1, 1, joins);
-		else
-			compute_locked(q, nr, load, n->load, joins);
+		/* One call: the verifier walks all of funding for each. */
+		if (queue->vt == VT_ANY) {
+			many = n->nr_runnable;
+			load = total = 1;
+		}
+		compute_locked(q, tix_forget(many), tix_forget(load), tix_forget(total), joins);
 	}
 	if (!joins)
 		return false;
