@@ -16,3 +16,4 @@ pub mod load;
 pub mod random;
 pub mod results;
 pub mod shell;
+pub mod waits;

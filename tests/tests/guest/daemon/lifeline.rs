@@ -10,6 +10,7 @@ use tix_tests::daemon::{in_force, read, sh, until};
 use tix_tests::daemon_load::{Hog, Meter};
 use tix_tests::results::leave;
 use tix_tests::shell::Shell;
+use tix_tests::waits::Watch;
 
 use super::users::{ALICE, BOB};
 
@@ -35,6 +36,8 @@ const AGAIN: &str = "-p Restart=always -p RestartSec=50ms -p StartLimitIntervalS
 const ROUNDS: usize = 10;
 const PAUSE: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(240);
+/// Where all are that take part in a login.
+const LOGIN: [&str; 3] = ["/init.scope", "/system.slice", "/user.slice/user-0.slice"];
 
 fn apps(unit: &str) -> String {
     format!("/sys/fs/cgroup{BOB}/user@1001.service/app.slice/{unit}.service")
@@ -150,7 +153,9 @@ pub fn all() -> Result<()> {
         // The bomb takes a while to go off again.
         std::thread::sleep(PAUSE);
         status.push(timed("tixctl status")?);
+        let watch = Watch::start(&LOGIN, SOON);
         login.push(timed("su - root -c true")?);
+        eprint!("{}", watch.end());
         tolls.push(Toll::so_far()?);
     }
     let hogs = number(&format!("{}/pids.current", apps("hogs")))?;
