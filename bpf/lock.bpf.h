@@ -203,7 +203,7 @@ static bool is_inside(struct task_struct *p, const struct task_ctx *t)
 	return t->waits || (p->flags & PF_KTHREAD) || in_call(p);
 }
 
-/* Whether `p` may hold a lock that somebody waits for. A global function, so that the verifier looks at it once, like the next. */
+/* Whether `p` may hold a lock that somebody waits for. A global function, like all of that name, so that the verifier looks at it once. */
 __noinline int tix_may_hold(struct task_struct *p __arg_trusted, struct task_ctx *t)
 {
 	if (!t)

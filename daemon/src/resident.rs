@@ -4,10 +4,9 @@
 //! Only where as much may be locked as there is (`LimitMEMLOCK=infinity` in tixd.service): with a limit tixd would be refused memory
 //! once it was reached.
 //!
-//! Not what is mapped while the scheduler is being loaded. Its arena is 768 MiB of addresses of which it uses less than one; the kernel
+//! Not what is mapped while the scheduler is being loaded. Its arena is 768 MiB of addresses of which it uses one or so at first; the kernel
 //! cannot lock it, finds that out only after it has reckoned what to bring in (mm/mmap.c: `populate`), and would bring in all of it.
 
-use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, getrlimit};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,25 +26,27 @@ fn state() -> MutexGuard<'static, State> {
 }
 
 impl State {
-    fn apply(&mut self) -> Result<(), Errno> {
+    /// What the kernel refuses is a warning: tixd does all else without.
+    fn apply(&mut self) {
+        if !self.stays {
+            return;
+        }
         let mut flags = MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT;
         flags.set(MlockAllFlags::FUTURE, !self.loading);
-        mlockall(flags)
+        if let Err(e) = mlockall(flags) {
+            self.stays = false;
+            tracing::warn!(
+                "tixd cannot stay in memory, and answers late where memory is short: mlockall: {e}. Allow @memlock in its unit's SystemCallFilter="
+            );
+        }
     }
 }
 
-/// From now on. What the kernel refuses is a warning: tixd does all else without.
+/// From now on.
 pub fn stay() {
     let mut state = state();
     state.stays = getrlimit(Resource::Memlock).current.is_none();
-    if state.stays
-        && let Err(e) = state.apply()
-    {
-        state.stays = false;
-        tracing::warn!(
-            "tixd cannot stay in memory, and answers late where memory is short: mlockall: {e}. Allow @memlock in its unit's SystemCallFilter="
-        );
-    }
+    state.apply();
 }
 
 /// Loads the scheduler; no two at a time.
@@ -53,12 +54,7 @@ pub(crate) fn while_loading<T>(load: impl FnOnce() -> T) -> T {
     let set = |loading| {
         let mut state = state();
         state.loading = loading;
-        // What could be done once can be done again.
-        if state.stays
-            && let Err(e) = state.apply()
-        {
-            tracing::warn!("what of tixd stays in memory is as before: mlockall: {e}");
-        }
+        state.apply();
     };
     set(true);
     let loaded = load();

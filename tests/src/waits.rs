@@ -24,7 +24,7 @@ impl Watch {
             let mut said = String::new();
             let mut passed = after;
             while ends.recv_timeout(after) == Err(RecvTimeoutError::Timeout) {
-                said += &format!("       after {passed:?}:\n{}", asleep(parents));
+                said += &format!("       after {passed:?}:\n{}", where_they_are(parents));
                 passed += after;
             }
             said
@@ -40,7 +40,7 @@ impl Watch {
 }
 
 /// Who does not just wait for others to speak, a line each.
-fn asleep(parents: &[&str]) -> String {
+fn where_they_are(parents: &[&str]) -> String {
     let mut said = String::new();
     for cgroup in parents.iter().flat_map(|parent| cgroups(parent)) {
         let processes = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
