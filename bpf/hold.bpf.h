@@ -18,6 +18,37 @@ static u64 limit_timer_at;	/* when the timer fires, or 0 */
 /* Where the timer goes on that had too much to do at a time: the limit, or 0, and how many are left to be looked at, with it. */
 static u32 releasing, release_left;
 
+/*
+ * Queue `q`, which waited for a limit, may go on.
+ *
+ * On several CPUs V is not the mean of those that went on meanwhile, for what some were ahead or behind is forgotten at times
+ * (bound_locked); and what the principal had more than its due, or less, the first of its queues brings back (update_locked).
+ * The tags of the others tell nothing: one that was late by all that V went on would have its CPU for itself, or be forgiven
+ * what nobody owed it. So they begin where V is; and none behind whoever waits longest on its CPU: its period would be over
+ * before all others had caught up with V.
+ */
+static __always_inline void back_locked(u32 q)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	u32 nr = queue->nr, vt = queue->vt;
+	bool joined;
+
+	if (!nr || CLIENTS[q].linked || kept_out_locked(q))
+		return;
+	if (nr_cpu_ids > 1 && NODES[queue->node].self_active) {
+		queue->tag = now_v;
+		queue->seen_v = 0;
+		queue->cap_at = 0;
+	}
+	joined = enter_locked(q, nr, queue->load, false);
+	if (nr_cpu_ids > 1 && VT(vt)->nr) {
+		vtrr_peek(VT(vt), now_v);
+		if ((s64)(queue->tag - VT(vt)->choice.head) > 0)
+			queue->tag = VT(vt)->choice.head;
+	}
+	link_locked(q, nr, false, joined);
+}
+
 static void release_locked(u32 idx);
 int tix_evacuate(u32 at);
 static void drop_cap_locked(u32 idx);
@@ -116,7 +147,7 @@ __noinline int tix_release(struct release *r)
 		QUEUES[q].held = 0;
 		r->vt = QUEUES[q].vt;
 		r->filed = QUEUES[q].nr;
-		file_again_locked(q, false);
+		back_locked(q);
 		stay_locked(q);
 		goto out;
 	}
