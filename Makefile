@@ -52,7 +52,7 @@ soak-ledger:
 soak-kills:
 	TIX_SOAK=1 TIX_ONLY=SIGKILL $(IN_GUEST) daemon::under_systemd
 soak-failures:
-	TIX_SOAK=1 $(IN_GUEST) --test-threads=1 daemon::faulty daemon::exchanged
+	TIX_SOAK=1 $(IN_GUEST) daemon::faulty
 soak-lifeline:
 	$(IN_GUEST) soak_of_the_lifeline
 soak-cgroups:

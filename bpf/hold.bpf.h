@@ -43,7 +43,9 @@ static __always_inline void back_locked(u32 q)
 	joined = enter_locked(q, nr, queue->load, false);
 	if (nr_cpu_ids > 1 && VT(vt)->nr) {
 		vtrr_peek(VT(vt), now_v);
-		if ((s64)(queue->tag - VT(vt)->choice.head) > 0)
+		/* Who is served at once for having woken up is filed as if it had been due long ago. */
+		if (VT(vt)->choice.group > BRIEF_GROUP && VT(vt)->choice.group < VTRR_GROUPS &&
+		    (s64)(queue->tag - VT(vt)->choice.head) > 0)
 			queue->tag = VT(vt)->choice.head;
 	}
 	link_locked(q, nr, false, joined);

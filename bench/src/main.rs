@@ -53,8 +53,6 @@ struct Cli {
     ledger: ledger::Options,
     #[command(flatten)]
     dealer: dealer::Options,
-    #[command(flatten)]
-    readme: readme::Options,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -183,7 +181,7 @@ fn main() -> Result<()> {
         took("guests", began);
     }
     match what.contains(&What::Readme) {
-        true => readme::run(&cli.readme),
+        true => readme::run(),
         false => Ok(()),
     }
 }

@@ -121,7 +121,7 @@ pub fn install() -> Result<()> {
     Ok(())
 }
 
-/// Checks of one boot: each is done, whatever came of those before, and all that failed are named at the end.
+/// Checks of one boot, in it or of what it said: each is done, whatever came of those before, and all that failed are named at the end.
 #[derive(Debug, Default)]
 pub struct Checks {
     failed: Vec<String>,
@@ -160,7 +160,8 @@ impl Checks {
         }
     }
 
-    fn end(self) {
+    /// Fails if one of them did, and says which.
+    pub fn end(self) {
         assert!(
             self.failed.is_empty(),
             "{} of {} checks failed:\n{}",

@@ -2,7 +2,7 @@
 //! tixd and tixctl as people meet them: a service under systemd, or a daemon on a machine without it; used by root and by people
 //! who are not, killed, stopped, replaced, fed with noise, and on a kernel that has no scheduler for them.
 //!
-//! Thirteen boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
+//! Twelve boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
 
 mod abuse;
 mod attack;
@@ -92,6 +92,7 @@ fn story() {
     });
 }
 
+/// A scheduler that another takes the place of, and one that fails.
 #[test]
 #[ignore = "boots a guest"]
 fn faulty() {
@@ -99,13 +100,19 @@ fn faulty() {
         c.check("setup: install and start", service::start);
         c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
         c.check("setup: tixd loads at once", faulty::hurry);
+        c.check("another version's takes its place", faulty::exchanged);
+        c.check("that fails, and gives it back", faulty::went_back);
+        // Each time one is loaded it is verified anew, which takes a minute.
+        if soak() {
+            c.check("one that does not fail stays", faulty::proved);
+        }
         c.check("it fails once", faulty::once);
-        // Each time it is verified anew, which takes a minute.
         if soak() {
             c.check("it fails again and again", faulty::again_and_again);
         }
     });
 }
+
 /// On a clock of 2 ns an instruction: a machine slower than any that is in use, but one where a login takes a fraction of a second.
 #[test]
 #[ignore = "boots a guest, for `make soak`"]
@@ -120,21 +127,6 @@ fn soak_of_the_lifeline() {
             c.check("an administrator is heard", lifeline::all);
         },
     );
-}
-
-#[test]
-#[ignore = "boots a guest"]
-fn exchanged() {
-    in_guest("daemon::exchanged", Kind::Systemd, |c| {
-        c.check("setup: install and start", service::start);
-        c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
-        c.check("setup: tixd loads at once", faulty::hurry);
-        c.check("another version's takes its place", faulty::exchanged);
-        c.check("that fails, and gives it back", faulty::went_back);
-        if soak() {
-            c.check("one that does not fail stays", faulty::proved);
-        }
-    });
 }
 
 #[test]

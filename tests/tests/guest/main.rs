@@ -6,6 +6,7 @@
 mod clients;
 mod cores;
 mod cost;
+mod cpus;
 mod daemon;
 mod judges;
 mod kernels;
@@ -15,7 +16,6 @@ mod matrix;
 mod package;
 mod resources;
 mod shares;
-mod smp;
 mod soak;
 mod suspend;
 mod swap;

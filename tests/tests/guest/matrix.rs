@@ -6,7 +6,8 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use tix_tests::guest::{Guest, under_tix, under_tix_with};
+use tix_tests::daemon::Checks;
+use tix_tests::guest::{Guest, Reports, under_tix, under_tix_with};
 use tix_tests::load::limits::{self, Limits};
 use tix_tests::load::promises::Promises;
 use tix_tests::load::report::Report;
@@ -89,12 +90,56 @@ fn broken_limits(limits: &Limits, by_tix: bool) -> Vec<String> {
     broken
 }
 
+const LIMITS: &str = "limits --warmup 1";
+const PROMISES: &str = "promises --warmup 0.5 --seconds 3";
+
+/// What is said of limits and of the rest, under the kernel's own scheduler and under tix, in one guest: `also` follows, and `more` is
+/// judged besides.
+fn on(
+    cpus: &str,
+    guest: &Guest,
+    seconds: u32,
+    also: &str,
+    more: impl FnOnce(&Reports) -> Result<()>,
+) -> Result<()> {
+    let each = |load: &str| format!("{load} {LIMITS} --seconds {seconds}\n{load} {PROMISES}");
+    let kernel = each(&format!("{LOAD} --require kernel --label kernel"));
+    let tix = under_tix(Path::new(LOAD), &each("$LOAD --label tix"))?;
+    let reports = guest.run(&format!("{kernel}\n{tix}\n{also}"))?;
+    let mut c = Checks::default();
+    c.check("limits", || limits(&format!("limits_on_{cpus}"), &reports));
+    c.check("promises", || {
+        promises(&format!("promises_on_{cpus}"), &reports)
+    });
+    c.check("the rest", || more(&reports));
+    c.end();
+    Ok(())
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn one_cpu() {
+    let guest = Guest::new().icount(3).timeout(1200);
+    // A scheduler for those threads alone that ask for it: there is none of the kernel's own to compare with.
+    let run = format!("$LOAD --label partial {PROMISES} --partial");
+    let partial = under_tix_with("--partial", Path::new(LOAD), &run).unwrap();
+    on("one_cpu", &guest, 4, &partial, |reports| {
+        let seen = reports.get("promises", "partial").map(seen)?;
+        judge("who_asks_for_it", &[("tix --partial", seen)])
+    })
+    .unwrap();
+}
+
+/// `cpu.max` holds for threads on several CPUs together; affinity and cpuset are changed while threads run.
+#[test]
+#[ignore = "boots a guest"]
+fn two_cpus() {
+    let guest = Guest::new().cpus(2).icount(2).timeout(1200);
+    on("two_cpus", &guest, 3, "", |_| Ok(())).unwrap();
+}
+
 /// `cpu.max`, under both.
-fn limits(name: &str, guest: &Guest, seconds: u32) -> Result<()> {
-    let run = format!("limits --warmup 1 --seconds {seconds}");
-    let tix = under_tix(Path::new(LOAD), &format!("$LOAD {run}"))?;
-    let script = format!("{LOAD} --require kernel --label kernel {run}\n{tix}");
-    let reports = guest.run(&script)?;
+fn limits(name: &str, reports: &Reports) -> Result<()> {
     let seen = |label: &str| -> Result<Seen> {
         let report = reports.get::<Limits>("limits", label)?;
         let limits = report.result;
@@ -103,27 +148,12 @@ fn limits(name: &str, guest: &Guest, seconds: u32) -> Result<()> {
             cases: limits.groups.len(),
             broken: match &limits.left_out {
                 Some(_) => Vec::new(),
-                None => broken_limits(&limits, label.is_empty()),
+                None => broken_limits(&limits, label == "tix"),
             },
             left_out: limits.left_out.into_iter().collect(),
         })
     };
-    judge(name, &[("kernel", seen("kernel")?), ("tix", seen("")?)])
-}
-
-#[test]
-#[ignore = "boots a guest"]
-fn limits_on_one_cpu() {
-    let guest = Guest::new().icount(3).timeout(900);
-    limits("limits_on_one_cpu", &guest, 4).unwrap();
-}
-
-/// `cpu.max` holds for threads on several CPUs together.
-#[test]
-#[ignore = "boots a guest"]
-fn limits_on_two_cpus() {
-    let guest = Guest::new().cpus(2).icount(2).timeout(900);
-    limits("limits_on_two_cpus", &guest, 3).unwrap();
+    judge(name, &[("kernel", seen("kernel")?), ("tix", seen("tix")?)])
 }
 
 fn seen(report: Report<Promises>) -> Seen {
@@ -137,36 +167,7 @@ fn seen(report: Report<Promises>) -> Seen {
 }
 
 /// What the kernel documents beside weights and limits, under both.
-fn promises(name: &str, guest: &Guest) -> Result<()> {
-    let run = "promises --warmup 0.5 --seconds 3";
-    let tix = under_tix(Path::new(LOAD), &format!("$LOAD {run}"))?;
-    let script = format!("{LOAD} --require kernel --label kernel {run}\n{tix}");
-    let reports = guest.run(&script)?;
+fn promises(name: &str, reports: &Reports) -> Result<()> {
     let seen = |label: &str| reports.get("promises", label).map(seen);
-    judge(name, &[("kernel", seen("kernel")?), ("tix", seen("")?)])
-}
-
-#[test]
-#[ignore = "boots a guest"]
-fn promises_on_one_cpu() {
-    promises("promises_on_one_cpu", &Guest::new().icount(3).timeout(900)).unwrap();
-}
-
-/// Affinity and cpuset, changed while threads run.
-#[test]
-#[ignore = "boots a guest"]
-fn promises_on_two_cpus() {
-    let guest = Guest::new().cpus(2).icount(2).timeout(900);
-    promises("promises_on_two_cpus", &guest).unwrap();
-}
-
-/// A scheduler for those threads alone that ask for it: there is none of the kernel's own to compare with.
-#[test]
-#[ignore = "boots a guest"]
-fn who_asks_for_it() {
-    let run = "$LOAD promises --partial --warmup 0.5 --seconds 3";
-    let script = under_tix_with("--partial", Path::new(LOAD), run).unwrap();
-    let reports = Guest::new().icount(3).run(&script).unwrap();
-    let partial = reports.get("promises", "").map(seen).unwrap();
-    judge("who_asks_for_it", &[("tix --partial", partial)]).unwrap();
+    judge(name, &[("kernel", seen("kernel")?), ("tix", seen("tix")?)])
 }

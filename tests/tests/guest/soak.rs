@@ -34,7 +34,7 @@ fn soak_of_cgroups() {
     assert!(soak.cgroups_per_minute >= 10_000.0, "{soak:?}");
     // One a second, each of which takes its time.
     assert!(soak.unplugged as f64 > 0.9 * soak.seconds, "{soak:?}");
-    crate::smp::unharmed(&soak.after);
+    crate::cpus::unharmed(&soak.after);
     if soak.seconds >= 600.0 {
         leave("cgroups", &report).unwrap();
     }

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Several CPUs, and a history of everything that can change: shares, pinned crowds, migrations,
+//! leaks.
+
+use std::path::Path;
+
+use anyhow::Result;
+use tix_tests::daemon::Checks;
+use tix_tests::guest::{Guest, Reports, under_tix};
+use tix_tests::load::aftermath::Aftermath;
+use tix_tests::load::allowed::Allowed;
+use tix_tests::load::away::Away;
+use tix_tests::load::churn::Outcome;
+use tix_tests::load::migrations::Migrations;
+use tix_tests::load::nice::Nice;
+use tix_tests::load::overdue::Overdue;
+use tix_tests::load::shares::Shares;
+use tix_tests::load::starve::Pinned;
+use tix_tests::load::stops::Stops;
+
+use crate::kthreads;
+
+const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
+
+/// Where the loader pins the scheduler's maps.
+const PINS: &str = "/sys/fs/bpf/scx_tix";
+
+/// On two CPUs.
+#[test]
+#[ignore = "boots a guest"]
+fn two_cpus() {
+    let script = under_tix(
+        Path::new(LOAD),
+        &format!(
+            "$LOAD shares --threads 2 --seconds 10
+             $LOAD shares --label readers --threads 2 --readers 2 --shares 1,2,3,4 --seconds 20
+             $LOAD nice --seconds 10
+             $LOAD shares --label capped --shares 9,1 --sample-ms 0 --seconds 5
+             $LOAD overdue --seconds 15
+             {}
+             $LOAD churn --rounds 1000 --pins {PINS} --seconds 10",
+            kthreads::RUN
+        ),
+    )
+    .unwrap();
+    let guest = Guest::new().cpus(2).icount(3).timeout(1500);
+    let reports = guest.run(&script).unwrap();
+    let mut c = Checks::default();
+    c.check("shares", || weights(&reports));
+    c.check("who waited long has waited long", || overdue(&reports));
+    c.check("the kernel's own threads", || kthreads::all(&reports));
+    c.check("churn breaks nothing and leaks nothing", || churn(&reports));
+    c.end();
+}
+
+fn weights(reports: &Reports) -> Result<()> {
+    let shares = reports.get::<Shares>("shares", "")?.result;
+    assert!(
+        shares.largest_relative_error < 0.02,
+        "a share is {} off",
+        shares.largest_relative_error
+    );
+
+    // Threads that mostly sleep, beside the busy ones of each, change who is where all the time.
+    let readers = reports.get::<Shares>("shares", "readers")?.result;
+    assert!(
+        readers.largest_relative_error < 0.005,
+        "beside threads that mostly sleep a share is {} off",
+        readers.largest_relative_error
+    );
+
+    let nice = reports.get::<Nice>("nice", "")?.result;
+    assert!(nice.largest_relative_error < 0.05, "{:?}", nice.levels);
+
+    // One thread cannot use two CPUs: 9:1 is 1:1. Nothing is sampled: there is no slack to make up
+    // for what the sampler takes.
+    let capped = reports.get::<Shares>("shares", "capped")?.result;
+    assert!(
+        capped.largest_relative_error < 0.02,
+        "a capped share is {} off",
+        capped.largest_relative_error
+    );
+    assert!(capped.used > 0.95, "a CPU was idle: {}", capped.used);
+    Ok(())
+}
+
+/// The 10 s rule where a CPU has more to do than it can, whatever makes those who wait look as if they had just come.
+fn overdue(reports: &Reports) -> Result<()> {
+    let overdue = reports.get::<Overdue>("overdue", "")?.result;
+    for longest in [overdue.reniced_ms, overdue.limited_ms] {
+        assert!(longest <= 10_000.0, "{overdue:?}");
+    }
+    // Who goes first for that has a moment only.
+    assert!(overdue.part < 0.01, "{overdue:?}");
+    Ok(())
+}
+
+fn churn(reports: &Reports) -> Result<()> {
+    let churn = reports.get::<Outcome>("churn", "")?.result;
+    for what in [
+        "made",
+        "removed",
+        "reweighted",
+        "processes moved",
+        "threads moved",
+        "fork storms",
+        "CPUs unplugged",
+        "nested",
+        "frozen",
+        "throttled",
+    ] {
+        assert!(churn.done.contains_key(what), "nothing was {what}");
+    }
+    unharmed(&churn.after);
+    assert!(
+        churn.longest_wait_ms <= 10_000.0,
+        "a thread waited {} ms",
+        churn.longest_wait_ms
+    );
+    Ok(())
+}
+
+/// Nothing leaked, and shares hold.
+pub fn unharmed(after: &Aftermath) {
+    assert_eq!(after.maps_before, after.maps_after, "map entries leaked");
+    let off = after.shares.largest_relative_error;
+    assert!(off < 0.02, "afterwards a share is {off} off");
+}
+
+/// Who waits on a busy CPU and may use an idle one does, though it may not use all.
+#[test]
+#[ignore = "boots a guest"]
+fn an_idle_cpu_runs_whoever_may_use_it() {
+    let script = under_tix(Path::new(LOAD), "$LOAD allowed --seconds 10").unwrap();
+    let guest = Guest::new().cpus(3).icount(3).timeout(900);
+    let reports = guest.run(&script).unwrap();
+    let allowed = reports.get::<Allowed>("allowed", "").unwrap().result;
+    assert!(allowed.part > 0.85, "{allowed:?}");
+    assert!(allowed.bound > 0.9, "{allowed:?}");
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn a_pinned_crowd_costs_the_other_cpu_nothing() {
+    let script = under_tix(
+        Path::new(LOAD),
+        "$LOAD pinned --n 5000 --cpu 0 --warmup 2 --seconds 9",
+    )
+    .unwrap();
+    let guest = Guest::new().cpus(2).icount(2).memory("4G").timeout(900);
+    let reports = guest.run(&script).unwrap();
+    let pinned = reports.get::<Pinned>("pinned", "").unwrap().result;
+    assert!(
+        pinned.growth < 0.05,
+        "a pick on the other CPU costs {} more",
+        pinned.growth
+    );
+}
+
+/// On four CPUs.
+#[test]
+#[ignore = "boots a guest"]
+fn four_cpus() {
+    let migrations = "migrations --cpus 4 --warmup 2 --seconds 10";
+    let tix = under_tix(
+        Path::new(LOAD),
+        &format!(
+            "$LOAD --label tix {migrations}
+             $LOAD stops --warmup 1 --seconds 5
+             $LOAD away --seconds 8"
+        ),
+    )
+    .unwrap();
+    let script = format!("{LOAD} --require kernel --label kernel {migrations}\n{tix}");
+    let guest = Guest::new().cpus(4).icount(3).timeout(900);
+    let reports = guest.run(&script).unwrap();
+    let mut c = Checks::default();
+    c.check("threads stay where they are", || stay(&reports));
+    c.check("a machine that is stopped goes on", || stops(&reports));
+    c.check("a CPU that is away has nobody", || away(&reports));
+    c.end();
+}
+
+fn stay(reports: &Reports) -> Result<()> {
+    let rate = |label: &str| -> Result<f64> {
+        let report = reports.get::<Migrations>("migrations", label)?;
+        Ok(report.result.migrations_per_s)
+    };
+    let (tix, kernel) = (rate("tix")?, rate("kernel")?);
+    assert!(
+        tix <= 2.0 * kernel,
+        "{tix} migrations/s, the kernel's own {kernel}"
+    );
+    Ok(())
+}
+
+/// The kernel stops all CPUs at once, hundreds of times, while all of them are in demand: as if nothing had been.
+fn stops(reports: &Reports) -> Result<()> {
+    let stops = reports.get::<Stops>("stops", "")?.result;
+    assert!(stops.longest_ms < 2_000.0, "{stops:?}");
+    assert!(stops.meanwhile < 0.02, "{stops:?}");
+    assert!(stops.afterwards < 0.02, "{stops:?}");
+    Ok(())
+}
+
+/// A CPU that has gone is nobody's: who may run on another as well does, and whoever waited for a limit's next period on it is put elsewhere.
+fn away(reports: &Reports) -> Result<()> {
+    let away = reports.get::<Away>("away", "")?.result;
+    // A quarter each, and what those below the limit have of it.
+    for part in &away.parts {
+        assert!((part - 0.25).abs() < 0.03, "{away:?}");
+    }
+    assert!(away.least_held_ms > 0.0, "{away:?}");
+    assert!(away.took_ms < 1_000.0, "{away:?}");
+    Ok(())
+}
