@@ -16,7 +16,9 @@
  *
  * Of the readers of a semaphore the kernel names the last one to come, at most. Where somebody
  * waits for them, whoever was interrupted in a system call, before that or meanwhile, may be
- * one, and goes first.
+ * one, and goes first. Of who forks, and so reads the one that whoever moves a process waits
+ * for, it is known for how long: it is not interrupted then, and whoever forks is not guessed
+ * to read it at other times.
  *
  * Who has waited for a lock and is the first of those has it soon after waking up, and the rest
  * are behind it: all this is for it as well. Between two such threads the kernel hands the lock
@@ -27,7 +29,7 @@
 #define TIX_LOCK_BPF_H
 
 #define HOLDS_NS 64000000ull	/* of CPU for which a thread goes first for one wait */
-#define GUESS_NS 1000000ull	/* the same for one that may hold it */
+#define GUESS_NS 300000ull	/* the same for one that may hold it: of a fork that is part of it, and hundreds may be guessed wrong */
 #define LOOKS_MOST 4096	/* threads of a queue that are looked at for who is wanted, */
 #define LOOK_NS 1024	/* and on average one in so long: a look takes some 190 instructions */
 #define CHAIN_MOST 4	/* holders that wait for others in turn */
@@ -281,6 +283,12 @@ static void cut_short(const struct task_struct *p)
 		cuts.lock = 0;
 }
 
+/* Whether `p` may read what is waited for: of who has forked, now and then, it is known when it did. */
+static bool may_read(const struct task_struct *p, const struct task_ctx *t)
+{
+	return !(cuts.kind & WAITS_FOR_READERS) || !t->forks || is_forking(p, t);
+}
+
 /* One of those who were cut short, if it has not run since, or 0: it goes first for GUESS_NS. */
 static s32 cut_next(void)
 {
@@ -295,11 +303,11 @@ static s32 cut_next(void)
 		p = bpf_task_from_pid(cuts.of[head % CUTS_MOST].pid);
 		if (p) {
 			t = task_ctx(p);
-			if (t && t->queue != VTRR_NONE &&
+			if (t && t->queue != VTRR_NONE && may_read(p, t) &&
 			    p->se.sum_exec_runtime == cuts.of[head % CUTS_MOST].sum) {
 				pid = p->pid;
 				if (!is_waited_for(p, t))
-					holds(p, t, cuts.lock, cuts.kind, GUESS_NS);
+					holds(p, t, cuts.lock, cuts.kind, is_forking(p, t) ? HOLDS_NS : GUESS_NS);
 			}
 			bpf_task_release(p);
 		}
@@ -483,13 +491,13 @@ static u32 looks_for(u32 q, u64 now)
 	return (s64)(now - looks_at) >= (s64)(most * LOOK_NS) ? most : 0;
 }
 
-/* Take `pid`, who is waited for, from its queue to this CPU, if somebody pays; true: it did. */
+/* Take `pid`, who is waited for, from its queue to this CPU, if somebody pays; for how long, ns; 0: it did not. */
 __noinline int tix_fetch(s32 cpu, s32 pid, u64 now)
 {
 	struct task_struct *p = bpf_task_from_pid(pid), *other;
 	struct task_ctx *t;
 	bool moved = false, later = false;
-	u32 q = VTRR_NONE, payer = VTRR_NONE, looks = 0, most;
+	u32 q = VTRR_NONE, payer = VTRR_NONE, looks = 0, most, slice = slice_ns;
 
 	USES_ARENA();
 	if (!p)
@@ -498,6 +506,8 @@ __noinline int tix_fetch(s32 cpu, s32 pid, u64 now)
 	if (t && is_waited_for(p, t)) {
 		q = t->queue;
 		payer = payer_of(t);
+		if (t->holds - p->se.sum_exec_runtime < slice)
+			slice = t->holds - p->se.sum_exec_runtime + MIN_SLICE_NS;
 	}
 	bpf_task_release(p);
 	if (q >= TIX_QUEUES_MAX)
@@ -512,7 +522,7 @@ __noinline int tix_fetch(s32 cpu, s32 pid, u64 now)
 		if (other->pid == pid) {
 			later = !bpf_cpumask_test_cpu(cpu, other->cpus_ptr) || migration_disabled(other);
 			if (!later) {
-				scx_bpf_dsq_move_set_slice(BPF_FOR_EACH_ITER, slice_ns);
+				scx_bpf_dsq_move_set_slice(BPF_FOR_EACH_ITER, slice);
 				moved = scx_bpf_dsq_move(BPF_FOR_EACH_ITER, other, SCX_DSQ_LOCAL, 0);
 				if (moved)
 					moved_away(other);
@@ -529,17 +539,17 @@ __noinline int tix_fetch(s32 cpu, s32 pid, u64 now)
 	} else if (later) {
 		retry_later(pid);
 	}
-	return moved;
+	return moved ? slice : 0;
 }
 
-/* Take one of those who are waited for to this CPU; true: it did. */
-static bool fetch_waited_for(s32 cpu, u64 now)
+/* Take one of those who are waited for to this CPU; for how long, ns; 0: it did not. */
+static u32 fetch_waited_for(s32 cpu, u64 now)
 {
 	s32 pid = wanted ? __sync_lock_test_and_set(&wanted, 0) : cut_next();
 
 	if (!pid)
 		pid = retry_next(now);
-	return pid && tix_fetch(cpu, pid, now);
+	return pid ? tix_fetch(cpu, pid, now) : 0;
 }
 
 #endif

@@ -285,7 +285,7 @@ static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weigh
  *
  * What a sleeper may catch up is one slice. When it wakes up it goes before all that wait:
  * after a turn (turn_locked) they may be further behind, and one that has been given the
- * lock that a crowd waits for would come last. So does one that others wait for
+ * lock that a crowd waits for would come last. So does one that others wait for, or may
  * (`waited_for`), as long as it has not had what it is given in a round.
  */
 static __always_inline u64 place(u32 q, struct task_ctx *t, bool wake, bool waited_for)

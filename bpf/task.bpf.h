@@ -4,6 +4,7 @@
 #define TIX_TASK_BPF_H
 
 #define ELSEWHERE (~0ull)
+#define FORKS_NS 64000000ull
 #define PF_MEMALLOC 0x00000800	/* the kernel's: it looks for memory (BTF has no macros) */
 
 struct task_ctx {
@@ -15,6 +16,7 @@ struct task_ctx {
 	u64 held;	/* a lock that it holds, and another waits for, */
 	u64 also;	/* and the one before that, if it held that as well */
 	u64 holds;	/* it goes first for these until it has used so much CPU; 0: no longer */
+	u64 forks;	/* it forks until it has used so much CPU; 0: it never has */
 	u32 node;
 	u32 queue;	/* where it waits, or VTRR_NONE */
 	u32 ran_from;	/* the queue that its run is charged to, */
@@ -201,6 +203,35 @@ static bool in_call(struct task_struct *p)
 #else
 	return false;
 #endif
+}
+
+/*
+ * Whether `p` is between the point where it is asked whether its child may come and the one where the child is there. It reads
+ * the semaphore of all cgroups meanwhile, and whoever moves a process waits until nobody does (lock.bpf.h).
+ */
+static __always_inline bool is_forking(const struct task_struct *p, const struct task_ctx *t)
+{
+	return (s64)(p->se.sum_exec_runtime - t->forks) < 0;
+}
+
+/* The current thread forks until it has used `ns` more of CPU: that is enough, should nobody say when it ends. */
+static __always_inline void forks(u64 ns)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *t = task_ctx(p);
+
+	if (t)
+		t->forks = p->se.sum_exec_runtime + ns;
+}
+
+/*
+ * Whether `p` may have locked pages that anybody may wait for, and lets go of them only once it runs: it looks for memory, or
+ * has read ahead and not told the disk yet (that is plugged, and stays so when it is interrupted). The kernel tells nobody who
+ * waits for whom there.
+ */
+static __always_inline bool has_pages(const struct task_struct *p)
+{
+	return p->plug || (p->flags & (PF_MEMALLOC | PF_KTHREAD)) == PF_MEMALLOC;
 }
 
 #endif

@@ -58,8 +58,8 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define BRIEF_GROUP 0
 #define BRIEF_LEAD (1ull << 56)
 #define SPARE_QUEUES 64
-#define GRACES 40			/* MIN_SLICE_NS each, charged, in a row: for a reader of RCU */
-#define CALL_GRACES 10			/* and inside a system call */
+#define GRACES 40			/* MIN_SLICE_NS each, charged, in a row: for a reader of RCU, and who forks */
+#define CALL_GRACES 10			/* and inside a system call, or who may have locked pages */
 
 #define TRIES 16			/* picks of one decision: a queue may be empty by then, or have to wait for a limit */
 #define SHUT 3				/* picks of threads that are there and do not come: the kernel gives this CPU none */
@@ -87,11 +87,11 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "dump.bpf.h"
 
 /* Whether `p`, whose slice is over on this CPU, goes on for a moment, so that others need not wait for it. */
-static __always_inline bool grace(struct cpu_ctx *c, struct task_struct *p, bool yielded)
+static __always_inline bool grace(struct cpu_ctx *c, struct task_struct *p, const struct task_ctx *t, bool yielded)
 {
 	if (c->graces >= GRACES)
 		return false;
-	if (!reads_rcu(p) && (c->graces >= CALL_GRACES || yielded || !in_call(p)))
+	if (!reads_rcu(p) && !is_forking(p, t) && (c->graces >= CALL_GRACES || yielded || !(in_call(p) || has_pages(p))))
 		return false;
 	c->graces++;
 	return true;
@@ -177,7 +177,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	asked = own && c->asked == p->pid;
 	if (own) {
 		c->asked = 0;
-		if (!asked && grace(c, p, false)) {
+		if (!asked && grace(c, p, t, false)) {
 			/*
 			 * Its slice was over, but a higher class took the CPU before we were asked, or one
 			 * that is waited for goes first, for which we are not.
@@ -194,7 +194,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD);
 		return;
 	}
-	if (own && !(asked && c->yielded) && in_call(p))
+	if (is_forking(p, t) || (own && !(asked && c->yielded) && in_call(p)))
 		cut_short(p);
 
 	if (nr_limits && is_pinned(p) && seems_spent(t->node)) {
@@ -234,7 +234,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	n = &NODES[t->node];
 	queue = &QUEUES[q];
-	vtime = place(q, t, enq_flags & SCX_ENQ_WAKEUP, waited_for);
+	vtime = place(q, t, enq_flags & SCX_ENQ_WAKEUP, waited_for || has_pages(p) || is_forking(p, t));
 	high = n->high;
 	while ((s64)(vtime - high) > 0 && can_loop) {
 		u64 was = __sync_val_compare_and_swap(&n->high, high, vtime);
@@ -273,11 +273,11 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
  * Whether `prev` goes on rather than the first thread of the same queue: the one that is
  * due earlier runs.
  */
-static bool prev_is_behind(struct task_ctx *t, u32 q)
+static bool prev_is_behind(struct task_struct *prev, struct task_ctx *t, u32 q)
 {
 	struct task_struct *first = __COMPAT_scx_bpf_dsq_peek(DSQ(q));
 
-	return !first || (s64)(place(q, t, false, false) - first->scx.dsq_vtime) <= 0;
+	return !first || (s64)(place(q, t, false, has_pages(prev) || is_forking(prev, t)) - first->scx.dsq_vtime) <= 0;
 }
 
 void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
@@ -286,6 +286,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	struct pick *pick = &c->pick;
 	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
 	bool runnable = t && (prev->scx.flags & SCX_TASK_QUEUED);
+	u32 first;
 	u64 now;
 
 	USES_ARENA();
@@ -305,7 +306,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			pick->yielded = c->yielded = 1;
 		c->kicked = 0;
 		/* All of the machine waits for a reader of RCU that waits: it may finish. */
-		if (runnable && grace(c, prev, pick->yielded)) {
+		if (runnable && grace(c, prev, t, pick->yielded)) {
 			c->asked = 0;
 			scx_bpf_task_set_slice(prev, MIN_SLICE_NS);
 			run_until(cpu, c, now, MIN_SLICE_NS, false);
@@ -321,10 +322,11 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 
-	if (any_waited_for() && fetch_waited_for(cpu, now)) {
+	first = any_waited_for() ? fetch_waited_for(cpu, now) : 0;
+	if (first) {
 		tix_file_beside(now);
 		c->runs = VTRR_NONE;	/* who ran is charged when it is put back, or seen next */
-		run_until(cpu, c, now, slice_ns, false);
+		run_until(cpu, c, now, first, false);
 		return;
 	}
 	if (t && nr_limits)
@@ -357,7 +359,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		c->limited = pick->allowed != ~0ull;
 		if (t && pick->queue == pick->prev_queue &&
-		    (!pick->waiting || prev_is_behind(t, pick->queue))) {
+		    (!pick->waiting || prev_is_behind(prev, t, pick->queue))) {
 			t->ran_from = pick->queue;
 			t->grant = pick->grant;
 			t->rate = pick->rate;
@@ -440,6 +442,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 	t->node = node_of(args->cgroup);
 	task_join(t);
 	spare_queues();
+	if (args->fork)
+		forks(FORKS_NS);
 	return 0;
 }
 
@@ -453,6 +457,7 @@ void BPF_STRUCT_OPS(tix_enable, struct task_struct *p)
 		t->sum = p->se.sum_exec_runtime;
 		t->vtime = NODES[t->node].vtime;
 	}
+	forks(0);
 }
 
 /* Leaves it, for another or for ever. */
@@ -474,6 +479,8 @@ void BPF_STRUCT_OPS(tix_exit_task, struct task_struct *p, struct scx_exit_task_a
 	USES_ARENA();
 	if (t)
 		task_leave(t);
+	if (args->cancelled)
+		forks(0);
 }
 
 void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,

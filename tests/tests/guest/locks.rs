@@ -14,7 +14,7 @@ const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 #[ignore = "boots a guest"]
 fn a_crowd_that_forks_keeps_nobody_waiting() {
     for cpus in [1, 2] {
-        let script = under_tix(Path::new(LOAD), "$LOAD forks --seconds 8").unwrap();
+        let script = under_tix(Path::new(LOAD), "$LOAD forks --seconds 5").unwrap();
         let guest = Guest::new().cpus(cpus).icount(1).timeout(900);
         let reports = guest.run(&script).unwrap();
         let forks = reports.get::<Forks>("forks", "").unwrap().result;
