@@ -3,6 +3,7 @@
 //! `cargo test -p tix-tests NAME -- --ignored --nocapture`. They are one program, so that as many
 //! run at a time as there are CPUs.
 
+mod builds;
 mod clients;
 mod cores;
 mod cost;
@@ -18,4 +19,3 @@ mod resources;
 mod shares;
 mod soak;
 mod suspend;
-mod swap;

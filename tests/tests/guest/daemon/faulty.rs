@@ -14,7 +14,7 @@ use super::service::{PATIENCE, pid};
 use super::users::{ALICE, BOB};
 
 const ON_PURPOSE: &str = "made to fail on purpose";
-/// Virtual times are kept; by how much is for the guest test `swap`.
+/// Virtual times are kept; by how much is for the guest test `builds`.
 const KEPT: &str = "ahead or behind as before: ";
 const PINS: &str = "/sys/fs/bpf/tix";
 const PEAK: &str = "/sys/fs/cgroup/system.slice/tixd.service/memory.peak";
