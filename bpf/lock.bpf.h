@@ -289,7 +289,7 @@ static bool may_read(const struct task_struct *p, const struct task_ctx *t)
 	return !(cuts.kind & WAITS_FOR_READERS) || !t->forks || is_forking(p, t);
 }
 
-/* One of those who were cut short, if it has not run since, or 0: it goes first for GUESS_NS. */
+/* One of those who were cut short, if it has not run since, or 0: it goes first, for GUESS_NS unless it is known to read. */
 static s32 cut_next(void)
 {
 	u32 head = cuts.head, upto = cuts.upto;

@@ -93,15 +93,8 @@ fn broken_limits(limits: &Limits, by_tix: bool) -> Vec<String> {
 const LIMITS: &str = "limits --warmup 1";
 const PROMISES: &str = "promises --warmup 0.5 --seconds 3";
 
-/// What is said of limits and of the rest, under the kernel's own scheduler and under tix, in one guest: `also` follows, and `more` is
-/// judged besides.
-fn on(
-    cpus: &str,
-    guest: &Guest,
-    seconds: u32,
-    also: &str,
-    more: impl FnOnce(&Reports) -> Result<()>,
-) -> Result<()> {
+/// What is said of limits and of the rest, under the kernel's own scheduler and under tix, in one guest, where `also` follows.
+fn on(cpus: &str, guest: &Guest, seconds: u32, also: &str) -> Result<(Reports, Checks)> {
     let each = |load: &str| format!("{load} {LIMITS} --seconds {seconds}\n{load} {PROMISES}");
     let kernel = each(&format!("{LOAD} --require kernel --label kernel"));
     let tix = under_tix(Path::new(LOAD), &each("$LOAD --label tix"))?;
@@ -111,9 +104,7 @@ fn on(
     c.check("promises", || {
         promises(&format!("promises_on_{cpus}"), &reports)
     });
-    c.check("the rest", || more(&reports));
-    c.end();
-    Ok(())
+    Ok((reports, c))
 }
 
 #[test]
@@ -123,11 +114,12 @@ fn one_cpu() {
     // A scheduler for those threads alone that ask for it: there is none of the kernel's own to compare with.
     let run = format!("$LOAD --label partial {PROMISES} --partial");
     let partial = under_tix_with("--partial", Path::new(LOAD), &run).unwrap();
-    on("one_cpu", &guest, 4, &partial, |reports| {
+    let (reports, mut c) = on("one_cpu", &guest, 4, &partial).unwrap();
+    c.check("who asks for it", || {
         let seen = reports.get("promises", "partial").map(seen)?;
         judge("who_asks_for_it", &[("tix --partial", seen)])
-    })
-    .unwrap();
+    });
+    c.end();
 }
 
 /// `cpu.max` holds for threads on several CPUs together; affinity and cpuset are changed while threads run.
@@ -135,7 +127,8 @@ fn one_cpu() {
 #[ignore = "boots a guest"]
 fn two_cpus() {
     let guest = Guest::new().cpus(2).icount(2).timeout(1200);
-    on("two_cpus", &guest, 3, "", |_| Ok(())).unwrap();
+    let (_, c) = on("two_cpus", &guest, 3, "").unwrap();
+    c.end();
 }
 
 /// `cpu.max`, under both.
