@@ -23,7 +23,7 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
         "for n in 2 10 100 1000; do
              $LOAD yield --n $n --label $n --warmup 1 --seconds 0.4
          done
-         $LOAD yield --n 10000 --label 10000 --warmup 2 --seconds 0.6",
+         $LOAD yield --n 10000 --label 10000 --warmup 1 --seconds 0.6",
     )
     .unwrap();
     let guest = Guest::new().icount(0).memory("6G").timeout(900);
@@ -37,7 +37,7 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
     let few = cost(10);
     for n in [100, 1_000, 10_000] {
         assert!(
-            cost(n) < 1.05 * few,
+            cost(n) < 1.03 * few,
             "a switch costs {} instructions with {n} cgroups, {few} with 10",
             cost(n)
         );
