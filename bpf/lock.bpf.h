@@ -35,7 +35,7 @@
 #define CHAIN_MOST 4	/* holders that wait for others in turn */
 #define RETRY_NS 1000000ull
 #define RETRY_MOST 256	/* threads looked at again, a power of two; the rest wait their turn */
-#define RETRY_SKIPS 16	/* of them that have let go meanwhile, in one decision */
+#define SKIPS_MOST 16	/* of them that have let go meanwhile, and of who was cut short and is nobody to help, in one decision */
 
 /* The kernel's, of its tracepoint contention_begin: BTF has no macros. */
 #define LCB_F_SPIN (1u << 0)
@@ -292,14 +292,14 @@ static bool may_read(const struct task_struct *p, const struct task_ctx *t)
 /* One of those who were cut short, if it has not run since, or 0: it goes first, for GUESS_NS unless it is known to read. */
 static s32 cut_next(void)
 {
-	u32 head = cuts.head, upto = cuts.upto;
+	u32 head = cuts.head, upto = cuts.upto, i;
 	struct task_struct *p;
 	struct task_ctx *t;
 	s32 pid = 0;
 
 	if (upto - head > CUTS_MOST)
 		head = upto - CUTS_MOST;
-	while (head != upto && !pid && can_loop) {
+	for (i = 0; i < SKIPS_MOST && head != upto && !pid && can_loop; i++) {
 		p = bpf_task_from_pid(cuts.of[head % CUTS_MOST].pid);
 		if (p) {
 			t = task_ctx(p);
@@ -466,7 +466,7 @@ static s32 retry_next(u64 now)
 	retries.at = now;
 	if (tail - head > RETRY_MOST)
 		head = tail - RETRY_MOST;
-	for (i = 0; i < RETRY_SKIPS && head != tail && !pid && can_loop; i++) {
+	for (i = 0; i < SKIPS_MOST && head != tail && !pid && can_loop; i++) {
 		pid = __sync_lock_test_and_set(&retries.pids[head++ % RETRY_MOST], 0);
 		if (pid && !tix_waits_with_lock(pid))
 			pid = 0;
