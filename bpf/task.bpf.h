@@ -150,9 +150,19 @@ static struct cpu_ctx *cpu_ctx(u32 cpu)
 
 #define DSQ(q) ((u64)(q) + 1)
 
+/*
+ * Whether `p` is one of the kernel's threads that do the work of one CPU. Others may have one alone, too, as all have on a
+ * machine of one: who moves pages about for seconds (kcompactd) has its share, and no more.
+ */
 static bool is_kernel_pinned(const struct task_struct *p)
 {
-	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
+	const struct kthread *thread;
+
+	if (!(p->flags & PF_KTHREAD) || p->nr_cpus_allowed != 1)
+		return false;
+	thread = p->worker_private;
+	return !bpf_core_type_exists(struct kthread) ||
+	       (BPF_CORE_READ(thread, flags) & (1ul << bpf_core_enum_value(enum KTHREAD_BITS, KTHREAD_IS_PER_CPU)));
 }
 
 static bool rcu_is_preemptible(void)

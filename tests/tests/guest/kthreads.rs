@@ -5,6 +5,7 @@
 use anyhow::Result;
 use tix_tests::guest::Reports;
 use tix_tests::load::kthreads::{Kthreads, Took};
+use tix_tests::load::shares::Shares;
 
 /// What such a guest does for it.
 pub const RUN: &str = "modprobe loop
@@ -32,5 +33,25 @@ pub fn all(reports: &Reports) -> Result<()> {
     };
     bounded(found.alike, 0.5);
     bounded(found.small, 0.01);
+    Ok(())
+}
+
+/// On one CPU, where all of the kernel's threads have that alone: one that sends packets to nobody, without end, beside five of ours.
+pub const HOG: &str = "modprobe dummy numdummies=1
+    modprobe pktgen
+    echo 0x83 >/sys/class/net/dummy0/flags
+    echo add_device dummy0 >/proc/net/pktgen/kpktgend_0
+    echo count 0 >/proc/net/pktgen/dummy0
+    echo delay 0 >/proc/net/pktgen/dummy0
+    echo start >/proc/net/pktgen/pgctrl &
+    $LOAD shares --label pktgen --seconds 5
+    echo stop >/proc/net/pktgen/pgctrl
+    wait $!";
+
+/// It has a share like any other: it and they have 100 tickets each.
+pub fn hog(reports: &Reports) -> Result<()> {
+    let shares = reports.get::<Shares>("shares", "pktgen")?.result;
+    assert!((shares.used - 0.5).abs() < 0.01, "{shares:?}");
+    assert!(shares.largest_relative_error < 0.01, "{shares:?}");
     Ok(())
 }

@@ -36,8 +36,10 @@ fn one_cpu() {
              $LOAD latency --label many --n 32 --seconds 3
              $LOAD starve --weights 1,10000 --seconds 30
              $LOAD hogs --n 3000 --shares alice=300,bob=100 --seconds 30
+             {}
              {}",
-            kthreads::RUN
+            kthreads::RUN,
+            kthreads::HOG
         ),
     )
     .unwrap();
@@ -54,6 +56,7 @@ fn one_cpu() {
     c.check("weights 1 and 10,000", || starve(&reports));
     c.check("three thousand hogs", || hogs(&reports));
     c.check("the kernel's own threads", || kthreads::all(&reports));
+    c.check("one of those without end", || kthreads::hog(&reports));
     c.end();
 }
 
