@@ -17,6 +17,7 @@ struct task_ctx {
 	u64 also;	/* and the one before that, if it held that as well */
 	u64 holds;	/* it goes first for these until it has used so much CPU; 0: no longer */
 	u64 forks;	/* it forks until it has used so much CPU; 0: it never has */
+	u64 moves;	/* it moves pages about until it has used so much (pages.bpf.h) */
 	u32 node;
 	u32 queue;	/* where it waits, or VTRR_NONE */
 	u32 ran_from;	/* the queue that its run is charged to, */
@@ -232,16 +233,6 @@ static __always_inline void forks(u64 ns)
 
 	if (t)
 		t->forks = p->se.sum_exec_runtime + ns;
-}
-
-/*
- * Whether `p` may have locked pages that anybody may wait for, and lets go of them only once it runs: it looks for memory, or
- * has read ahead and not told the disk yet (that is plugged, and stays so when it is interrupted). The kernel tells nobody who
- * waits for whom there.
- */
-static __always_inline bool has_pages(const struct task_struct *p)
-{
-	return p->plug || (p->flags & (PF_MEMALLOC | PF_KTHREAD)) == PF_MEMALLOC;
 }
 
 #endif

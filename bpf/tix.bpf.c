@@ -58,13 +58,14 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define BRIEF_GROUP 0
 #define BRIEF_LEAD (1ull << 56)
 #define SPARE_QUEUES 64
-#define GRACES 40			/* MIN_SLICE_NS each, charged, in a row: for a reader of RCU, and who forks */
+#define GRACES 40			/* MIN_SLICE_NS each, charged, in a row: for a reader of RCU, and who forks, or moves pages */
 #define CALL_GRACES 10			/* and inside a system call, or who may have locked pages */
 
 #define TRIES 16			/* picks of one decision: a queue may be empty by then, or have to wait for a limit */
 #define SHUT 3				/* picks of threads that are there and do not come: the kernel gives this CPU none */
 
 #include "task.bpf.h"
+#include "pages.bpf.h"
 #include "limit.bpf.h"
 #include "overdue.bpf.h"
 #include "account.bpf.h"
@@ -91,7 +92,8 @@ static __always_inline bool grace(struct cpu_ctx *c, struct task_struct *p, cons
 {
 	if (c->graces >= GRACES)
 		return false;
-	if (!reads_rcu(p) && !is_forking(p, t) && (c->graces >= CALL_GRACES || yielded || !(in_call(p) || has_pages(p))))
+	if (!reads_rcu(p) && !is_forking(p, t) && !moves_pages(p, t) &&
+	    (c->graces >= CALL_GRACES || yielded || !(in_call(p) || has_pages(p, t))))
 		return false;
 	c->graces++;
 	return true;
@@ -234,7 +236,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	n = &NODES[t->node];
 	queue = &QUEUES[q];
-	vtime = place(q, t, enq_flags & SCX_ENQ_WAKEUP, waited_for || has_pages(p) || is_forking(p, t));
+	vtime = place(q, t, enq_flags & SCX_ENQ_WAKEUP, waited_for || has_pages(p, t) || is_forking(p, t));
 	high = n->high;
 	while ((s64)(vtime - high) > 0 && can_loop) {
 		u64 was = __sync_val_compare_and_swap(&n->high, high, vtime);
@@ -277,7 +279,7 @@ static bool prev_is_behind(struct task_struct *prev, struct task_ctx *t, u32 q)
 {
 	struct task_struct *first = __COMPAT_scx_bpf_dsq_peek(DSQ(q));
 
-	return !first || (s64)(place(q, t, false, has_pages(prev) || is_forking(prev, t)) - first->scx.dsq_vtime) <= 0;
+	return !first || (s64)(place(q, t, false, has_pages(prev, t) || is_forking(prev, t)) - first->scx.dsq_vtime) <= 0;
 }
 
 void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
@@ -433,17 +435,20 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 	struct task_ctx *t;
 
 	USES_ARENA();
+	if (args->fork)
+		forks(FORKS_NS);
 	t = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!t)
+	if (!t) {
+		if (args->fork)
+			forks(0);	/* there will be no child */
 		return -ENOMEM;
+	}
 	__builtin_memset(t, 0, sizeof(*t));	/* it may be from the last time that this was in force */
 	t->queue = t->home = t->ran_from = t->payer = VTRR_NONE;
 	t->sum = ELSEWHERE;
 	t->node = node_of(args->cgroup);
 	task_join(t);
 	spare_queues();
-	if (args->fork)
-		forks(FORKS_NS);
 	return 0;
 }
 

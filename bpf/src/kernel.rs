@@ -4,7 +4,7 @@
 use crate::Error;
 use crate::load::load_error;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Enum64, Struct};
+use libbpf_rs::btf::types::{Enum64, Struct, Typedef};
 use std::sync::OnceLock;
 
 /// What this kernel does not tell a scheduler, so that tix's cannot hold it.
@@ -16,6 +16,8 @@ pub enum Lack {
     CpuIdle,
     /// Which threads it takes for a CPU (before 7.1): where there are several, nice levels in a cgroup are not exact.
     Nice,
+    /// Who moves pages (built without that, or without tracepoints of it): others wait longer for those that are locked meanwhile.
+    Moves,
 }
 
 /// What is lacking, looked up once.
@@ -62,10 +64,15 @@ fn lacking(kernel: &Btf<'_>) -> Vec<Lack> {
         let mut names = all.iter().filter_map(|one| one.name);
         names.any(|name| name == "SCX_DEQ_SCHED_CHANGE")
     });
+    let moves = |tracepoint| kernel.type_by_name::<Typedef<'_>>(tracepoint).is_some();
     [
         (Lack::CpuMax, has("cgroup_set_bandwidth")),
         (Lack::CpuIdle, has("cgroup_set_idle")),
         (Lack::Nice, told),
+        (
+            Lack::Moves,
+            moves("btf_trace_mm_migrate_pages_start") && moves("btf_trace_mm_migrate_pages"),
+        ),
     ]
     .into_iter()
     .filter_map(|(lack, has)| (!has).then_some(lack))

@@ -147,6 +147,10 @@ impl Scheduler {
                 Lack::CpuIdle => ops.cgroup_set_idle = std::ptr::null_mut(),
                 // The programs look for themselves.
                 Lack::Nice => {}
+                Lack::Moves => {
+                    open.progs.tix_moves.set_autoload(false);
+                    open.progs.tix_moved.set_autoload(false);
+                }
             }
         }
         let mut skel = open.load().map_err(load_error)?;
@@ -182,9 +186,14 @@ impl Scheduler {
             (pins::KEEP, &mut programs.tix_keep),
             (&format!("{}-{LEADS}", pins::LEADS), &mut programs.tix_leads),
             (pins::TAKE, &mut programs.tix_take),
-            (pins::LOCKS_PROGRAM, &mut programs.tix_contention),
-            (pins::LOCKS_END_PROGRAM, &mut programs.tix_contention_end),
+            (pins::LOCKS.program, &mut programs.tix_contention),
+            (pins::LOCKS_END.program, &mut programs.tix_contention_end),
+            (pins::MOVES.program, &mut programs.tix_moves),
+            (pins::MOVES_END.program, &mut programs.tix_moved),
         ] {
+            if !program.autoload() {
+                continue;
+            }
             program.pin(pin(name)).map_err(|e| err(name, e))?;
         }
         let build = format!("{}-{}", pins::BUILD, options.build);

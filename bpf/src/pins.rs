@@ -7,8 +7,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub const LINK: &str = "link";
-pub const LOCKS: &str = "locks";
-pub const LOCKS_END: &str = "locks-end";
 pub const LAYOUT: &str = "layout";
 pub const CGROUPS: &str = "cgroups";
 pub const STATS: &str = "stats";
@@ -25,8 +23,6 @@ pub const LEADS: &str = "leads";
 pub const TAKE: &str = "take";
 /// What it takes to put it in force again.
 pub const OPS: &str = "ops";
-pub const LOCKS_PROGRAM: &str = "locks-program";
-pub const LOCKS_END_PROGRAM: &str = "locks-end-program";
 pub const BSS: &str = "bss";
 pub const DATA: &str = "data";
 /// A copy of DATA as it was before it was in force.
@@ -39,6 +35,23 @@ pub const USAGE: &str = "usage";
 
 pub const NEW: &str = "new";
 pub const OLD: &str = "old";
+
+/// What is told of by a tracepoint of the kernel's: the program, and the link by which it is.
+pub struct Traced {
+    pub program: &'static str,
+    pub link: &'static str,
+}
+
+/// Who begins to wait for a lock, and ends; who begins to move pages, and ends.
+pub const LOCKS: Traced = traced("locks-program", "locks");
+pub const LOCKS_END: Traced = traced("locks-end-program", "locks-end");
+pub const MOVES: Traced = traced("moves-program", "moves");
+pub const MOVES_END: Traced = traced("moves-end-program", "moves-end");
+pub const TRACED: [Traced; 4] = [LOCKS, LOCKS_END, MOVES, MOVES_END];
+
+const fn traced(program: &'static str, link: &'static str) -> Traced {
+    Traced { program, link }
+}
 
 /// `path` as a pin error.
 pub fn error(path: &Path, reason: impl ToString) -> Error {

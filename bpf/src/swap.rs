@@ -85,7 +85,7 @@ pub(crate) fn exchange(
         gap: Some(gap),
         leads: pass_on(&new, told),
     });
-    attach_locks(&new)?;
+    attach_traced(&new)?;
     match before && is_ours(dir) {
         true => pins::move_all(dir, &old)?,
         // One of another layout nobody could speak with.
@@ -165,7 +165,10 @@ fn take_out(dir: &Path) -> Result<(), Error> {
     // The kernel has done it when this returns. Otherwise it does when the link goes.
     let _ = link.detach();
     drop(link);
-    for name in [pins::LINK, pins::LOCKS, pins::LOCKS_END] {
+    for name in [pins::LINK]
+        .into_iter()
+        .chain(pins::TRACED.map(|traced| traced.link))
+    {
         let pin = pins::path(dir, name);
         match fs::remove_file(&pin) {
             Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
@@ -201,18 +204,18 @@ fn revive(dir: &Path) -> Result<(), Error> {
     let link = pins::path(dir, pins::LINK);
     let ops = map(dir, pins::OPS)?;
     sys::attach(ops.as_fd(), Attached::StructOps, &link).map_err(|err| pins::error(&link, err))?;
-    attach_locks(dir)
+    attach_traced(dir)
 }
 
-/// What tells of locks that are waited for.
-fn attach_locks(dir: &Path) -> Result<(), Error> {
-    for (program, link) in [
-        (pins::LOCKS_PROGRAM, pins::LOCKS),
-        (pins::LOCKS_END_PROGRAM, pins::LOCKS_END),
-    ] {
-        let at = pins::path(dir, program);
+/// What tells of locks that are waited for, and of pages, as far as the kernel and that build have it.
+fn attach_traced(dir: &Path) -> Result<(), Error> {
+    for traced in pins::TRACED {
+        let at = pins::path(dir, traced.program);
+        if !at.exists() {
+            continue;
+        }
         let program = Program::fd_from_pinned_path(&at).map_err(|err| pins::error(&at, err))?;
-        let link = pins::path(dir, link);
+        let link = pins::path(dir, traced.link);
         let done = sys::attach(program.as_fd(), Attached::Tracepoint, &link);
         done.map_err(|err| load_error(err.into()))?;
     }
