@@ -35,6 +35,7 @@ const AGAIN: &str = "-p Restart=always -p RestartSec=50ms -p StartLimitIntervalS
 /// So often both are asked for, each time once the bomb has gone off again and somebody has waited for memory.
 const ROUNDS: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(240);
+const LOGS_IN: &str = "su - root -c true";
 /// Where all are that take part in a login.
 const LOGIN: [&str; 3] = ["/init.scope", "/system.slice", "/user.slice/user-0.slice"];
 
@@ -139,8 +140,8 @@ fn timed(line: &str) -> Result<Duration> {
 
 pub fn all() -> Result<()> {
     sh("loginctl enable-linger root")?.ok()?;
-    timed("su - root -c true")?;
-    let quiet = [timed("tixctl status")?, timed("su - root -c true")?];
+    timed(LOGS_IN)?;
+    let quiet = [timed("tixctl status")?, timed(LOGS_IN)?];
     eprintln!("       status, login in peace: {quiet:.2?}");
     let mut bob = Shell::login("bob")?;
     let all = meminfo("MemTotal")?;
@@ -154,10 +155,11 @@ pub fn all() -> Result<()> {
             let now = Toll::so_far()?;
             Ok(now.refused > before.refused && now.stalled > before.stalled)
         })?;
-        status.push(timed("tixctl status")?);
-        let watch = Watch::start(&LOGIN, SOON);
-        login.push(timed("su - root -c true")?);
-        eprint!("{}", watch.end());
+        for (line, times) in [("tixctl status", &mut status), (LOGS_IN, &mut login)] {
+            let watch = Watch::start(&LOGIN, SOON);
+            times.push(timed(line)?);
+            eprint!("{}", watch.end());
+        }
         tolls.push(Toll::so_far()?);
     }
     let hogs = number(&format!("{}/pids.current", apps("hogs")))?;
