@@ -17,8 +17,8 @@
  * Of the readers of a semaphore the kernel names the last one to come, at most. Where somebody
  * waits for them, whoever was interrupted in a system call, before that or meanwhile, may be
  * one, and goes first. Of who forks, and so reads the one that whoever moves a process waits
- * for, it is known for how long: it is not interrupted then, and whoever forks is not guessed
- * to read it at other times.
+ * for, it is known for how long, but for its first steps: it is not interrupted then, and whoever
+ * forks is not guessed to read it at other times than in a call that does.
  *
  * Who has waited for a lock and is the first of those has it soon after waking up, and the rest
  * are behind it: all this is for it as well. Between two such threads the kernel hands the lock
@@ -202,7 +202,7 @@ static bool has(const struct task_struct *p, u64 lock, u32 flags)
 /* Whether `p` is in the kernel: it may hold any lock there. */
 static bool is_inside(struct task_struct *p, const struct task_ctx *t)
 {
-	return t->waits || (p->flags & PF_KTHREAD) || in_call(p);
+	return t->waits || (p->flags & PF_KTHREAD) || in_call(p) || in_fault(p);
 }
 
 /* Whether `p` may hold a lock that somebody waits for. A global function, like all of that name, so that the verifier looks at it once. */
@@ -283,10 +283,36 @@ static void cut_short(const struct task_struct *p)
 		cuts.lock = 0;
 }
 
-/* Whether `p` may read what is waited for: of who has forked, now and then, it is known when it did. */
-static bool may_read(const struct task_struct *p, const struct task_ctx *t)
+/* Whether `p` ends, or is in a system call that forks, starts a program or ends: these read the semaphore of all cgroups for a moment. */
+static bool in_reading_call(struct task_struct *p)
 {
-	return !(cuts.kind & WAITS_FOR_READERS) || !t->forks || is_forking(p, t);
+	struct pt_regs *regs;
+
+	if (p->flags & (PF_KTHREAD | PF_EXITING | PF_SIGNALED))
+		return !(p->flags & PF_KTHREAD);
+	regs = (struct pt_regs *)bpf_task_pt_regs(p);
+#if defined(__TARGET_ARCH_x86)
+	switch (regs->orig_ax) {
+	case 56: case 57: case 58: case 435:	/* clone, fork, vfork, clone3 */
+	case 59: case 322:			/* execve, execveat */
+	case 60: case 231:			/* exit, exit_group */
+		return true;
+	}
+#elif defined(__TARGET_ARCH_arm64)
+	switch (regs->syscallno) {
+	case 220: case 435:
+	case 221: case 281:
+	case 93: case 94:
+		return true;
+	}
+#endif
+	return false;
+}
+
+/* Whether `p` may read what is waited for: of who has forked, now and then, more is known than that it is in the kernel. */
+static bool may_read(struct task_struct *p, const struct task_ctx *t)
+{
+	return !(cuts.kind & WAITS_FOR_READERS) || !t->forks || is_forking(p, t) || in_reading_call(p);
 }
 
 /* One of those who were cut short, if it has not run since, or 0: it goes first, for GUESS_NS unless it is known to read. */

@@ -5,7 +5,8 @@
 
 #define ELSEWHERE (~0ull)
 #define FORKS_NS 64000000ull
-#define PF_MEMALLOC 0x00000800	/* the kernel's: it looks for memory (BTF has no macros) */
+#define PF_SIGNALED 0x00000400	/* the kernel's: a signal ends it (BTF has no macros) */
+#define PF_MEMALLOC 0x00000800	/* it looks for memory */
 
 struct task_ctx {
 	u64 sum;	/* p->se.sum_exec_runtime up to which it has been charged, or ELSEWHERE: it is in another class */
@@ -18,6 +19,8 @@ struct task_ctx {
 	u64 holds;	/* it goes first for these until it has used so much CPU; 0: no longer */
 	u64 forks;	/* it forks until it has used so much CPU; 0: it never has */
 	u64 moves;	/* it moves pages about until it has used so much (pages.bpf.h) */
+	u64 light;	/* of a thread of the kernel's: when it will have had so much of the time as it may have at once, */
+	u64 light_sum;	/* and its CPU time when that was looked at (kernel.bpf.h) */
 	u32 node;
 	u32 queue;	/* where it waits, or VTRR_NONE */
 	u32 ran_from;	/* the queue that its run is charged to, */
@@ -151,21 +154,6 @@ static struct cpu_ctx *cpu_ctx(u32 cpu)
 
 #define DSQ(q) ((u64)(q) + 1)
 
-/*
- * Whether `p` is one of the kernel's threads that do the work of one CPU. Others may have one alone, too, as all have on a
- * machine of one: who moves pages about for seconds (kcompactd) has its share, and no more.
- */
-static bool is_kernel_pinned(const struct task_struct *p)
-{
-	const struct kthread *thread;
-
-	if (!(p->flags & PF_KTHREAD) || p->nr_cpus_allowed != 1)
-		return false;
-	thread = p->worker_private;
-	return !bpf_core_type_exists(struct kthread) ||
-	       (BPF_CORE_READ(thread, flags) & (1ul << bpf_core_enum_value(enum KTHREAD_BITS, KTHREAD_IS_PER_CPU)));
-}
-
 static bool rcu_is_preemptible(void)
 {
 	return bpf_core_field_exists(((struct task_struct *)0)->rcu_read_lock_nesting);
@@ -198,13 +186,13 @@ static bool reads_rcu(const struct task_struct *p)
  * Whether `p` is in the middle of a system call, where it may hold locks of the kernel's that
  * others wait for: the kernel's own scheduler (PREEMPT_LAZY) leaves it alone there, too. What
  * has come in by an interrupt or a fault has no call's number; of those it is known of who dies,
- * or looks for memory.
+ * or looks for memory (and of faults, see pages.bpf.h).
  */
 static bool in_call(struct task_struct *p)
 {
 	struct pt_regs *regs;
 
-	if (p->flags & (PF_KTHREAD | PF_EXITING | PF_MEMALLOC))
+	if (p->flags & (PF_KTHREAD | PF_EXITING | PF_SIGNALED | PF_MEMALLOC))
 		return !(p->flags & PF_KTHREAD);
 	regs = (struct pt_regs *)bpf_task_pt_regs(p);
 #if defined(__TARGET_ARCH_x86)

@@ -65,6 +65,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define SHUT 3				/* picks of threads that are there and do not come: the kernel gives this CPU none */
 
 #include "task.bpf.h"
+#include "kernel.bpf.h"
 #include "pages.bpf.h"
 #include "limit.bpf.h"
 #include "overdue.bpf.h"
@@ -168,8 +169,12 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	USES_ARENA();
 	if (!t)
 		return;
-	if (is_kernel_pinned(p)) {
+	if (is_kernel_pinned(p) || is_light(p, t)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
+		return;
+	}
+	if ((p->flags & PF_KTHREAD) && t->queue == VTRR_NONE && moves_pages(p, t)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD);
 		return;
 	}
 	if (p->se.sum_exec_runtime != t->sum)
@@ -459,7 +464,7 @@ void BPF_STRUCT_OPS(tix_enable, struct task_struct *p)
 
 	USES_ARENA();
 	if (t) {
-		t->sum = p->se.sum_exec_runtime;
+		t->sum = t->light_sum = p->se.sum_exec_runtime;
 		t->vtime = NODES[t->node].vtime;
 	}
 	forks(0);

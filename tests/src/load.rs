@@ -9,6 +9,7 @@ pub mod allowed;
 pub mod away;
 pub mod cgroups;
 pub mod churn;
+pub mod compaction;
 pub mod cores;
 pub mod crew;
 pub mod figures;

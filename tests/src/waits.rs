@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Functions of a stack that are told: what is below them is how it came into the kernel.
-const DEEP: usize = 6;
+const DEEP: usize = 10;
 /// How often it is looked where they are.
 const EVERY: Duration = Duration::from_millis(100);
 /// Who had the CPU for less than that, or waited for it, in ms, is not told.
@@ -71,16 +71,21 @@ fn processes(cgroup: &Path) -> Vec<String> {
     all.lines().map(str::to_owned).collect()
 }
 
-/// Who does not just wait for others to speak.
+/// Who does not just wait for others to speak; with those of the kernel's threads.
 fn where_they_are(parents: &[&str]) -> Vec<String> {
     let mut said = vec![];
-    for cgroup in parents.iter().flat_map(|parent| cgroups(parent)) {
+    let root = PathBuf::from("/sys/fs/cgroup");
+    for cgroup in parents
+        .iter()
+        .flat_map(|parent| cgroups(parent))
+        .chain([root])
+    {
         for pid in processes(&cgroup) {
             let (Some(stat), Some(stack)) = (of(&pid, "stat"), of(&pid, "stack")) else {
                 continue;
             };
             let state = stat.rsplit_once(") ").and_then(|s| s.1.chars().next());
-            if state == Some('S') {
+            if matches!(state, Some('S' | 'I')) {
                 continue;
             }
             let name = stat.split(['(', ')']).nth(1).unwrap_or_default();

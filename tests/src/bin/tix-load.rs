@@ -14,8 +14,8 @@ use tix_tests::load::shares::Plan;
 use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
-    allowed, away, churn, cores, figures, forks, hackbench, kthreads, latency, limits, migrations,
-    nice, overdue, promises, requests, soak, starve, stops, suspend, switches, sys,
+    allowed, away, churn, compaction, cores, figures, forks, hackbench, kthreads, latency, limits,
+    migrations, nice, overdue, promises, requests, soak, starve, stops, suspend, switches, sys,
 };
 
 /// Loads to measure a CPU scheduler by.
@@ -168,6 +168,13 @@ enum Experiment {
     Allowed,
     /// Who moves between cgroups and starts programs beside a crowd that forks all the time.
     Forks {
+        #[arg(long, default_value_t = 100)]
+        crowd: usize,
+    },
+    /// Who touches memory that one of a crowd moves about.
+    Compaction {
+        #[arg(long, default_value_t = 1024)]
+        mib: usize,
         #[arg(long, default_value_t = 100)]
         crowd: usize,
     },
@@ -330,6 +337,9 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         }
         Experiment::Allowed => report(c, "allowed", || allowed::run(root, c.seconds)),
         Experiment::Forks { crowd } => report(c, "forks", || forks::run(root, *crowd, c.seconds)),
+        Experiment::Compaction { mib, crowd } => report(c, "compaction", || {
+            compaction::run(root, *mib, *crowd, c.seconds)
+        }),
         Experiment::Away => report(c, "away", || away::run(root, c.seconds)),
         Experiment::Cores => report(c, "cores", || cores::run(root, c.warmup, c.seconds)),
         Experiment::Stops { times } => report(c, "stops", || {

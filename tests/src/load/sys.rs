@@ -349,6 +349,15 @@ pub fn reap_any(wait: bool) -> bool {
     unsafe { libc::waitpid(-1, std::ptr::null_mut(), how) > 0 }
 }
 
+/// Gives whole pages of memory back, which are zero from then on.
+pub fn give_back(pages: &mut [u8]) -> Result<()> {
+    let (at, len) = (pages.as_mut_ptr().cast(), pages.len());
+    // SAFETY: nobody else has them, and zeros are bytes like others.
+    let done = unsafe { libc::madvise(at, len, libc::MADV_DONTNEED) };
+    ensure!(done == 0, "give memory back: {}", Error::last_os_error());
+    Ok(())
+}
+
 /// Write one byte to an open descriptor.
 pub fn give(fd: RawFd) -> bool {
     // SAFETY: one byte of a constant is read.

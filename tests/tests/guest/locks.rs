@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A crowd with next to no share that holds the kernel's locks all the time keeps nobody who has one waiting.
+//! A crowd with next to no share that holds the kernel's locks all the time, or locked pages, keeps nobody who has one waiting.
 
 use std::path::Path;
 
 use tix_tests::guest::{Guest, under_tix};
+use tix_tests::load::compaction::Compaction;
 use tix_tests::load::forks::Forks;
 
+/// Beside a crowd of whom one moves the pages of another.
+const MOVES: &str = "echo never >/sys/kernel/mm/transparent_hugepage/enabled
+    $LOAD compaction --crowd 300 --seconds 10";
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 
 /// A crowd whose share is too small for its threads is owed nothing for those of its own that others have paid for: it would have all of
 /// the CPU for seconds whenever these come back.
 #[test]
 #[ignore = "boots a guest"]
-fn a_crowd_that_forks_keeps_nobody_waiting() {
+fn a_crowd_that_forks_or_moves_pages_keeps_nobody_waiting() {
     for cpus in [1, 2] {
-        let script = under_tix(Path::new(LOAD), "$LOAD forks --seconds 5").unwrap();
-        let guest = Guest::new().cpus(cpus).icount(1).timeout(900);
+        let script = under_tix(
+            Path::new(LOAD),
+            &format!("$LOAD forks --seconds 5\n{MOVES}"),
+        )
+        .unwrap();
+        let guest = Guest::new().cpus(cpus).icount(1).memory("2G").timeout(900);
         let reports = guest.run(&script).unwrap();
         let forks = reports.get::<Forks>("forks", "").unwrap().result;
         assert!(forks.move_ms < 500.0, "{forks:?}");
@@ -23,5 +31,9 @@ fn a_crowd_that_forks_keeps_nobody_waiting() {
         assert!(forks.moves > 50 && forks.starts > 20, "{forks:?}");
         // It is not kept from forking either.
         assert!(forks.forks > 500, "{forks:?}");
+        // Who moves pages is not interrupted in the middle: a turn of its crowd is 600 ms.
+        let found = reports.get::<Compaction>("compaction", "").unwrap().result;
+        assert!(found.moved > 50, "{found:?}");
+        assert!(found.touch_ms < 100.0, "{found:?}");
     }
 }
