@@ -7,8 +7,8 @@
  * meanwhile: beside a crowd that starts programs a login waited for seconds until one of the crowd had its turn again.
  *
  * The kernel's own threads that make room for large blocks of memory (kcompactd) lock thirty at a time, too, which can take them
- * tenths of a second of CPU if thousands have them in use. They go before all others until these are where they belong, and wait
- * then, and not in the middle, until the kernel's own threads are no longer ahead of their share.
+ * tenths of a second of CPU if thousands have them in use. They go before all others until these are where they belong, as far as the
+ * root cgroup can pay, like who holds a lock that others wait for; and wait then, and not in the middle, until it is no longer ahead.
  */
 #ifndef TIX_PAGES_BPF_H
 #define TIX_PAGES_BPF_H

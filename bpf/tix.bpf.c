@@ -173,10 +173,6 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
 		return;
 	}
-	if ((p->flags & PF_KTHREAD) && t->queue == VTRR_NONE && moves_pages(p, t)) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD);
-		return;
-	}
 	if (p->se.sum_exec_runtime != t->sum)
 		charge(p, t);
 	count(p, t);
@@ -195,7 +191,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		c->graces = 0;
 	}
 
-	waited_for = is_waited_for(p, t);
+	waited_for = is_waited_for(p, t) || ((p->flags & PF_KTHREAD) && moves_pages(p, t));
 	t->payer = waited_for ? payer_of(t) : VTRR_NONE;
 	if (t->payer < TIX_QUEUES_MAX) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD);
