@@ -51,12 +51,12 @@ static __always_inline bool moves_pages(const struct task_struct *p, const struc
 }
 
 /*
- * Whether `p` may have locked pages: it moves some, looks for memory, is in a page fault, or has read ahead and not told the disk
- * yet (that is plugged, and stays so when it is interrupted).
+ * Whether `p` may have locked pages: it moves some, looks for memory, was interrupted in a page fault (`cut`; that takes longest to
+ * tell), or has read ahead and not told the disk yet (that is plugged, and stays so when it is interrupted).
  */
-static __always_inline bool has_pages(struct task_struct *p, const struct task_ctx *t)
+static __always_inline bool has_pages(struct task_struct *p, const struct task_ctx *t, bool cut)
 {
-	return moves_pages(p, t) || p->plug || (p->flags & (PF_MEMALLOC | PF_KTHREAD)) == PF_MEMALLOC || in_fault(p);
+	return moves_pages(p, t) || p->plug || (p->flags & (PF_MEMALLOC | PF_KTHREAD)) == PF_MEMALLOC || (cut && in_fault(p));
 }
 
 SEC("tp_btf/mm_migrate_pages_start")

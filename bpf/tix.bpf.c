@@ -94,7 +94,7 @@ static __always_inline bool grace(struct cpu_ctx *c, struct task_struct *p, cons
 	if (c->graces >= GRACES)
 		return false;
 	if (!reads_rcu(p) && !is_forking(p, t) && !moves_pages(p, t) &&
-	    (c->graces >= CALL_GRACES || yielded || !(in_call(p) || has_pages(p, t))))
+	    (c->graces >= CALL_GRACES || yielded || !(in_call(p) || has_pages(p, t, true))))
 		return false;
 	c->graces++;
 	return true;
@@ -163,7 +163,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	struct tix_node *n;
 	struct cpu_ctx *c;
 	u64 vtime, high;
-	bool waited_for, own = p == bpf_get_current_task_btf(), asked;
+	bool waited_for, first, own = p == bpf_get_current_task_btf(), asked;
 	u32 q;
 
 	USES_ARENA();
@@ -237,7 +237,8 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	n = &NODES[t->node];
 	queue = &QUEUES[q];
-	vtime = place(q, t, enq_flags & SCX_ENQ_WAKEUP, waited_for || has_pages(p, t) || is_forking(p, t));
+	first = queue->nr && (waited_for || is_forking(p, t) || has_pages(p, t, own && !c->yielded));
+	vtime = place(q, t, enq_flags & SCX_ENQ_WAKEUP, first);
 	high = n->high;
 	while ((s64)(vtime - high) > 0 && can_loop) {
 		u64 was = __sync_val_compare_and_swap(&n->high, high, vtime);
@@ -280,7 +281,7 @@ static bool prev_is_behind(struct task_struct *prev, struct task_ctx *t, u32 q)
 {
 	struct task_struct *first = __COMPAT_scx_bpf_dsq_peek(DSQ(q));
 
-	return !first || (s64)(place(q, t, false, has_pages(prev, t) || is_forking(prev, t)) - first->scx.dsq_vtime) <= 0;
+	return !first || (s64)(place(q, t, false, is_forking(prev, t) || has_pages(prev, t, true)) - first->scx.dsq_vtime) <= 0;
 }
 
 void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
