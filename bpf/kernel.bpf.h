@@ -26,15 +26,11 @@ static bool is_kernel_pinned(const struct task_struct *p)
 	       (BPF_CORE_READ(thread, flags) & (1ul << bpf_core_enum_value(enum KTHREAD_BITS, KTHREAD_IS_PER_CPU)));
 }
 
-/* Whether `p` is a thread of the kernel's that has used next to nothing lately. Each time that it becomes runnable, or is put back. */
-static __always_inline bool is_light(const struct task_struct *p, struct task_ctx *t)
+/* Whether `p`, a thread of the kernel's, has used next to nothing lately. Each time that it becomes runnable, or is put back. */
+static bool is_light(const struct task_struct *p, struct task_ctx *t)
 {
-	u64 sum = p->se.sum_exec_runtime, now, used;
+	u64 sum = p->se.sum_exec_runtime, now = scx_bpf_now(), used = sum - t->light_sum;
 
-	if (!(p->flags & PF_KTHREAD))
-		return false;
-	now = scx_bpf_now();
-	used = sum - t->light_sum;
 	t->light_sum = sum;
 	if ((s64)(t->light - (now - LIGHT_NS)) < 0)
 		t->light = now - LIGHT_NS;
@@ -42,6 +38,12 @@ static __always_inline bool is_light(const struct task_struct *p, struct task_ct
 	if ((s64)(t->light - (now + LIGHT_NS)) > 0)
 		t->light = now + LIGHT_NS;
 	return (s64)(t->light - now) < 0 && t->queue == VTRR_NONE;
+}
+
+/* Whether `p`, a thread of the kernel's, goes before all. Not inline, for all the others' sake. */
+static __noinline bool goes_first(struct task_struct *p, struct task_ctx *t)
+{
+	return is_kernel_pinned(p) || is_light(p, t);
 }
 
 #endif

@@ -169,7 +169,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	USES_ARENA();
 	if (!t)
 		return;
-	if (is_kernel_pinned(p) || is_light(p, t)) {
+	if ((p->flags & PF_KTHREAD) && goes_first(p, t)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
 		return;
 	}
