@@ -7,14 +7,16 @@
  * meanwhile: beside a crowd that starts programs a login waited for seconds until one of the crowd had its turn again.
  *
  * The kernel's own threads that make room for large blocks of memory (kcompactd) lock thirty at a time, too, which can take them
- * tenths of a second of CPU if thousands have them in use. They go before all others until these are where they belong, as far as the
- * root cgroup can pay, like who holds a lock that others wait for; and wait then, and not in the middle, until it is no longer ahead.
+ * tenths of a second of CPU if thousands have them in use. They go before all others until these are where they belong, and wait
+ * then, and not in the middle (pause.bpf.h).
  */
 #ifndef TIX_PAGES_BPF_H
 #define TIX_PAGES_BPF_H
 
 #define MOVES_NS 1000000000ull	/* of CPU, should nobody say when it ends */
 #define MOVES_AHEAD 8		/* who is ahead by so much of SLACK_NS (8 ms) begins no more of it */
+#define PAUSE_PART 8		/* who has had more than is paid for has that part of one CPU */
+#define PAUSE_MOST 4000000000ull	/* at once */
 #define FAULT_ENTRY 64		/* bytes of the kernel's entry by a page fault, at most */
 
 #if defined(__TARGET_ARCH_x86)
@@ -42,6 +44,16 @@ static __always_inline bool in_fault(struct task_struct *p)
 #else
 	return false;
 #endif
+}
+
+/* `t` has had `used` that nobody is charged for. */
+static __always_inline void pause_for(struct task_ctx *t, u64 used, u64 now)
+{
+	if ((s64)(t->pause - now) < 0)
+		t->pause = now;
+	t->pause += used * (PAUSE_PART - 1);
+	if ((s64)(t->pause - now) > (s64)PAUSE_MOST)
+		t->pause = now + PAUSE_MOST;
 }
 
 /* Whether `p` is moving pages, some of which are locked meanwhile. */
@@ -75,6 +87,7 @@ int BPF_PROG(tix_moved)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *t = task_ctx(p);
+	s64 ahead;
 	u32 q;
 
 	USES_ARENA();
@@ -82,8 +95,9 @@ int BPF_PROG(tix_moved)
 		return 0;
 	t->moves = 0;
 	q = t->ran_from;
-	/* What it had in advance it gives back now: the next ones are locked in a moment. */
-	if (q < TIX_QUEUES_MAX && (s64)(QUEUES[q].tag - now_v) > (s64)(v_slack / MOVES_AHEAD))
+	ahead = q < TIX_QUEUES_MAX ? QUEUES[q].tag - now_v : 0;
+	/* What it had in advance, or nobody pays for, it gives back now: the next ones are locked in a moment. */
+	if (ahead > (s64)(v_slack / MOVES_AHEAD) || t->payer == NOBODY_PAYS || (s64)(t->pause - scx_bpf_now()) > 0)
 		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
 	return 0;
 }
