@@ -37,18 +37,6 @@
 #define RETRY_MOST 256	/* threads looked at again, a power of two; the rest wait their turn */
 #define SKIPS_MOST 16	/* of them that have let go meanwhile, and of who was cut short and is nobody to help, in one decision */
 
-/* The kernel's, of its tracepoint contention_begin: BTF has no macros. */
-#define LCB_F_SPIN (1u << 0)
-#define LCB_F_READ (1u << 1)
-#define LCB_F_WRITE (1u << 2)
-#define LCB_F_RT (1u << 3)
-#define LCB_F_PERCPU (1u << 4)
-#define LCB_F_MUTEX (1u << 5)
-
-#define READER_OWNED 1ull	/* the kernel's, of a semaphore's owner */
-#define WAITS_FOR_READERS (1u << 31)	/* ours, with them */
-#define TASK_UNINTERRUPTIBLE 2u		/* the kernel's */
-
 /* Who pays for the holder of a lock. */
 struct transfer {
 	u32 payer;	/* a queue */
@@ -57,13 +45,10 @@ struct transfer {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);	/* where there are more, holders pay themselves */
+	__uint(max_entries, 4096);	/* where there are more, holders pay themselves */
 	__type(key, u64);		/* the lock's address */
 	__type(value, struct transfer);
 } transfers SEC(".maps");
-
-extern const void cgroup_mutex __ksym __weak;
-extern const void cgroup_threadgroup_rwsem __ksym __weak;
 
 /* By what the holder of `lock` is known: a writer of this semaphore does not say who it is, but holds the mutex. */
 static u64 known_by(u64 lock)
@@ -100,109 +85,19 @@ static u32 payer_of(struct task_ctx *t)
 	return q != VTRR_NONE ? q : payer_for(t->also);
 }
 
-/* As Linux 6.16 has them, say, and 7.2 no longer. Of who waits `list` comes first. */
-struct mutex___listed {
-	struct list_head wait_list;
-} __attribute__((preserve_access_index));
-
-struct rw_semaphore___listed {
-	struct list_head wait_list;
-} __attribute__((preserve_access_index));
-
-/* The task of who waits first for `mutex`, by its address, or 0. */
-static u64 first_for_mutex(const struct mutex *mutex)
-{
-	const struct mutex___listed *listed = (const void *)mutex;
-	const struct mutex_waiter *first;
-
-	if (bpf_core_field_exists(mutex->first_waiter)) {
-		first = BPF_CORE_READ(mutex, first_waiter);
-	} else {
-		first = (const void *)BPF_CORE_READ(listed, wait_list.next);
-		if ((const void *)first == &listed->wait_list)
-			return 0;
-	}
-	return first ? (u64)BPF_CORE_READ(first, task) : 0;
-}
-
-/* The same for a read-write semaphore. */
-static u64 first_for_rwsem(const struct rw_semaphore *sem)
-{
-	const struct rw_semaphore___listed *listed = (const void *)sem;
-	const struct rwsem_waiter *first;
-
-	if (bpf_core_field_exists(sem->first_waiter)) {
-		first = BPF_CORE_READ(sem, first_waiter);
-	} else {
-		first = (const void *)BPF_CORE_READ(listed, wait_list.next);
-		if ((const void *)first == &listed->wait_list)
-			return 0;
-	}
-	return first ? (u64)BPF_CORE_READ(first, task) : 0;
-}
-
-static bool is_mutex(u64 lock, u32 flags)
-{
-	return (flags & LCB_F_MUTEX) || (&cgroup_mutex && lock == (u64)&cgroup_mutex);
-}
-
-/* The word that says who owns `lock`, with flags in its lowest bits; 0: nobody, or nobody can tell. */
-static u64 owner_word(u64 lock, u32 flags)
-{
-	const struct rw_semaphore *sem = (const void *)lock;
-	const struct mutex *mutex = (const void *)lock;
-
-	if (is_mutex(lock, flags))
-		return BPF_CORE_READ(mutex, owner.counter);
-	if (flags & (LCB_F_RT | LCB_F_PERCPU))
-		return 0;	/* the kernel helps the one itself, the other does not say */
-	if (!(flags & (LCB_F_READ | LCB_F_WRITE)))
-		return 0;	/* a counting semaphore has no holder */
-	return BPF_CORE_READ(sem, owner.counter);
-}
-
-/* Who waits first for `lock`, as the address of its task, or 0. */
-static u64 first_for(u64 lock, u32 flags)
-{
-	if (is_mutex(lock, flags))
-		return first_for_mutex((const void *)lock);
-	if ((flags & (LCB_F_RT | LCB_F_PERCPU)) || !(flags & (LCB_F_READ | LCB_F_WRITE)))
-		return 0;
-	return first_for_rwsem((const void *)lock);
-}
-
-/*
- * Who holds `lock`, as the address of its task; 0: nobody is known. It may be gone already.
- * Where nobody holds it who waits first does as good as: it has been woken up, and nobody
- * behind it is before it has run and let go of the lock in turn.
- */
-static u64 holder_of(u64 lock, u32 flags)
-{
-	return (owner_word(lock, flags) & ~7ull) ?: first_for(lock, flags);
-}
-
-/* Whether readers hold `lock`, or may: of those at most one is known. */
-static bool is_read(u64 lock, u32 flags)
-{
-	if (flags & LCB_F_PERCPU)
-		return true;	/* a reader waits behind a writer, which may be waiting for readers in turn, and does not tell */
-	return !is_mutex(lock, flags) && (owner_word(lock, flags) & READER_OWNED);
-}
-
-/* Whether `p` holds `lock` alone, or is the next to. */
-static bool has(const struct task_struct *p, u64 lock, u32 flags)
-{
-	u64 owner = lock ? owner_word(lock, flags) : 0;
-
-	if (!lock || (!is_mutex(lock, flags) && (owner & READER_OWNED)))
-		return false;
-	return (owner & ~7ull) == (u64)p || first_for(lock, flags) == (u64)p;
-}
-
 /* Whether `p` is in the kernel: it may hold any lock there. */
 static bool is_inside(struct task_struct *p, const struct task_ctx *t)
 {
 	return t->waits || (p->flags & PF_KTHREAD) || in_call(p) || in_fault(p);
+}
+
+/* Whether `p` has waited for a page that another waits for, and may have it. */
+static bool may_have_page(struct task_struct *p, const struct task_ctx *t)
+{
+	struct transfer *of = t->awaited_kind == WAITS_FOR_PAGE && in_that_fault(p, t) ?
+			      bpf_map_lookup_elem(&transfers, &t->awaited) : NULL;
+
+	return of && of->waiter != p->pid;
 }
 
 /* Whether `p` may hold a lock that somebody waits for. A global function, like all of that name, so that the verifier looks at it once. */
@@ -210,6 +105,8 @@ __noinline int tix_may_hold(struct task_struct *p __arg_trusted, struct task_ctx
 {
 	if (!t)
 		return false;
+	if (may_have_page(p, t))
+		return true;
 	if (has(p, t->held, t->held_kind) || has(p, t->awaited, t->awaited_kind) || has(p, t->also, t->also_kind))
 		return true;
 	if ((!t->held || !is_read(t->held, t->held_kind)) && (!t->awaited || !is_read(t->awaited, t->awaited_kind)))
@@ -217,10 +114,24 @@ __noinline int tix_may_hold(struct task_struct *p __arg_trusted, struct task_ctx
 	return is_inside(p, t);	/* of those who read one is known at most */
 }
 
+/* `p` waits no longer. */
+static void have_done(const struct task_struct *p, struct task_ctx *t)
+{
+	u64 known = known_by(t->awaited);
+	struct transfer *of;
+
+	t->waits = 0;
+	of = bpf_map_lookup_elem(&transfers, &known);
+	if (of && of->waiter == p->pid)
+		bpf_map_delete_elem(&transfers, &known);
+}
+
 static bool is_waited_for(struct task_struct *p, struct task_ctx *t)
 {
 	if (!t->holds)
 		return false;
+	if (t->waits == WAITS_FOR_PAGE)	/* it has been woken up */
+		have_done(p, t);
 	if ((s64)(p->se.sum_exec_runtime - t->holds) < 0 && tix_may_hold(p, t))
 		return true;
 	t->holds = t->held = t->also = 0;
@@ -413,18 +324,6 @@ static __noinline void wait_for(struct task_struct *p, struct task_ctx *t, u64 l
 	}
 }
 
-/* `p` waits no longer. */
-static void have_done(const struct task_struct *p, struct task_ctx *t)
-{
-	u64 known = known_by(t->awaited);
-	struct transfer *of;
-
-	t->waits = 0;
-	of = bpf_map_lookup_elem(&transfers, &known);
-	if (of && of->waiter == p->pid)
-		bpf_map_delete_elem(&transfers, &known);
-}
-
 SEC("tp_btf/contention_begin")
 int BPF_PROG(tix_contention, void *lock, u32 flags)
 {
@@ -454,16 +353,21 @@ int BPF_PROG(tix_contention_end, void *lock, int err)
 
 /*
  * The current thread, `p`, goes to sleep: perhaps until the readers of the semaphore that all who fork or end read are gone, who
- * has it for writing as good as already. Of that the kernel's tracepoints do not tell. It is told to have ended when it sleeps next.
+ * has it for writing as good as already; or until it is given a page. Of that the kernel's tracepoints do not tell. It is told to
+ * have ended when it sleeps next, or is to run.
  */
 static __always_inline void sleeps(struct task_struct *p, struct task_ctx *t)
 {
 	const struct percpu_rw_semaphore *sem = (const void *)&cgroup_threadgroup_rwsem;
 
-	if ((p->__state & TASK_UNINTERRUPTIBLE) && sem && (u64)BPF_CORE_READ(sem, writer.task) == (u64)p)
-		wait_for(p, t, (u64)sem, LCB_F_PERCPU | LCB_F_WRITE | WAITS_FOR_READERS);
-	else if (t->waits & WAITS_FOR_READERS)
+	if (t->waits & (WAITS_FOR_READERS | WAITS_FOR_PAGE))
 		have_done(p, t);
+	if (!(p->__state & TASK_UNINTERRUPTIBLE))
+		return;
+	if (sem && (u64)BPF_CORE_READ(sem, writer.task) == (u64)p)
+		wait_for(p, t, (u64)sem, LCB_F_PERCPU | LCB_F_WRITE | WAITS_FOR_READERS);
+	else if (!t->waits && in_that_fault(p, t))
+		wait_for(p, t, t->page, WAITS_FOR_PAGE);
 }
 
 /* Whether `pid` still waits for a CPU with a lock that somebody waits for. */

@@ -20,6 +20,8 @@ struct task_ctx {
 	u64 holds;	/* it goes first for these until it has used so much CPU; 0: no longer */
 	u64 forks;	/* it forks until it has used so much CPU; 0: it never has */
 	u64 moves;	/* it moves pages about until it has used so much (pages.bpf.h) */
+	u64 page;	/* which it looked for in a fault, by a number; 0: none (folio.bpf.h), */
+	u64 faults;	/* after so many */
 	u64 pause;	/* until then it is not to go on (pause.bpf.h) */
 	u64 light;	/* of a thread of the kernel's: when it will have had so much of the time as it may have at once, */
 	u64 light_sum;	/* and its CPU time when that was looked at (kernel.bpf.h) */

@@ -18,6 +18,8 @@ pub enum Lack {
     Nice,
     /// Who moves pages (built without that, or without tracepoints of it): others wait longer for those that are locked meanwhile.
     Moves,
+    /// Who looks for a page of a file (older ones, or built so): who waits for one that a crowd waits for has to wait for the crowd.
+    Faults,
 }
 
 /// What is lacking, looked up once.
@@ -64,15 +66,16 @@ fn lacking(kernel: &Btf<'_>) -> Vec<Lack> {
         let mut names = all.iter().filter_map(|one| one.name);
         names.any(|name| name == "SCX_DEQ_SCHED_CHANGE")
     });
-    let moves = |tracepoint| kernel.type_by_name::<Typedef<'_>>(tracepoint).is_some();
+    let tells = |tracepoint| kernel.type_by_name::<Typedef<'_>>(tracepoint).is_some();
     [
         (Lack::CpuMax, has("cgroup_set_bandwidth")),
         (Lack::CpuIdle, has("cgroup_set_idle")),
         (Lack::Nice, told),
         (
             Lack::Moves,
-            moves("btf_trace_mm_migrate_pages_start") && moves("btf_trace_mm_migrate_pages"),
+            tells("btf_trace_mm_migrate_pages_start") && tells("btf_trace_mm_migrate_pages"),
         ),
+        (Lack::Faults, tells("btf_trace_mm_filemap_fault")),
     ]
     .into_iter()
     .filter_map(|(lack, has)| (!has).then_some(lack))

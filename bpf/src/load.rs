@@ -151,6 +151,7 @@ impl Scheduler {
                     open.progs.tix_moves.set_autoload(false);
                     open.progs.tix_moved.set_autoload(false);
                 }
+                Lack::Faults => open.progs.tix_fault.set_autoload(false),
             }
         }
         let mut skel = open.load().map_err(load_error)?;
@@ -190,6 +191,7 @@ impl Scheduler {
             (pins::LOCKS_END.program, &mut programs.tix_contention_end),
             (pins::MOVES.program, &mut programs.tix_moves),
             (pins::MOVES_END.program, &mut programs.tix_moved),
+            (pins::FAULTS.program, &mut programs.tix_fault),
         ] {
             if !program.autoload() {
                 continue;

@@ -40,17 +40,24 @@ pub const OLD: &str = "old";
 pub struct Traced {
     pub program: &'static str,
     pub link: &'static str,
+    /// A kernel that lacks it has all the rest: then there is no such pin.
+    pub may_lack: bool,
 }
 
-/// Who begins to wait for a lock, and ends; who begins to move pages, and ends.
-pub const LOCKS: Traced = traced("locks-program", "locks");
-pub const LOCKS_END: Traced = traced("locks-end-program", "locks-end");
-pub const MOVES: Traced = traced("moves-program", "moves");
-pub const MOVES_END: Traced = traced("moves-end-program", "moves-end");
-pub const TRACED: [Traced; 4] = [LOCKS, LOCKS_END, MOVES, MOVES_END];
+/// Who begins to wait for a lock, and ends; who begins to move pages, and ends; who looks for a page of a file.
+pub const LOCKS: Traced = traced("locks-program", "locks", false);
+pub const LOCKS_END: Traced = traced("locks-end-program", "locks-end", false);
+pub const MOVES: Traced = traced("moves-program", "moves", true);
+pub const MOVES_END: Traced = traced("moves-end-program", "moves-end", true);
+pub const FAULTS: Traced = traced("faults-program", "faults", true);
+pub const TRACED: [Traced; 5] = [LOCKS, LOCKS_END, MOVES, MOVES_END, FAULTS];
 
-const fn traced(program: &'static str, link: &'static str) -> Traced {
-    Traced { program, link }
+const fn traced(program: &'static str, link: &'static str, may_lack: bool) -> Traced {
+    Traced {
+        program,
+        link,
+        may_lack,
+    }
 }
 
 /// `path` as a pin error.

@@ -211,7 +211,7 @@ fn revive(dir: &Path) -> Result<(), Error> {
 fn attach_traced(dir: &Path) -> Result<(), Error> {
     for traced in pins::TRACED {
         let at = pins::path(dir, traced.program);
-        if !at.exists() {
+        if traced.may_lack && !at.exists() {
             continue;
         }
         let program = Program::fd_from_pinned_path(&at).map_err(|err| pins::error(&at, err))?;

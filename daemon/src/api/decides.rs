@@ -101,7 +101,7 @@ pub fn lacking() -> Vec<Problem> {
             ),
             Lack::Nice if cpus == 1 => return None,
             // It says nothing of shares.
-            Lack::Moves => return None,
+            Lack::Moves | Lack::Faults => return None,
             Lack::Nice => (
                 "this kernel does not tell tix's scheduler which threads it takes for a CPU: nice levels inside a cgroup are not exact",
                 "shares of cgroups are exact; for nice levels, boot Linux 7.1 or later",
