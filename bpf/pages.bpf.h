@@ -14,7 +14,6 @@
 #define TIX_PAGES_BPF_H
 
 #define MOVES_NS 1000000000ull	/* of CPU, should nobody say when it ends */
-#define MOVES_AHEAD 8		/* who is ahead by so much of SLACK_NS (8 ms) begins no more of it */
 #define PAUSE_PART 8		/* who has had more than is paid for has that part of one CPU */
 #define PAUSE_MOST 4000000000ull	/* at once */
 #define FAULT_ENTRY 64		/* bytes of the kernel's entry by a page fault, at most */
@@ -79,26 +78,6 @@ int BPF_PROG(tix_moves)
 
 	if (t)
 		t->moves = p->se.sum_exec_runtime + MOVES_NS;
-	return 0;
-}
-
-SEC("tp_btf/mm_migrate_pages")
-int BPF_PROG(tix_moved)
-{
-	struct task_struct *p = bpf_get_current_task_btf();
-	struct task_ctx *t = task_ctx(p);
-	s64 ahead;
-	u32 q;
-
-	USES_ARENA();
-	if (!t)
-		return 0;
-	t->moves = 0;
-	q = t->ran_from;
-	ahead = q < TIX_QUEUES_MAX ? QUEUES[q].tag - now_v : 0;
-	/* What it had in advance, or nobody pays for, it gives back now: the next ones are locked in a moment. */
-	if (ahead > (s64)(v_slack / MOVES_AHEAD) || t->payer == NOBODY_PAYS || (s64)(t->pause - scx_bpf_now()) > 0)
-		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
 	return 0;
 }
 

@@ -11,6 +11,8 @@
 #ifndef TIX_PAUSE_BPF_H
 #define TIX_PAUSE_BPF_H
 
+#define MOVES_AHEAD 8		/* who is ahead by so much of SLACK_NS (8 ms) begins no more of it */
+
 static u64 pauses_upto;	/* nobody pauses any longer from then on */
 
 /* Whether `p`, a thread of the kernel's that ran until now, is not one of those that are chosen from. */
@@ -45,6 +47,27 @@ static __always_inline bool is_paced(struct task_struct *p, struct task_ctx *t, 
 		tix_leave(t->node, t->ran_from);
 	scx_bpf_dsq_insert_vtime(p, PAUSED, slice_ns, t->pause, enq_flags);
 	return true;
+}
+
+SEC("tp_btf/mm_migrate_pages")
+int BPF_PROG(tix_moved)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *t = task_ctx(p);
+	u64 now = scx_bpf_now();
+	s64 ahead;
+	u32 q;
+
+	USES_ARENA();
+	if (!t)
+		return 0;
+	t->moves = 0;
+	q = t->ran_from;
+	ahead = q < TIX_QUEUES_MAX ? QUEUES[q].tag - now_v : 0;
+	/* What it had in advance, or nobody pays for, it gives back now: the next ones are locked in a moment. */
+	if (ahead > (s64)(v_slack / MOVES_AHEAD) || t->payer == NOBODY_PAYS || (s64)(t->pause - now) > 0)
+		end_soon(bpf_get_smp_processor_id(), now);
+	return 0;
 }
 
 /* Take one to this CPU that has paused until `now`; for how long, ns; 0: there is none. A global function, so that the verifier looks at it once. */

@@ -171,10 +171,8 @@ enum Experiment {
         #[arg(long, default_value_t = 100)]
         crowd: usize,
     },
-    /// Who touches memory that one of a crowd moves about, or the kernel's own thread does.
+    /// Who touches memory that one of a crowd moves about.
     Compaction {
-        #[arg(long)]
-        by_kernel: bool,
         #[arg(long, default_value_t = 1024)]
         mib: usize,
         #[arg(long, default_value_t = 100)]
@@ -339,13 +337,8 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         }
         Experiment::Allowed => report(c, "allowed", || allowed::run(root, c.seconds)),
         Experiment::Forks { crowd } => report(c, "forks", || forks::run(root, *crowd, c.seconds)),
-        Experiment::Compaction {
-            by_kernel,
-            mib,
-            crowd,
-        } => report(c, "compaction", || match by_kernel {
-            true => compaction::by_kernel(root, *mib, *crowd, c.seconds),
-            false => compaction::by_one(root, *mib, *crowd, c.seconds),
+        Experiment::Compaction { mib, crowd } => report(c, "compaction", || {
+            compaction::run(root, *mib, *crowd, c.seconds)
         }),
         Experiment::Away => report(c, "away", || away::run(root, c.seconds)),
         Experiment::Cores => report(c, "cores", || cores::run(root, c.warmup, c.seconds)),
