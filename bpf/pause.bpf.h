@@ -6,7 +6,8 @@
  * in use. What of that the root cgroup can pay it does. The rest nobody is charged for, and no V passes, as for an interrupt: were
  * V to pass, all others would be behind it by that, and whoever wakes up would wait until they had caught up; were the root cgroup
  * to be ahead by it, its other threads would wait. Instead the thread itself waits afterwards until it has had an eighth of the
- * time; not where a CPU would be idle, and not for so long that the 10 s rule (tix.bpf.c) would be at risk.
+ * time; not where a CPU would be idle, and not for so long that the 10 s rule (tix.bpf.c) would be at risk. It counts as runnable
+ * meanwhile: what its principal is due goes on, and pays for the next time.
  */
 #ifndef TIX_PAUSE_BPF_H
 #define TIX_PAUSE_BPF_H
@@ -28,7 +29,8 @@ static __always_inline bool is_paced(struct task_struct *p, struct task_ctx *t, 
 	s32 idle;
 
 	if (moves_pages(p, t)) {
-		t->payer = payer_of(t);
+		/* Of a principal that is away the tag says nothing. */
+		t->payer = NODES[t->node].self_active ? payer_of(t) : VTRR_NONE;
 		if (t->payer == VTRR_NONE)
 			t->payer = NOBODY_PAYS;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD);
@@ -43,8 +45,6 @@ static __always_inline bool is_paced(struct task_struct *p, struct task_ctx *t, 
 		return true;
 	}
 	pauses_upto = now + 2 * PAUSE_MOST;
-	if (uncount(t))
-		tix_leave(t->node, t->ran_from);
 	scx_bpf_dsq_insert_vtime(p, PAUSED, slice_ns, t->pause, enq_flags);
 	return true;
 }
