@@ -6,8 +6,9 @@
  * in use. What of that the root cgroup can pay it does. The rest nobody is charged for, and no V passes, as for an interrupt: were
  * V to pass, all others would be behind it by that, and whoever wakes up would wait until they had caught up; were the root cgroup
  * to be ahead by it, its other threads would wait. Instead the thread itself waits afterwards until it has had an eighth of the
- * time; not where a CPU would be idle, and not for so long that the 10 s rule (tix.bpf.c) would be at risk. It counts as runnable
- * meanwhile: what its principal is due goes on, and pays for the next time.
+ * time; not where a CPU would be idle, and not for so long that the 10 s rule (tix.bpf.c) would be at risk. It does not count as
+ * runnable meanwhile: a crowd's turns are a part of what passes of V (compute_locked), which would be slow for somebody who is not
+ * to be served.
  */
 #ifndef TIX_PAUSE_BPF_H
 #define TIX_PAUSE_BPF_H
@@ -29,7 +30,7 @@ static __always_inline bool is_paced(struct task_struct *p, struct task_ctx *t, 
 	s32 idle;
 
 	if (moves_pages(p, t)) {
-		/* Of a principal that is away the tag says nothing. */
+		/* Of a principal that is away the tag says nothing: it would pay for all of it, and V pass. */
 		t->payer = NODES[t->node].self_active ? payer_of(t) : VTRR_NONE;
 		if (t->payer == VTRR_NONE)
 			t->payer = NOBODY_PAYS;
@@ -45,7 +46,9 @@ static __always_inline bool is_paced(struct task_struct *p, struct task_ctx *t, 
 		return true;
 	}
 	pauses_upto = now + 2 * PAUSE_MOST;
-	scx_bpf_dsq_insert_vtime(p, PAUSED, slice_ns, t->pause, enq_flags);
+	if (uncount(t))
+		tix_leave(t->node, t->ran_from);
+	scx_bpf_dsq_insert_vtime(p, PAUSED, MIN_SLICE_NS, t->pause, enq_flags);
 	return true;
 }
 
@@ -77,7 +80,7 @@ __noinline int tix_go_on(u64 now)
 
 	if (!p || (s64)(p->scx.dsq_vtime - now) > 0)
 		return 0;
-	return scx_bpf_dsq_move_to_local(PAUSED, 0) ? slice_ns : 0;
+	return scx_bpf_dsq_move_to_local(PAUSED, 0) ? MIN_SLICE_NS : 0;	/* then it counts again */
 }
 
 #endif
