@@ -14,8 +14,8 @@
 #define TIX_PAGES_BPF_H
 
 #define MOVES_NS 1000000000ull	/* of CPU, should nobody say when it ends */
-#define PAUSE_PART 8		/* who has had more than is paid for has that part of one CPU */
-#define PAUSE_MOST 4000000000ull	/* at once */
+#define PAUSE_PART 32		/* who has had more than is paid for has that part of one CPU */
+#define PAUSE_MOST 8000000000ull	/* at once */
 #define FAULT_ENTRY 64		/* bytes of the kernel's entry by a page fault, at most */
 
 #if defined(__TARGET_ARCH_x86)

@@ -5,7 +5,7 @@
  * While they have pages locked they go before all (pages.bpf.h), for up to a second of CPU where thousands of processes have these
  * in use. What of that the root cgroup can pay it does. The rest nobody is charged for, and no V passes, as for an interrupt: were
  * V to pass, all others would be behind it by that, and whoever wakes up would wait until they had caught up; were the root cgroup
- * to be ahead by it, its other threads would wait. Instead the thread itself waits afterwards until it has had an eighth of the
+ * to be ahead by it, its other threads would wait. Instead the thread itself waits afterwards until it has had a 32nd of the
  * time; not where a CPU would be idle, and not for so long that the 10 s rule (tix.bpf.c) would be at risk. It does not count as
  * runnable meanwhile: a crowd's turns are a part of what passes of V (compute_locked), which would be slow for somebody who is not
  * to be served.
