@@ -444,7 +444,7 @@ static s32 nodes_init(void)
 	if (i)
 		return -ENOMEM;
 	fund_init(GRAPH, FUNDS);
-	return scx_bpf_create_dsq(PAUSED, -1);
+	return 0;
 }
 
 #endif

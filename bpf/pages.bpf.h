@@ -7,15 +7,14 @@
  * meanwhile: beside a crowd that starts programs a login waited for seconds until one of the crowd had its turn again.
  *
  * The kernel's own threads that make room for large blocks of memory (kcompactd) lock thirty at a time, too, which can take them
- * tenths of a second of CPU if thousands have them in use. They go before all others until these are where they belong, and wait
- * then, and not in the middle (pause.bpf.h).
+ * tenths of a second of CPU if thousands have them in use. They go before all others until these are where they belong, as far as the
+ * root cgroup can pay, like who holds a lock that others wait for; and wait then, and not in the middle, until it is no longer ahead.
  */
 #ifndef TIX_PAGES_BPF_H
 #define TIX_PAGES_BPF_H
 
 #define MOVES_NS 1000000000ull	/* of CPU, should nobody say when it ends */
-#define PAUSE_PART 32		/* who has had more than is paid for has that part of one CPU */
-#define PAUSE_MOST 8000000000ull	/* at once */
+#define MOVES_AHEAD 8		/* who is ahead by so much of SLACK_NS (8 ms) begins no more of it */
 #define FAULT_ENTRY 64		/* bytes of the kernel's entry by a page fault, at most */
 
 #if defined(__TARGET_ARCH_x86)
@@ -45,16 +44,6 @@ static __always_inline bool in_fault(struct task_struct *p)
 #endif
 }
 
-/* `t` has had `used` that nobody is charged for. */
-static __always_inline void pause_for(struct task_ctx *t, u64 used, u64 now)
-{
-	if ((s64)(t->pause - now) < 0)
-		t->pause = now;
-	t->pause += used * (PAUSE_PART - 1);
-	if ((s64)(t->pause - now) > (s64)PAUSE_MOST)
-		t->pause = now + PAUSE_MOST;
-}
-
 /* Whether `p` is moving pages, some of which are locked meanwhile. */
 static __always_inline bool moves_pages(const struct task_struct *p, const struct task_ctx *t)
 {
@@ -78,6 +67,24 @@ int BPF_PROG(tix_moves)
 
 	if (t)
 		t->moves = p->se.sum_exec_runtime + MOVES_NS;
+	return 0;
+}
+
+SEC("tp_btf/mm_migrate_pages")
+int BPF_PROG(tix_moved)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *t = task_ctx(p);
+	u32 q;
+
+	USES_ARENA();
+	if (!t)
+		return 0;
+	t->moves = 0;
+	q = t->ran_from;
+	/* What it had in advance it gives back now: the next ones are locked in a moment. */
+	if (q < TIX_QUEUES_MAX && (s64)(QUEUES[q].tag - now_v) > (s64)(v_slack / MOVES_AHEAD))
+		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
 	return 0;
 }
 

@@ -261,16 +261,13 @@ static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weigh
 		used = 0xffffffff;
 	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != t->node)
 		q = n->homes < TIX_QUEUES_MAX ? n->homes : t->node;	/* moved while it ran */
-	more = used - t->grant;
 	if (t->payer < TIX_QUEUES_MAX) {
 		q = t->payer;
+		t->payer = VTRR_NONE;
 		if (QUEUES[q].node != t->node)
 			stats.lent_ns += used;
-	} else if (t->payer == NOBODY_PAYS) {
-		more -= used;
-		pause_for(t, used, now);
 	}
-	t->payer = VTRR_NONE;
+	more = used - t->grant;
 	now_v += weighed(more, t->rate ?: GRAPH->rate);
 	had_locked(q, more);
 	t->grant = t->rate = 0;

@@ -4,7 +4,6 @@
 #define TIX_TASK_BPF_H
 
 #define ELSEWHERE (~0ull)
-#define NOBODY_PAYS (VTRR_NONE - 1)
 #define FORKS_NS 64000000ull
 #define PF_SIGNALED 0x00000400	/* the kernel's: a signal ends it (BTF has no macros) */
 #define PF_MEMALLOC 0x00000800	/* it looks for memory */
@@ -22,13 +21,12 @@ struct task_ctx {
 	u64 moves;	/* it moves pages about until it has used so much (pages.bpf.h) */
 	u64 page;	/* which it looked for in a fault, by a number; 0: none (folio.bpf.h), */
 	u64 faults;	/* after so many */
-	u64 pause;	/* until then it is not to go on (pause.bpf.h) */
 	u64 light;	/* of a thread of the kernel's: when it will have had so much of the time as it may have at once, */
 	u64 light_sum;	/* and its CPU time when that was looked at (kernel.bpf.h) */
 	u32 node;
 	u32 queue;	/* where it waits, or VTRR_NONE */
 	u32 ran_from;	/* the queue that its run is charged to, */
-	u32 payer;	/* unless this one is: of who waits for it; NOBODY_PAYS; or VTRR_NONE */
+	u32 payer;	/* unless this one is: of who waits for it; or VTRR_NONE */
 	u32 waits;	/* for `awaited`, by its flags; 0: no longer */
 	u32 awaited_kind, held_kind, also_kind;	/* the flags of each (lock.bpf.h) */
 	u32 load;	/* its nice weight while it is counted as runnable, or 0 */
@@ -157,7 +155,6 @@ static struct cpu_ctx *cpu_ctx(u32 cpu)
 }
 
 #define DSQ(q) ((u64)(q) + 1)
-#define PAUSED DSQ(TIX_QUEUES_MAX)	/* of those that pause, ordered by when each may go on (pause.bpf.h) */
 
 static bool rcu_is_preemptible(void)
 {

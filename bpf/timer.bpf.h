@@ -8,7 +8,6 @@
 #ifndef TIX_TIMER_BPF_H
 #define TIX_TIMER_BPF_H
 
-#define SOON_NS 20000ull
 #define LIMITS_TIMER TIX_CPUS_MAX	/* hold.bpf.h */
 
 struct slice_timer {
@@ -88,22 +87,6 @@ static void run_until(u32 cpu, struct cpu_ctx *c, u64 now, u32 slice, bool brief
 		return;
 	c->timer_at = end;
 	bpf_timer_start(&timer->timer, slice, BPF_F_TIMER_CPU_PIN);
-}
-
-/*
- * The slice of who runs on `cpu`, which is this one, and has come to a tracepoint is over; not there, where it reads by RCU and so
- * would go on for a moment (grace), but just behind it.
- */
-static void end_soon(u32 cpu, u64 now)
-{
-	struct slice_timer *timer = bpf_map_lookup_elem(&timers, &cpu);
-	struct cpu_ctx *c = cpu_ctx(cpu);
-
-	if (!timer)
-		return;
-	c->slice_end = now;
-	c->timer_at = now + SOON_NS;
-	bpf_timer_start(&timer->timer, SOON_NS, BPF_F_TIMER_CPU_PIN);
 }
 
 static s32 timers_init(void)

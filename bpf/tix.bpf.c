@@ -79,12 +79,10 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "help.bpf.h"
 #include "timer.bpf.h"
 #include "pick.bpf.h"
-#include "count.bpf.h"
 #include "hold.bpf.h"
 #include "nodes.bpf.h"
 #include "owner.bpf.h"
 #include "lock.bpf.h"
-#include "pause.bpf.h"
 #include "hotplug.bpf.h"
 #include "control.bpf.h"
 #include "lead.bpf.h"
@@ -110,6 +108,19 @@ static __always_inline bool used_up(const struct task_struct *p, const struct ta
 	u64 slice = q < TIX_QUEUES_MAX ? QUEUES[q].slice : slice_ns;
 
 	return p->se.sum_exec_runtime - t->sum + TIMER_MIN_NS >= slice;
+}
+
+/*
+ * `p`, which is runnable, counts in its principal from now on. Not before somebody asks: who
+ * finds a CPU idle and sleeps again soon is in nobody's way.
+ */
+static __always_inline void count(const struct task_struct *p, struct task_ctx *t)
+{
+	if (t->load)
+		return;
+	t->load = p->scx.weight;
+	__sync_fetch_and_add(&NODES[t->node].load, t->load);
+	__sync_fetch_and_add(&NODES[t->node].nr_runnable, 1);
 }
 
 /* Whether `p` may have to wait for the next period of a limit: who files it looks closer. */
@@ -182,9 +193,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		c->graces = 0;
 	}
 
-	if ((p->flags & PF_KTHREAD) && is_paced(p, t, enq_flags))
-		return;
-	waited_for = is_waited_for(p, t);
+	waited_for = is_waited_for(p, t) || ((p->flags & PF_KTHREAD) && moves_pages(p, t));
 	t->payer = waited_for ? payer_of(t) : VTRR_NONE;
 	if (t->payer < TIX_QUEUES_MAX) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD);
@@ -312,7 +321,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		c->graces = 0;
 		pick->sum = prev->se.sum_exec_runtime;
 		pick->weight = prev->scx.weight;
-		if (runnable && !((prev->flags & PF_KTHREAD) && is_apart(prev, t, now))) {
+		if (runnable && !is_kernel_pinned(prev)) {
 			pick->woke = !t->load;
 			count(prev, t);
 			pick->prev_queue = queue_of(prev, t, cpu);
@@ -320,8 +329,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	}
 
 	first = any_waited_for() ? fetch_waited_for(cpu, now) : 0;
-	if (!first && (s64)(pauses_upto - now) > 0)
-		first = tix_go_on(now);
 	if (first) {
 		tix_file_beside(now);
 		c->runs = VTRR_NONE;	/* who ran is charged when it is put back, or seen next */
@@ -395,8 +402,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	runnable &= !pick->held;
 	if (runnable)	/* pinned by the kernel itself */
 		scx_bpf_task_set_slice(prev, slice_ns);
-	if (!runnable && (s64)(pauses_upto - now) > 0 && tix_go_on(pauses_upto))
-		runnable = true;
 	c->idle = !runnable;
 	if (pick->queue == VTRR_NONE)
 		c->runs = VTRR_NONE;
@@ -415,7 +420,11 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	if (p == bpf_get_current_task_btf())
 		sleeps(p, t);
-	if (!uncount(t))
+	if (!t->load)
+		return;
+	__sync_fetch_and_add(&NODES[t->node].load, -t->load);
+	t->load = 0;
+	if (__sync_fetch_and_add(&NODES[t->node].nr_runnable, -1) != 1)
 		return;
 	c = cpu_ctx(bpf_get_smp_processor_id());
 	if (p == bpf_get_current_task_btf() && c->left == VTRR_NONE && !c->offline)

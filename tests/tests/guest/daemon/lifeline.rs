@@ -132,14 +132,6 @@ impl Toll {
     }
 }
 
-/// How long all of a cgroup has waited for the disk so far, or for a page that another has locked, µs.
-fn blocked(cgroup: &str) -> Result<u64> {
-    let pressure = read(&format!("/sys/fs/cgroup{cgroup}/io.pressure"))?;
-    let full = pressure.lines().find(|l| l.starts_with("full"));
-    let total = full.and_then(|l| l.rsplit('=').next());
-    Ok(total.with_context(|| pressure.clone())?.parse()?)
-}
-
 fn timed(line: &str) -> Result<Duration> {
     let start = Instant::now();
     sh(line)?.ok()?;
@@ -156,7 +148,6 @@ pub fn all() -> Result<()> {
     bring_down(&mut bob)?;
     let _alice = Hog::start("alice", "work")?;
     let (meter, began) = (Meter::start([ALICE, BOB])?, Instant::now());
-    let before = blocked(ALICE)?;
     let (mut status, mut login, mut tolls) = (vec![], vec![], vec![Toll::so_far()?]);
     for _ in 0..ROUNDS {
         let before = *tolls.last().context("none")?;
@@ -173,17 +164,13 @@ pub fn all() -> Result<()> {
     }
     let hogs = number(&format!("{}/pids.current", apps("hogs")))?;
     let part = meter.over(Duration::from_secs(10), PATIENCE)?[0];
-    let blocked = (blocked(ALICE)? - before) as f64 / 1e6 / began.elapsed().as_secs_f64();
     let had = meter.got()?.iter().sum::<u64>() as f64 / 1e6;
     let both = had / began.elapsed().as_secs_f64();
-    // Who waits for a page has no use for a CPU meanwhile.
-    let least = least(both) * (1.0 - blocked);
+    let least = least(both);
     let load = read("/proc/loadavg")?;
     let memory = read("/proc/pressure/memory")?;
     eprintln!("       status {status:.2?}, login {login:.2?}; load {load}       pressure {memory}");
-    eprintln!(
-        "       alice had {part:.4} of what both had, {both:.4} of the CPU; she waited for pages {blocked:.4} of the time; {tolls:?}"
-    );
+    eprintln!("       alice had {part:.4} of what both had, {both:.4} of the CPU; {tolls:?}");
     ensure!(hogs >= HOGS, "only {hogs} busy processes are left");
     let (first, last) = (tolls[0], tolls[tolls.len() - 1]);
     ensure!(
@@ -214,7 +201,6 @@ pub fn all() -> Result<()> {
         "waited_for_memory_us": last.stalled - first.stalled,
         "alices_part": part,
         "of_the_cpu": both,
-        "waited_for_pages": blocked,
         "due": DUE,
         "least": least,
     });
