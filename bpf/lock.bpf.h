@@ -37,6 +37,11 @@
 #define RETRY_MOST 256	/* threads looked at again, a power of two; the rest wait their turn */
 #define SKIPS_MOST 16	/* of them that have let go meanwhile, and of who was cut short and is nobody to help, in one decision */
 
+/* For what a thread waits, beside the tracepoint's flags: with these, for readers; alone, for a page (folio.bpf.h). */
+#define WAITS_FOR_READERS (1u << 31)
+#define WAITS_FOR_PAGE (1u << 30)
+#define TASK_UNINTERRUPTIBLE 2u		/* the kernel's */
+
 /* Who pays for the holder of a lock. */
 struct transfer {
 	u32 payer;	/* a queue */
@@ -46,7 +51,7 @@ struct transfer {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);	/* where there are more, holders pay themselves */
-	__type(key, u64);		/* the lock's address */
+	__type(key, u64);		/* the lock's address, or the page's number (folio.bpf.h) */
 	__type(value, struct transfer);
 } transfers SEC(".maps");
 

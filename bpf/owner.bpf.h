@@ -12,9 +12,6 @@
 #define LCB_F_MUTEX (1u << 5)
 
 #define READER_OWNED 1ull	/* the kernel's, of a semaphore's owner */
-#define WAITS_FOR_READERS (1u << 31)	/* ours, with them; */
-#define WAITS_FOR_PAGE (1u << 30)	/* alone: for a page (folio.bpf.h) */
-#define TASK_UNINTERRUPTIBLE 2u		/* the kernel's */
 
 extern const void cgroup_mutex __ksym __weak;
 extern const void cgroup_threadgroup_rwsem __ksym __weak;
