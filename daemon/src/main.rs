@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tixd::cgroups::Follower;
 use tixd::core::{Core, Handle, give_back as give_back_marks};
+use tixd::enforce::compaction::{Compaction, Found};
 use tixd::enforce::cpu;
 use tixd::enforce::disk::Disk;
 use tixd::enforce::steward::{Properties, Steward};
@@ -47,7 +48,7 @@ struct Args {
     #[arg(long)]
     stop_scheduler: bool,
     /// Give the machine back as it was, and end: the kernel's own scheduler, and what tixd wrote to cgroups' files (cpu.weight, io.weight,
-    /// io.bfq.weight, memory.min, memory.low). The ledger stays. A tixd that is running is to be stopped first
+    /// io.bfq.weight, memory.min, memory.low) and to vm.compaction_proactiveness. The ledger stays. A tixd that is running is to be stopped first
     #[arg(long)]
     give_back: bool,
     /// Make the scheduler that is in force fail
@@ -97,7 +98,11 @@ fn main() -> anyhow::Result<()> {
     if args.give_back {
         // The one does not wait for the other.
         let stopped = stop_scheduler(&args.pin);
-        return runtime.block_on(give_back(&args)).and(stopped);
+        let compacts = compact_again(&args.socket);
+        return runtime
+            .block_on(give_back(&args))
+            .and(compacts)
+            .and(stopped);
     }
     let readers = readers(&args.readers);
     tokio::task::LocalSet::new().block_on(&runtime, serve(args, readers))
@@ -114,6 +119,31 @@ fn stop_scheduler(pin: &Path) -> anyhow::Result<()> {
         }
     );
     Ok(())
+}
+
+fn compaction(socket: &Path) -> Compaction {
+    Compaction::new(Path::new("/"), socket.parent().unwrap_or(socket))
+}
+
+/// Memory is compacted ahead of need again, where it was.
+fn compact_again(socket: &Path) -> anyhow::Result<()> {
+    let given_back = compaction(socket).give_back();
+    if let Some(was) = given_back.context("cannot give vm.compaction_proactiveness back")? {
+        println!("vm.compaction_proactiveness is {was} again");
+    }
+    Ok(())
+}
+
+/// Nobody is to wait for pages that the kernel moves about ahead of need.
+fn compact_on_demand(socket: &Path) {
+    match compaction(socket).switch_off() {
+        Ok(Found::Default) => tracing::info!(
+            "vm.compaction_proactiveness is 0 now, the kernel's default before: who touches a page that is being moved would wait"
+        ),
+        Ok(Found::Settled(_) | Found::Nothing) => {}
+        // In a container it is the host's.
+        Err(e) => tracing::info!("vm.compaction_proactiveness stays as it is: {e}"),
+    }
 }
 
 /// What tixd wrote to cgroups' files.
@@ -269,6 +299,7 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     tokio::task::spawn_local(api::serve(doors, handle.clone(), readers));
     if !observe {
         tokio::task::spawn_local(lifeline::keep(handle.clone()));
+        compact_on_demand(&args.socket);
     }
     let (settled, serving) = (handle.clone(), steward.clone());
     let told = tokio::task::spawn_local(async move {

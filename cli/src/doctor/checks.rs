@@ -40,6 +40,7 @@ pub fn all(host: &Host) -> Vec<Finding> {
     }
     findings.extend([bpf(host), bpffs(host)]);
     findings.extend(cgroups(host));
+    findings.extend(compaction(host));
     findings.extend([systemd(host), privileges(host), tixd(host)]);
     findings
 }
@@ -268,6 +269,24 @@ fn cgroups(host: &Host) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// Does the kernel move pages about that others need? Nothing to say where it does not compact memory.
+fn compaction(host: &Host) -> Option<Finding> {
+    const CHECK: &str = "compaction";
+    let said = host.read("proc/sys/vm/compaction_proactiveness")?;
+    Some(match said.trim() {
+        "0" => ok(CHECK, "memory is compacted on demand alone"),
+        ahead => warning(
+            CHECK,
+            format!(
+                "memory is compacted ahead of need (vm.compaction_proactiveness is {ahead}): where all of it is in use, who touches a page \
+                 that is being moved, as a login does, may wait for seconds"
+            ),
+            "unless huge pages matter more: sysctl vm.compaction_proactiveness=0, as tixd does when it starts where this is the kernel's \
+             default",
+        ),
+    })
 }
 
 /// Who makes the cgroups that `tixctl run` needs?

@@ -20,6 +20,7 @@ fn sound() -> (TempDir, Host) {
     put(&host, "proc/self/cgroup", "0::/\n");
     put(&host, "proc/self/status", "CapEff:\t000001ffffffffff\n");
     put(&host, "proc/sys/net/core/bpf_jit_enable", "1\n");
+    put(&host, "proc/sys/vm/compaction_proactiveness", "0\n");
     put(&host, "sys/kernel/sched_ext/state", "enabled\n");
     put(&host, "sys/kernel/sched_ext/root/ops", "tix\n");
     put(
@@ -124,6 +125,9 @@ fn each_thing_that_can_be_missing_is_named() {
         }),
         ("controllers", Level::Warning, |host| {
             put(host, "sys/fs/cgroup/cgroup.subtree_control", "\n")
+        }),
+        ("compaction", Level::Warning, |host| {
+            put(host, "proc/sys/vm/compaction_proactiveness", "20\n")
         }),
         ("privileges", Level::Warning, |host| {
             put(host, "proc/self/status", "CapEff:\t00000000a80425fb\n")

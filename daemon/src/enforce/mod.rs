@@ -2,7 +2,9 @@
 //! What carries the ledger's values to the kernel: one module per resource. Policy is not decided here.
 //!
 //! [`weight`] and [`protection`] say what files of cgroups should hold, [`disk`] and [`memory`] write it, and [`steward`] tells systemd.
+//! [`compaction`] keeps the kernel from moving pages about that others need.
 
+pub mod compaction;
 pub mod cpu;
 pub mod disk;
 pub mod enable;

@@ -256,6 +256,12 @@ pub fn every_command() -> Result<()> {
 
 /// All that tixd wrote is as it was.
 pub fn given_back() -> Result<()> {
+    let compacts = || read("/proc/sys/vm/compaction_proactiveness");
+    ensure!(
+        compacts()?.trim() == "0",
+        "memory is compacted ahead of need: {}",
+        compacts()?
+    );
     super::service::stop()?;
     sh("tixd --give-back")?.ok()?.has("was not in force")?;
     for slice in [ALICE, BOB] {
@@ -268,7 +274,16 @@ pub fn given_back() -> Result<()> {
             );
         }
     }
+    ensure!(
+        compacts()?.trim() == "20",
+        "vm.compaction_proactiveness was not given back: {}",
+        compacts()?
+    );
     sh("systemctl start tixd")?.ok()?;
+    ensure!(
+        compacts()?.trim() == "0",
+        "memory is compacted ahead of need again"
+    );
     until("what is due is written again", SOON, || {
         Ok(number(&format!("{ALICE}/memory.min"))? == 64 << 20)
     })?;
