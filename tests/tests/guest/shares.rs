@@ -27,15 +27,15 @@ fn one_cpu() {
     let tix = under_tix(
         Path::new(LOAD),
         &format!(
-            "$LOAD figures56 --seconds 60
-             $LOAD shares --seconds 30
+            "$LOAD figures56 --seconds 40
+             $LOAD shares --seconds 20
              $LOAD shares --label deep --tree A:1{{A1:1,A2:9}},B:3{{B1:2,B2:1{{x:1,y:1}}}} --seconds 10
              $LOAD shares --label quarrel --tree alice:3,bob:1 --quarrels 2 --seconds 10
              $LOAD nice --seconds 10
              $LOAD latency --label few --n 2 --seconds 3
              $LOAD latency --label many --n 32 --seconds 3
-             $LOAD starve --weights 1,10000 --seconds 30
-             $LOAD hogs --n 3000 --shares alice=300,bob=100 --seconds 30
+             $LOAD starve --weights 1,10000 --seconds 20
+             $LOAD hogs --n 3000 --shares alice=300,bob=100 --seconds 20
              {}
              {}",
             kthreads::RUN,
