@@ -98,7 +98,7 @@ fn main() -> anyhow::Result<()> {
     if args.give_back {
         // The one does not wait for the other.
         let stopped = stop_scheduler(&args.pin);
-        let compacts = compact_again(&args.socket);
+        let compacts = compact_again(&args.state);
         return runtime
             .block_on(give_back(&args))
             .and(compacts)
@@ -121,13 +121,13 @@ fn stop_scheduler(pin: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn compaction(socket: &Path) -> Compaction {
-    Compaction::new(Path::new("/"), socket.parent().unwrap_or(socket))
+fn compaction(state: &Path) -> Compaction {
+    Compaction::new(Path::new("/"), state)
 }
 
 /// Memory is compacted ahead of need again, where it was.
-fn compact_again(socket: &Path) -> anyhow::Result<()> {
-    let given_back = compaction(socket).give_back();
+fn compact_again(state: &Path) -> anyhow::Result<()> {
+    let given_back = compaction(state).give_back();
     if let Some(was) = given_back.context("cannot give vm.compaction_proactiveness back")? {
         println!("vm.compaction_proactiveness is {was} again");
     }
@@ -135,8 +135,8 @@ fn compact_again(socket: &Path) -> anyhow::Result<()> {
 }
 
 /// Nobody is to wait for pages that the kernel moves about ahead of need.
-fn compact_on_demand(socket: &Path) {
-    match compaction(socket).switch_off() {
+fn compact_on_demand(state: &Path) {
+    match compaction(state).switch_off() {
         Ok(Found::Default) => tracing::info!(
             "vm.compaction_proactiveness is 0 now, the kernel's default before: who touches a page that is being moved would wait"
         ),
@@ -299,7 +299,7 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     tokio::task::spawn_local(api::serve(doors, handle.clone(), readers));
     if !observe {
         tokio::task::spawn_local(lifeline::keep(handle.clone()));
-        compact_on_demand(&args.socket);
+        compact_on_demand(&args.state);
     }
     let (settled, serving) = (handle.clone(), steward.clone());
     let told = tokio::task::spawn_local(async move {

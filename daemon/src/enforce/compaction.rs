@@ -30,16 +30,18 @@ pub enum Found {
 /// The kernel's setting, and tixd's note of what it said before.
 pub struct Compaction {
     setting: PathBuf,
-    /// In a folder that is empty after a boot, as the setting is the default then.
+    /// Says of which boot it is: after another the setting is the default again.
     note: PathBuf,
+    boot: PathBuf,
 }
 
 impl Compaction {
-    /// That of `/proc/sys` below `root` (`/`, except in tests). `run`: where tixd's sockets are.
-    pub fn new(root: &Path, run: &Path) -> Compaction {
+    /// That of `/proc/sys` below `root` (`/`, except in tests). `state`: tixd's own folder, where nobody else can write.
+    pub fn new(root: &Path, state: &Path) -> Compaction {
         Compaction {
             setting: root.join("proc/sys/vm/compaction_proactiveness"),
-            note: run.join("compaction_proactiveness"),
+            note: state.join("compaction_proactiveness"),
+            boot: root.join("proc/sys/kernel/random/boot_id"),
         }
     }
 
@@ -52,11 +54,11 @@ impl Compaction {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
             said => said?,
         };
-        if said != DEFAULT || self.note.try_exists()? {
+        if said != DEFAULT || self.noted()?.is_some() {
             return Ok(Found::Settled(said));
         }
         // First, so that nothing is changed that could not be given back.
-        fs::write(&self.note, format!("{said}\n"))?;
+        fs::write(&self.note, format!("{} {said}\n", self.boot()?))?;
         self.set(OFF).inspect_err(|_| {
             // Without the change there is nothing to be noted.
             let _ = fs::remove_file(&self.note);
@@ -69,9 +71,8 @@ impl Compaction {
     /// # Errors
     /// It could not be read or written; it can be given back later.
     pub fn give_back(&self) -> io::Result<Option<u32>> {
-        let was = match number(&self.note) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            was => was?,
+        let Some(was) = self.noted()? else {
+            return Ok(None);
         };
         let back = number(&self.setting)? == OFF;
         if back {
@@ -79,6 +80,21 @@ impl Compaction {
         }
         fs::remove_file(&self.note)?;
         Ok(back.then_some(was))
+    }
+
+    /// What tixd has noted since the machine was booted.
+    fn noted(&self) -> io::Result<Option<u32>> {
+        let text = match fs::read_to_string(&self.note) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            text => text?,
+        };
+        let boot = self.boot()?;
+        let was = text.strip_prefix(&boot).map(str::trim);
+        Ok(was.and_then(|was| was.parse().ok()))
+    }
+
+    fn boot(&self) -> io::Result<String> {
+        Ok(fs::read_to_string(&self.boot)?.trim().to_owned())
     }
 
     fn set(&self, to: u32) -> io::Result<()> {
@@ -106,6 +122,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let of = Compaction::new(dir.path(), dir.path());
         fs::create_dir_all(of.setting.parent().unwrap()).unwrap();
+        fs::create_dir_all(of.boot.parent().unwrap()).unwrap();
+        fs::write(&of.boot, "1f-a\n").unwrap();
         if let Some(says) = says {
             somebody_sets(&of, says);
         }
@@ -151,6 +169,17 @@ mod tests {
             assert_eq!(of.give_back().unwrap(), None);
             assert_eq!(says(&of), chosen);
         }
+    }
+
+    #[test]
+    fn after_a_boot_it_is_the_default_again() {
+        let (_dir, of) = machine(Some(DEFAULT));
+        of.switch_off().unwrap();
+        fs::write(&of.boot, "2f-b\n").unwrap();
+        somebody_sets(&of, DEFAULT);
+        assert_eq!(of.give_back().unwrap(), None);
+        assert_eq!(of.switch_off().unwrap(), Found::Default);
+        assert_eq!(of.give_back().unwrap(), Some(DEFAULT));
     }
 
     #[test]
