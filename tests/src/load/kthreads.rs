@@ -2,6 +2,8 @@
 //! The kernel's own threads beside a crowd: a file system on a loop device is written to, and each write has to pass a journal's thread
 //! and unbound workers of several queues, which all live in the root cgroup.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -61,18 +63,31 @@ pub fn run(root: &Path, dir: &Path, hogs: usize) -> Result<Kthreads> {
     })
 }
 
-/// CPU time that all of the kernel's own threads have used, ns.
-fn kernel_ns() -> Result<u64> {
-    let mut all = 0;
+/// CPU time that each of the kernel's own threads has used, ns.
+fn kernel_ns() -> Result<HashMap<OsString, u64>> {
+    let mut all = HashMap::new();
     for entry in fs::read_dir("/proc").context("/proc")?.flatten() {
-        // Threads that are the kernel's have no program.
         let dir = entry.path();
-        let program = fs::read(dir.join("cmdline")).is_ok_and(|c| c.is_empty());
-        if let (true, Ok(used)) = (program, fs::read_to_string(dir.join("schedstat"))) {
-            all += used.split(' ').next().map_or(Ok(0), str::parse)?;
+        // Those are kthreadd's children. (To have no program does not tell: who has ended and is not reaped has none either.)
+        let stat = fs::read_to_string(dir.join("stat")).unwrap_or_default();
+        let parent = stat.rsplit_once(") ").and_then(|s| s.1.split(' ').nth(1));
+        if let (Some("2"), Ok(used)) = (parent, fs::read_to_string(dir.join("schedstat"))) {
+            let ns = used.split(' ').next().map_or(Ok(0), str::parse)?;
+            all.insert(entry.file_name(), ns);
         }
     }
     Ok(all)
+}
+
+/// What those that are there have used since `before`. Some have come, and others gone.
+fn kernel_since(before: &HashMap<OsString, u64>) -> Result<u64> {
+    let used = kernel_ns()?;
+    let since = |(name, ns): (&OsString, &u64)| match before.get(name) {
+        // Unless another thread has the number of one that has gone.
+        Some(had) => ns.saturating_sub(*had),
+        None => *ns,
+    };
+    Ok(used.iter().map(since).sum())
 }
 
 fn write_all(dir: &Path, name: &str) -> Result<Took> {
@@ -103,7 +118,7 @@ fn write_all(dir: &Path, name: &str) -> Result<Took> {
         longest_ms: longest as f64 / 1e6,
         sync_ms: sync as f64 / 1e6,
         all_ms: (sys::now() - began) as f64 / 1e6,
-        kernel_ms: (kernel_ns()? - kernel) as f64 / 1e6,
+        kernel_ms: kernel_since(&kernel)? as f64 / 1e6,
     };
     ensure!(took.kernel_ms > 0.0, "no thread of the kernel's took part");
     Ok(took)
