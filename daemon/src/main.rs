@@ -128,7 +128,9 @@ fn compaction(state: &Path) -> Compaction {
 /// Memory is compacted ahead of need again, where it was.
 fn compact_again(state: &Path) -> anyhow::Result<()> {
     let given_back = compaction(state).give_back();
-    if let Some(was) = given_back.context("cannot give vm.compaction_proactiveness back")? {
+    if let Some(was) = given_back.context(
+        "cannot give vm.compaction_proactiveness back; `sysctl vm.compaction_proactiveness=20` sets it to the kernel's default",
+    )? {
         println!("vm.compaction_proactiveness is {was} again");
     }
     Ok(())
@@ -142,7 +144,9 @@ fn compact_on_demand(state: &Path) {
         ),
         Ok(Found::Settled(_) | Found::Nothing) => {}
         // In a container it is the host's.
-        Err(e) => tracing::info!("vm.compaction_proactiveness stays as it is: {e}"),
+        Err(e) => tracing::info!(
+            "vm.compaction_proactiveness stays as it is: {e}; `sysctl vm.compaction_proactiveness=0` on the host does what tixd cannot"
+        ),
     }
 }
 
