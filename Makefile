@@ -54,7 +54,7 @@ soak-kills:
 soak-failures:
 	TIX_SOAK=1 $(IN_GUEST) daemon::faulty
 soak-lifeline:
-	$(IN_GUEST) soak_of_the_lifeline
+	$(IN_GUEST) --test-threads=1 soak_of_the_lifeline
 soak-cgroups:
 	$(IN_GUEST) soak_of_cgroups
 	TIX_SOAK=1 TIX_ONLY=thousand $(IN_GUEST) resources::memory

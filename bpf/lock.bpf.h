@@ -24,6 +24,11 @@
  * are behind it: all this is for it as well. Between two such threads the kernel hands the lock
  * over, so one slow thread among them would set the pace of all. Whoever has let go of it, by the
  * kernel's own word on the owner, is one of the crowd again: a hundred who go first are nobody.
+ *
+ * Who reads by RCU is like one who holds a lock: a grace period, which whoever moves a process between
+ * cgroups waits for, ends when the last one that has begun to read before it is done. What it has been
+ * given to finish in (grace) is too little if it waits for a lock that spins, whose holder's CPU another
+ * machine on the same host has, say. Who waits is not known, so its own principal pays.
  */
 #ifndef TIX_LOCK_BPF_H
 #define TIX_LOCK_BPF_H
@@ -105,12 +110,15 @@ static bool may_have_page(struct task_struct *p, const struct task_ctx *t)
 	return of && of->waiter != p->pid;
 }
 
-/* Whether `p` may hold a lock that somebody waits for. A global function, like all of that name, so that the verifier looks at it once. */
+/*
+ * Whether `p` may hold a lock that somebody waits for, or reads by RCU. A global function, like all of that name, so that the verifier
+ * looks at it once.
+ */
 __noinline int tix_may_hold(struct task_struct *p __arg_trusted, struct task_ctx *t)
 {
 	if (!t)
 		return false;
-	if (may_have_page(p, t))
+	if (reads_rcu(p) || may_have_page(p, t))
 		return true;
 	if (has(p, t->held, t->held_kind) || has(p, t->awaited, t->awaited_kind) || has(p, t->also, t->also_kind))
 		return true;
@@ -141,6 +149,15 @@ static bool is_waited_for(struct task_struct *p, struct task_ctx *t)
 		return true;
 	t->holds = t->held = t->also = 0;
 	return false;
+}
+
+/* `p`, which is put back into its queue, reads by RCU. */
+static void reads_yet(struct task_struct *p, struct task_ctx *t)
+{
+	if (is_waited_for(p, t))
+		return;
+	t->awaited = 0;	/* it has nothing that others are known to wait for: nobody but its own principal pays */
+	t->holds = p->se.sum_exec_runtime + HOLDS_NS;
 }
 
 /* `p` has `lock`, or may, and somebody waits for it: it goes first until it has had so much CPU. */

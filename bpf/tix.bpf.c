@@ -191,6 +191,8 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 			return;
 		}
 		c->graces = 0;
+		if (reads_rcu(p))
+			reads_yet(p, t);
 	}
 
 	waited_for = is_waited_for(p, t) || ((p->flags & PF_KTHREAD) && moves_pages(p, t));
@@ -283,7 +285,7 @@ static bool prev_is_behind(struct task_struct *prev, struct task_ctx *t, u32 q)
 {
 	struct task_struct *first = __COMPAT_scx_bpf_dsq_peek(DSQ(q));
 
-	return !first || (s64)(place(q, t, false, is_forking(prev, t) || has_pages(prev, t, true)) - first->scx.dsq_vtime) <= 0;
+	return !first || (s64)(place(q, t, false, reads_rcu(prev) || is_forking(prev, t) || has_pages(prev, t, true)) - first->scx.dsq_vtime) <= 0;
 }
 
 void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)

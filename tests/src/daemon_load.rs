@@ -20,6 +20,12 @@ pub struct Hog {
 
 impl Hog {
     pub fn start(user: &str, unit: &str) -> Result<Hog> {
+        Self::several(user, unit, 1)
+    }
+
+    /// So many busy threads in one unit.
+    pub fn several(user: &str, unit: &str, threads: usize) -> Result<Hog> {
+        let more = "while :; do :; done & ".repeat(threads - 1);
         let machine = format!("{user}@");
         run(Command::new("systemd-run").args([
             "--user",
@@ -30,7 +36,7 @@ impl Hog {
             unit,
             "/bin/sh",
             "-c",
-            "while :; do :; done",
+            &format!("{more}while :; do :; done"),
         ]))?
         .ok()?;
         let uid = if user == "alice" { 1000 } else { 1001 };

@@ -25,6 +25,7 @@ pub mod nice;
 pub mod overdue;
 pub mod perf;
 pub mod promises;
+pub mod readers;
 pub mod report;
 pub mod requests;
 pub mod shares;

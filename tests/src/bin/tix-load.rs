@@ -15,7 +15,8 @@ use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
     allowed, away, churn, compaction, cores, figures, forks, hackbench, kthreads, latency, limits,
-    migrations, nice, overdue, promises, requests, soak, starve, stops, suspend, switches, sys,
+    migrations, nice, overdue, promises, readers, requests, soak, starve, stops, suspend, switches,
+    sys,
 };
 
 /// Loads to measure a CPU scheduler by.
@@ -169,6 +170,11 @@ enum Experiment {
     /// Who moves between cgroups and starts programs beside a crowd that forks all the time.
     Forks {
         #[arg(long, default_value_t = 100)]
+        crowd: usize,
+    },
+    /// Who waits for grace periods beside a crowd one of which reads by RCU for long.
+    Readers {
+        #[arg(long, default_value_t = 600)]
         crowd: usize,
     },
     /// Who touches memory that one of a crowd moves about.
@@ -337,6 +343,9 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         }
         Experiment::Allowed => report(c, "allowed", || allowed::run(root, c.seconds)),
         Experiment::Forks { crowd } => report(c, "forks", || forks::run(root, *crowd, c.seconds)),
+        Experiment::Readers { crowd } => report(c, "readers", || {
+            readers::run(root, *crowd, c.warmup, c.seconds)
+        }),
         Experiment::Compaction { mib, crowd } => report(c, "compaction", || {
             compaction::run(root, *mib, *crowd, c.seconds)
         }),

@@ -145,6 +145,36 @@ pub fn set_nice(pid: i32, nice: i32) -> Result<()> {
     Ok(())
 }
 
+/// Set the nice value of every thread of user `uid`.
+pub fn set_nice_of_all(uid: u32, nice: i32) -> Result<()> {
+    // SAFETY: no memory is passed.
+    let rc = unsafe { libc::setpriority(libc::PRIO_USER, uid, nice) };
+    ensure!(
+        rc == 0,
+        "nice {nice} of user {uid}: {}",
+        Error::last_os_error()
+    );
+    Ok(())
+}
+
+/// Be user `uid` from now on.
+pub fn become_user(uid: u32) -> Result<()> {
+    // SAFETY: no memory is passed.
+    let rc = unsafe { libc::setresuid(uid, uid, uid) };
+    ensure!(rc == 0, "become user {uid}: {}", Error::last_os_error());
+    Ok(())
+}
+
+/// Wait until all who read by RCU now are done (synchronize_rcu); on one CPU the kernel has no need to.
+pub fn wait_for_grace_period() -> Result<()> {
+    /// MEMBARRIER_CMD_GLOBAL
+    const GLOBAL: libc::c_int = 1;
+    // SAFETY: no memory is passed.
+    let rc = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
+    ensure!(rc == 0, "membarrier: {}", Error::last_os_error());
+    Ok(())
+}
+
 /// CPUs that are online.
 pub fn cpus() -> usize {
     // SAFETY: no memory is passed.

@@ -117,16 +117,32 @@ fn faulty() {
 #[test]
 #[ignore = "boots a guest, for `make soak`"]
 fn soak_of_the_lifeline() {
-    in_guest_with(
-        "daemon::soak_of_the_lifeline",
-        Kind::Systemd,
-        &["--icount", "1", "--audit", "--timeout", "2400"],
-        |c| {
-            c.check("setup: install and start", service::start);
-            c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
-            c.check("an administrator is heard", lifeline::all);
-        },
-    );
+    heard("daemon::soak_of_the_lifeline", 1);
+}
+
+/// And on one with two, which under emulation take turns: each has half of the time that the clock shows.
+#[test]
+#[ignore = "boots a guest, for `make soak`"]
+fn soak_of_the_lifeline_on_two_cpus() {
+    heard("daemon::soak_of_the_lifeline_on_two_cpus", 2);
+}
+
+fn heard(test: &str, cpus: usize) {
+    let count = cpus.to_string();
+    let options = [
+        "--icount",
+        "1",
+        "--cpus",
+        &count,
+        "--audit",
+        "--timeout",
+        "2400",
+    ];
+    in_guest_with(test, Kind::Systemd, &options, |c| {
+        c.check("setup: install and start", service::start);
+        c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
+        c.check("an administrator is heard", || lifeline::all(cpus));
+    });
 }
 
 #[test]

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A crowd with next to no share that holds the kernel's locks all the time, or locked pages, keeps nobody who has one waiting.
+//! A crowd with next to no share that holds the kernel's locks all the time, or locked pages, or reads by RCU, keeps nobody who has one waiting.
 
 use std::path::Path;
 
 use tix_tests::guest::{Guest, under_tix};
 use tix_tests::load::compaction::Compaction;
 use tix_tests::load::forks::Forks;
+use tix_tests::load::readers::Readers;
 
 /// Beside a crowd of whom one moves the pages of another.
 const MOVES: &str = "echo never >/sys/kernel/mm/transparent_hugepage/enabled
     $LOAD compaction --crowd 300 --seconds 10";
+/// Beside a crowd of whom one reads by RCU for so long that its slice is over before it is done.
+const READS: &str = "$LOAD readers --warmup 1 --seconds 5";
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 
 /// A crowd whose share is too small for its threads is owed nothing for those of its own that others have paid for: it would have all of
@@ -22,7 +25,7 @@ fn a_crowd_that_forks_or_moves_pages_keeps_nobody_waiting() {
             Path::new(LOAD),
             &format!(
                 "$LOAD forks --seconds 5\n{}",
-                if cpus == 1 { MOVES } else { "" }
+                if cpus == 1 { MOVES } else { READS }
             ),
         )
         .unwrap();
@@ -37,6 +40,9 @@ fn a_crowd_that_forks_or_moves_pages_keeps_nobody_waiting() {
         // Who moves pages is not interrupted in the middle: a turn of its crowd is 600 ms. With a second CPU to be told of each it
         // takes longer than anybody is spared.
         if cpus > 1 {
+            let found = reports.get::<Readers>("readers", "").unwrap().result;
+            assert!(found.changes > 50 && found.graces > 50, "{found:?}");
+            assert!(found.longest_ms < 300.0, "{found:?}");
             continue;
         }
         let found = reports.get::<Compaction>("compaction", "").unwrap().result;

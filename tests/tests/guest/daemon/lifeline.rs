@@ -88,13 +88,13 @@ fn bring_down(bob: &mut Shell) -> Result<()> {
 
 /// What alice is due of what both have.
 const DUE: f64 = 0.75;
-/// Of one CPU: whoever is one of so many runs for 0.1 ms in 1.5 s all the same (docs/scheduler.md). It is more than the third of bob's
+/// CPUs: whoever is one of so many runs for 0.1 ms in 1.5 s all the same (docs/scheduler.md). It is more than the third of bob's
 /// quarter that they are due, and all others have so much less.
 const CROWD: f64 = HOGS as f64 * 1e-4 / 1.5;
 /// A share may be off by so much of it.
 const OFF: f64 = 0.02;
 
-/// What alice has at least of what both have, if that is so much of the CPU: her part beside bob's other two of what the crowd leaves.
+/// What alice has at least of what both have, if that is so many CPUs: her part beside bob's other two of what the crowd leaves.
 fn least(both: f64) -> f64 {
     DUE / (DUE + (1.0 - DUE) * 2.0 / 3.0) * (both - CROWD) / both * (1.0 - OFF)
 }
@@ -138,7 +138,8 @@ fn timed(line: &str) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-pub fn all() -> Result<()> {
+/// Of a machine with so many CPUs.
+pub fn all(cpus: usize) -> Result<()> {
     sh("loginctl enable-linger root")?.ok()?;
     timed(LOGS_IN)?;
     let quiet = [timed("tixctl status")?, timed(LOGS_IN)?];
@@ -146,7 +147,7 @@ pub fn all() -> Result<()> {
     let mut bob = Shell::login("bob")?;
     let all = meminfo("MemTotal")?;
     bring_down(&mut bob)?;
-    let _alice = Hog::start("alice", "work")?;
+    let _alice = Hog::several("alice", "work", cpus)?;
     let (meter, began) = (Meter::start([ALICE, BOB])?, Instant::now());
     let (mut status, mut login, mut tolls) = (vec![], vec![], vec![Toll::so_far()?]);
     for _ in 0..ROUNDS {
@@ -170,7 +171,7 @@ pub fn all() -> Result<()> {
     let load = read("/proc/loadavg")?;
     let memory = read("/proc/pressure/memory")?;
     eprintln!("       status {status:.2?}, login {login:.2?}; load {load}       pressure {memory}");
-    eprintln!("       alice had {part:.4} of what both had, {both:.4} of the CPU; {tolls:?}");
+    eprintln!("       alice had {part:.4} of what both had, {both:.4} CPUs; {tolls:?}");
     ensure!(hogs >= HOGS, "only {hogs} busy processes are left");
     let (first, last) = (tolls[0], tolls[tolls.len() - 1]);
     ensure!(
@@ -189,6 +190,7 @@ pub fn all() -> Result<()> {
         |waits: &[Duration]| -> Vec<f64> { waits.iter().map(Duration::as_secs_f64).collect() };
     let came_to = json!({
         "kernel": read("/proc/sys/kernel/osrelease")?,
+        "cpus": cpus,
         "hogs": hogs,
         "meanwhile": {
             "memory_free_kib": tolls.iter().map(|t| t.free).collect::<Vec<_>>(),
@@ -200,9 +202,9 @@ pub fn all() -> Result<()> {
         "in_peace_s": { "status": quiet[0].as_secs_f64(), "login": quiet[1].as_secs_f64() },
         "waited_for_memory_us": last.stalled - first.stalled,
         "alices_part": part,
-        "of_the_cpu": both,
+        "cpus_that_both_had": both,
         "due": DUE,
         "least": least,
     });
-    leave("lifeline", &came_to)
+    leave(&format!("lifeline_of_{cpus}"), &came_to)
 }
