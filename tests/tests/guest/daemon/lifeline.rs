@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tix_tests::daemon::{in_force, read, sh, until};
-use tix_tests::daemon_load::{Hog, Meter};
+use tix_tests::daemon_load::{Hog, Meter, used};
 use tix_tests::results::leave;
 use tix_tests::shell::Shell;
 use tix_tests::waits::Watch;
@@ -148,7 +148,10 @@ pub fn all(cpus: usize) -> Result<()> {
     let all = meminfo("MemTotal")?;
     bring_down(&mut bob)?;
     let _alice = Hog::several("alice", "work", cpus)?;
+    let crowd = apps("hogs");
+    let crowd = crowd.trim_start_matches("/sys/fs/cgroup");
     let (meter, began) = (Meter::start([ALICE, BOB])?, Instant::now());
+    let crowds = used(crowd)?;
     let (mut status, mut login, mut tolls) = (vec![], vec![], vec![Toll::so_far()?]);
     for _ in 0..ROUNDS {
         let before = *tolls.last().context("none")?;
@@ -166,12 +169,17 @@ pub fn all(cpus: usize) -> Result<()> {
     let hogs = number(&format!("{}/pids.current", apps("hogs")))?;
     let part = meter.over(Duration::from_secs(10), PATIENCE)?[0];
     let had = meter.got()?.iter().sum::<u64>() as f64 / 1e6;
-    let both = had / began.elapsed().as_secs_f64();
-    let least = least(both);
+    let took = began.elapsed().as_secs_f64();
+    let (both, crowds) = (had / took, (used(crowd)? - crowds) as f64 / 1e6 / took);
+    // On two CPUs her part is looked at less closely: there a turn of one of the crowd takes twice as long, as each CPU has half of the
+    // time, and shares are not exact beside locks that are quarrelled about (docs/scheduler.md).
+    let least = if cpus == 1 { least(both) } else { 0.5 };
     let load = read("/proc/loadavg")?;
     let memory = read("/proc/pressure/memory")?;
     eprintln!("       status {status:.2?}, login {login:.2?}; load {load}       pressure {memory}");
-    eprintln!("       alice had {part:.4} of what both had, {both:.4} CPUs; {tolls:?}");
+    eprintln!(
+        "       alice had {part:.4} of what both had, {both:.4} CPUs, the crowd {crowds:.4}; {tolls:?}"
+    );
     ensure!(hogs >= HOGS, "only {hogs} busy processes are left");
     let (first, last) = (tolls[0], tolls[tolls.len() - 1]);
     ensure!(
@@ -203,6 +211,7 @@ pub fn all(cpus: usize) -> Result<()> {
         "waited_for_memory_us": last.stalled - first.stalled,
         "alices_part": part,
         "cpus_that_both_had": both,
+        "cpus_that_the_crowd_had": crowds,
         "due": DUE,
         "least": least,
     });
