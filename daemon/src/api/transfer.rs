@@ -3,7 +3,7 @@
 //! control. What belongs to jobs that run now is not in it.
 
 use crate::core::Core;
-use crate::ledger::{BASE, Caller, Cid, End, Key, Kind, Ledger, Resource, Row};
+use crate::ledger::{BASE, Caller, Cid, End, Key, Kind, Ledger, Resource, Row, Withdrawn};
 use crate::units;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -46,7 +46,10 @@ enum Line {
         path: String,
         currency: String,
         by: u32,
+        /// Of the CPU.
         withdrawn: bool,
+        #[serde(default)]
+        disk_withdrawn: bool,
     },
     Lapsed {
         name: String,
@@ -121,7 +124,8 @@ fn line(name: &dyn Fn(Cid) -> String, key: Key, row: Row) -> Option<Line> {
             path,
             currency: name(cid),
             by,
-            withdrawn,
+            withdrawn: withdrawn.of(Resource::Cpu),
+            disk_withdrawn: withdrawn.of(Resource::Disk),
         },
         (Key::Lapsed(name, resource), Row::Lapsed { amount }) => Line::Lapsed {
             name,
@@ -292,8 +296,19 @@ fn row(numbers: &HashMap<String, Cid>, line: Line) -> Result<(Key, Row), String>
             currency,
             by,
             withdrawn,
+            disk_withdrawn,
         } => {
             let cid = number(&currency)?;
+            let withdrawn = match (withdrawn, disk_withdrawn) {
+                (true, true) => Withdrawn::Both,
+                (true, false) => Withdrawn::Cpu,
+                (false, false) => Withdrawn::Nothing,
+                (false, true) => {
+                    return Err(format!(
+                        "{path}: disk_withdrawn, but not withdrawn: no binding withdraws the ticket for the disk alone"
+                    ));
+                }
+            };
             (Key::Binding(path), Row::Binding { cid, by, withdrawn })
         }
         Line::Lapsed {

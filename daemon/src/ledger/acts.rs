@@ -246,7 +246,7 @@ impl Ledger {
             self.check_edge(cid, cgroup, r)?;
         }
         Ok(self
-            .bind(cid, cgroup, path, caller, caller.uid)
+            .bind(cid, path, caller, caller.uid)
             .into_iter()
             .collect())
     }
@@ -348,7 +348,7 @@ impl Ledger {
         self.check_edge_at(i, cgroup, Resource::Cpu, 1)?;
         let created = self.make_for(caller, cid, name, path)?;
         let funded = self.add_soft(cid, i, Resource::Cpu, amount, self.passing(caller));
-        let bound = self.bind(cid, cgroup, path, caller, self.passing(caller));
+        let bound = self.bind(cid, path, caller, self.passing(caller));
         Ok([created, funded].into_iter().chain(bound).collect())
     }
 
@@ -387,7 +387,7 @@ impl Ledger {
         let cgroup = self.bindable(caller, None, path)?;
         self.one_funder_more(cgroup)?;
         let created = self.make_for(caller, cid, name, path)?;
-        let bound = self.bind(cid, cgroup, path, caller, self.passing(caller));
+        let bound = self.bind(cid, path, caller, self.passing(caller));
         let legs = vec![(from, r, -milli), (cid, r, milli)];
         let given = self.exchange(legs, self.passing(caller));
         // Looked at afterwards: binding may have taken from the giver what it gives.

@@ -6,6 +6,10 @@
 //! has only put it aside: it stays counted (§3), or unbinding would lower what the neighbours are entitled to.
 //! For the same reason only root undoes what root bound.
 //!
+//! The disk's ticket is replaced from when the currency has tickets for the disk, and others may give it the first, or give up the last. So that
+//! one is withdrawn, and issued again, when somebody who may issue it changes what tickets for the disk the currency has. A first that comes
+//! from others puts it aside; a last that goes with others leaves it withdrawn.
+//!
 //! Binding needs `i` on the currency and `f` on the cgroup's (model.md §1). So whoever gives others `f` on a cgroup lets them choose what
 //! backs it: what it was due from its parent is theirs to replace.
 
@@ -13,6 +17,37 @@ use super::brokers::{Caller, Right, is_root};
 use super::{
     BASE, Binding, By, Cid, Currency, Event, Key, Ledger, MAX_BINDINGS, Refusal, Resource,
 };
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Which of the parent's weight tickets for a cgroup its binding withdrew; the others that it replaces are put aside, and counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Withdrawn {
+    #[default]
+    Nothing,
+    Cpu,
+    /// And for the disk.
+    Both,
+}
+
+impl Withdrawn {
+    pub fn of(self, r: Resource) -> bool {
+        match r {
+            Resource::Cpu => self != Withdrawn::Nothing,
+            Resource::Disk => self == Withdrawn::Both,
+            Resource::Memory | Resource::Net => false,
+        }
+    }
+
+    /// By somebody who may issue the parent's tickets. `disk`: the currency has tickets for the disk.
+    fn by_its_issuer(disk: bool) -> Withdrawn {
+        match disk {
+            true => Withdrawn::Both,
+            false => Withdrawn::Cpu,
+        }
+    }
+}
 
 impl Ledger {
     /// The paths that `name` is bound to, there or waited for.
@@ -81,7 +116,7 @@ impl Ledger {
                 what,
                 &format!("root bound it to {path:?}, and only root undoes that"),
             ),
-            Some(b) if b.withdrawn => match self.parent_at(path) {
+            Some(b) if b.withdrawn != Withdrawn::Nothing => match self.parent_at(path) {
                 Some(parent) => self.need(caller, parent, Right::Issue, what),
                 None => Ok(()),
             },
@@ -94,23 +129,66 @@ impl Ledger {
         c.mirror.as_ref().map(|m| m.parent)
     }
 
-    /// Does binding the cgroup `path` withdraw its parent's ticket?
-    fn withdraws(&self, caller: &Caller, cgroup: Cid) -> bool {
-        let parent = self
-            .get(cgroup)
-            .and_then(|c| c.mirror.as_ref())
-            .map(|m| m.parent);
-        parent.is_some_and(|p| self.allows(caller, p, Right::Issue))
+    /// What binding the cgroup `path` to `name` withdraws.
+    fn withdraws(&self, caller: &Caller, name: Cid, path: &str) -> Withdrawn {
+        match self.may_withdraw(caller, path) {
+            true => Withdrawn::by_its_issuer(self.has_disk(name)),
+            false => Withdrawn::Nothing,
+        }
     }
 
-    pub(super) fn bind(
-        &mut self,
-        name: Cid,
-        cgroup: Cid,
-        path: &str,
-        caller: &Caller,
-        by: By,
-    ) -> Option<Event> {
+    /// May the caller withdraw what the parent of the cgroup `path` gives it? Of one that is not there: root.
+    fn may_withdraw(&self, caller: &Caller, path: &str) -> bool {
+        match self.parent_at(path) {
+            Some(parent) => self.allows(caller, parent, Right::Issue),
+            None => caller.is_root(),
+        }
+    }
+
+    fn has_disk(&self, name: Cid) -> bool {
+        self.get(name).is_some_and(|c| c.says_of_disk().instead)
+    }
+
+    /// The caller has changed what tickets for the disk these currencies have: where the caller may, the parents' tickets are withdrawn, or issued
+    /// again.
+    pub(super) fn withdraw_disk(&mut self, caller: &Caller, events: &[Event]) {
+        let changed: BTreeSet<Cid> = (events.iter())
+            .filter_map(|e| match e {
+                Event::Funded {
+                    holder, resource, ..
+                } if *resource == Resource::Disk => Some(*holder),
+                _ => None,
+            })
+            .collect();
+        for name in changed {
+            let now = Withdrawn::by_its_issuer(self.has_disk(name));
+            let paths: Vec<String> = (self.bindings_of(name))
+                .filter(|p| {
+                    let was = self.bindings.get(*p).map(|b| b.withdrawn);
+                    was.is_some_and(|was| was != Withdrawn::Nothing && was != now)
+                        && self.may_withdraw(caller, p)
+                })
+                .map(str::to_owned)
+                .collect();
+            for path in paths {
+                self.note(Key::Binding(path.clone()));
+                if let Some(b) = self.bindings.get_mut(&path) {
+                    b.withdrawn = now;
+                }
+                if let Some(cgroup) = self.bound_at(&path, name) {
+                    self.retake(cgroup, |c| c.withdrawn = now);
+                }
+            }
+        }
+    }
+
+    /// The cgroup `path`, if it is bound to `name`.
+    fn bound_at(&self, path: &str, name: Cid) -> Option<Cid> {
+        let cgroup = self.find(path)?;
+        (self.get(cgroup)?.bound_to == Some(name)).then_some(cgroup)
+    }
+
+    pub(super) fn bind(&mut self, name: Cid, path: &str, caller: &Caller, by: By) -> Option<Event> {
         self.note(Key::Binding(path.to_owned()));
         if let Some(known) = self.bindings.get_mut(path) {
             if is_root(by) {
@@ -121,7 +199,7 @@ impl Ledger {
         let binding = Binding {
             name,
             by,
-            withdrawn: self.withdraws(caller, cgroup),
+            withdrawn: self.withdraws(caller, name, path),
         };
         self.put_binding(path, binding)
     }
@@ -142,9 +220,7 @@ impl Ledger {
         if let Some(c) = self.currencies.get_mut(&b.name) {
             c.binds.remove(path);
         }
-        let cgroup = self
-            .find(path)
-            .filter(|c| self.get(*c).is_some_and(|x| x.bound_to == Some(b.name)));
+        let cgroup = self.bound_at(path, b.name);
         if let Some(cgroup) = cgroup {
             self.detach(cgroup);
         }
@@ -170,7 +246,9 @@ impl Ledger {
     }
 
     pub(super) fn detach(&mut self, cgroup: Cid) {
-        self.retake(cgroup, |c| (c.bound_to, c.withdrawn) = (None, false));
+        self.retake(cgroup, |c| {
+            (c.bound_to, c.withdrawn) = (None, Withdrawn::Nothing);
+        });
     }
 
     /// What `name` has of `r` has changed: it may be the first, or have been the last.
@@ -180,9 +258,8 @@ impl Ledger {
         };
         let says = x.says_of_disk();
         let bound = |path: &String| {
-            let cgroup = self.find(path)?;
-            let its = self.get(cgroup)?;
-            (its.bound_to == Some(name) && its.disk != says).then_some(cgroup)
+            let cgroup = self.bound_at(path, name)?;
+            (self.get(cgroup)?.disk != says).then_some(cgroup)
         };
         let told: Vec<Cid> = x.binds.iter().filter_map(bound).collect();
         for cgroup in told {

@@ -3,7 +3,7 @@
 
 use super::rows::By;
 use super::values::Cached;
-use super::{Cid, Resource};
+use super::{Cid, Resource, Withdrawn};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,8 +144,8 @@ pub struct Currency {
     pub bound_to: Option<Cid>,
     /// What that says about the disk.
     pub(super) disk: Bound,
-    /// Binding withdrew the parent's weight ticket, and did not just put it aside.
-    pub(super) withdrawn: bool,
+    /// Which of the parent's weight tickets its binding withdrew.
+    pub(super) withdrawn: Withdrawn,
     /// For a named currency: the cgroups it is bound to, there or waited for.
     pub(super) binds: BTreeSet<String>,
     /// Mirrored children.
@@ -175,7 +175,7 @@ impl Currency {
             transient: None,
             bound_to: None,
             disk: Bound::default(),
-            withdrawn: false,
+            withdrawn: Withdrawn::default(),
             binds: BTreeSet::new(),
             children: BTreeSet::new(),
             side: Default::default(),
@@ -190,6 +190,11 @@ impl Currency {
     pub(super) fn bound(&self, r: Resource) -> Bound {
         let bound = self.bound_to.is_some();
         match r {
+            // Who withdrew the parent's ticket for it is the one to bring it back, whatever has become of it since.
+            Resource::Disk if bound && self.withdrawn.of(r) => Bound {
+                funds: true,
+                instead: true,
+            },
             Resource::Disk if bound => self.disk,
             _ => Bound {
                 funds: bound,

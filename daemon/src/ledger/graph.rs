@@ -35,7 +35,7 @@ impl Ledger {
             });
             let parents = own.then(|| Ticket {
                 kept: says.instead,
-                counted: !says.instead || !c.withdrawn,
+                counted: !c.withdrawn.of(r),
                 ..soft(m.parent, weight)
             });
             [bound, parents]

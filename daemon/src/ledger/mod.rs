@@ -32,6 +32,7 @@ mod values;
 mod verify;
 mod waiting;
 
+pub use bindings::Withdrawn;
 pub use brokers::{Caller, DEFAULT_MODE, Right};
 pub use currency::{Currency, Grant, Issued, Kind, Mirror, Ticket};
 pub use durable::Change;
@@ -115,8 +116,7 @@ impl Resource {
 pub struct Binding {
     pub name: Cid,
     pub by: By,
-    /// The parent's weight ticket is withdrawn, and not just put aside (bindings.rs).
-    pub withdrawn: bool,
+    pub withdrawn: Withdrawn,
 }
 
 /// What was said of a cgroup's broker, by path: it may wait for its cgroup.

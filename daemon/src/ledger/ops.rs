@@ -215,6 +215,7 @@ impl Ledger {
             self.undo(mark);
         }
         let mut events = done?;
+        self.withdraw_disk(caller, &events);
         if !op.is_of_the_market() {
             events.extend(self.revoke_overdrawn());
         }

@@ -4,7 +4,7 @@
 //! A row names things so that it means the same after a restart: a named currency by its number, a cgroup by its path (its currency's
 //! number is new at every start). Setting a row to what it was undoes an operation; setting all of them restores the ledger.
 
-use super::{Cid, Kind, Resource};
+use super::{Cid, Kind, Resource, Withdrawn};
 use serde::{Deserialize, Serialize};
 
 /// Who did it: a uid, [`POLICY`] or [`TIXD`].
@@ -95,8 +95,7 @@ pub enum Row {
     Binding {
         cid: Cid,
         by: By,
-        /// The parent's weight ticket is withdrawn, and not just put aside.
-        withdrawn: bool,
+        withdrawn: Withdrawn,
     },
     Exchange {
         legs: Vec<Leg>,

@@ -5,7 +5,7 @@
 //! acknowledged. So where one does not fit what those before it come to, it is they that were over: their cgroup had gone while no tixd
 //! ran. The later one holds.
 
-use crate::ledger::{BASE, Cid, End, Key, Kind, MAX_AMOUNT, Resource, Row};
+use crate::ledger::{BASE, Cid, End, Key, Kind, MAX_AMOUNT, Resource, Row, Withdrawn};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -284,7 +284,10 @@ impl Reduction {
             _ => uid,
         };
         // Root withdrew what the binding replaces; of others' the ledger of that time did not say.
-        let withdrawn = by == 0;
+        let withdrawn = match by {
+            ROOT => Withdrawn::Cpu,
+            _ => Withdrawn::Nothing,
+        };
         self.set(key, Row::Binding { cid, by, withdrawn });
     }
 

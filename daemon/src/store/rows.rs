@@ -2,7 +2,7 @@
 //! Rows of the ledger in tables of their own, each with a sum over what it says, so that a row that rotted on the disk is named.
 
 use super::sum::sum;
-use crate::ledger::{End, EndedLeg, Key, Kind, Leg, Resource, Row};
+use crate::ledger::{End, EndedLeg, Key, Kind, Leg, Resource, Row, Withdrawn};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, Value, ValueRef};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
 
@@ -119,11 +119,25 @@ fn kind_of(number: i64) -> Option<Kind> {
         .find(|k| number_of(*k) == number)
 }
 
+pub(super) fn number_of_withdrawn(w: Withdrawn) -> i64 {
+    match w {
+        Withdrawn::Nothing => 0,
+        Withdrawn::Cpu => 1,
+        Withdrawn::Both => 2,
+    }
+}
+
+fn withdrawn_of(number: i64) -> Option<Withdrawn> {
+    [Withdrawn::Nothing, Withdrawn::Cpu, Withdrawn::Both]
+        .into_iter()
+        .find(|w| number_of_withdrawn(*w) == number)
+}
+
 fn resource_of(number: i64) -> Option<Resource> {
     Resource::ALL.get(usize::try_from(number).ok()?).copied()
 }
 
-fn index(r: Resource) -> i64 {
+pub(super) fn index(r: Resource) -> i64 {
     Resource::ALL
         .iter()
         .position(|known| *known == r)
@@ -272,7 +286,13 @@ fn insert(db: &Connection, key: &Key, row: &Row, sum: i64) -> Result<(), Fault> 
         ),
         (Key::Binding(path), Row::Binding { cid, by, withdrawn }) => run(
             "INSERT OR REPLACE INTO binding VALUES (?, ?, ?, ?, ?)",
-            params![path, cid.cast_signed(), by, withdrawn, sum],
+            params![
+                path,
+                cid.cast_signed(),
+                by,
+                number_of_withdrawn(*withdrawn),
+                sum
+            ],
         ),
         (Key::Exchange(id), Row::Exchange { legs, by }) => {
             let legs = serde_json::to_string(legs).map_err(|e| Fault::Damaged(e.to_string()))?;
@@ -364,10 +384,13 @@ pub(super) fn load(db: &Connection, each: &mut dyn FnMut(Key, Row)) -> Result<To
     })?;
     table("binding", |r| {
         let cid: i64 = r.get(1)?;
+        let Some(withdrawn) = withdrawn_of(r.get(3)?) else {
+            return Ok(None);
+        };
         let row = Row::Binding {
             cid: cid.cast_unsigned(),
             by: r.get(2)?,
-            withdrawn: r.get(3)?,
+            withdrawn,
         };
         Ok(Some((Key::Binding(r.get(0)?), row, r.get(4)?)))
     })?;

@@ -4,10 +4,11 @@
 use super::old::Reduction;
 use super::rows::Fault;
 use super::{Record, State, log, rows, side};
+use crate::ledger::{Key, Resource, Row, Withdrawn};
 use rusqlite::{Connection, Transaction, params};
 
 /// Version of the tables; a store of a later version is not touched.
-pub const SCHEMA: i64 = 7;
+pub const SCHEMA: i64 = 8;
 
 /// `rows` and `sum`: see [`rows::Total`]. `voided`: commits that failed too late to know whether they are on the disk, overwritten since.
 const STATE: &str = "
@@ -51,8 +52,36 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> Result<(), Fault> {
     if (2..5).contains(&found) {
         tx.execute_batch(side::FROM_WEIGHT)?;
     }
-    tx.execute_batch(side::TOLD)?;
+    if found < 7 {
+        tx.execute_batch(side::TOLD)?;
+    }
+    withdraw_disk(&tx)?;
     finish(tx)
+}
+
+/// Until schema 8 a binding that withdrew its parent's ticket for the CPU had withdrawn that for the disk as well whenever its currency had
+/// tickets for the disk. It says so itself since.
+fn withdraw_disk(tx: &Transaction<'_>) -> Result<(), Fault> {
+    let mut state = state(tx)?;
+    let both: Vec<(String, i64, u32)> = tx
+        .prepare(
+            "SELECT path, cid, by FROM binding WHERE withdrawn = 1
+             AND EXISTS (SELECT 1 FROM ticket WHERE holder = binding.cid AND resource = ?)",
+        )?
+        .query_map([rows::index(Resource::Disk)], |r| {
+            Ok((r.get(0)?, r.get(1)?, r.get(2)?))
+        })?
+        .collect::<Result<_, _>>()?;
+    for (path, cid, by) in both {
+        let row = Row::Binding {
+            cid: cid.cast_unsigned(),
+            by,
+            withdrawn: Withdrawn::Both,
+        };
+        state.put(tx, &Key::Binding(path), Some(&row))?;
+    }
+    state.save(tx)?;
+    Ok(())
 }
 
 /// From a journal of operations to rows.

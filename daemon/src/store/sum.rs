@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The sum that is kept beside a row. It is part of the schema: another one is another schema.
 
-use super::rows::number_of;
+use super::rows::{number_of, number_of_withdrawn};
 use crate::ledger::{End, Key, Row};
 
 /// A sum over what a row says. Every word goes in by a step that can be undone, so one changed word always changes the 64 bits, which
@@ -100,7 +100,7 @@ pub(super) fn sum(key: &Key, row: &Row) -> Option<i64> {
             .text(path)
             .word(*cid)
             .word((*by).into())
-            .word(u64::from(*withdrawn)),
+            .word(number_of_withdrawn(*withdrawn).cast_unsigned()),
         (Key::Exchange(id), Row::Exchange { legs, by }) => {
             let sum = Sum(5).word(*id).word((*by).into()).word(legs.len() as u64);
             legs.iter().fold(sum, |sum, leg| {

@@ -53,6 +53,8 @@ pub struct Bound {
     pub name: String,
     pub by: u32,
     pub withdrawn: bool,
+    /// And so is its ticket for the disk.
+    pub disk: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -225,6 +227,43 @@ impl Model {
         r != Resource::Disk || self.grants.keys().any(its)
     }
 
+    /// Is the parent's ticket replaced by that binding?
+    pub fn replaces(&self, b: &Bound, r: Resource) -> bool {
+        self.speaks(&b.name, r) || r == Resource::Disk && b.disk
+    }
+
+    /// What each currency holds for the disk.
+    pub fn of_the_disk(&self) -> BTreeMap<String, Vec<(Edge, Grant)>> {
+        let mut all: BTreeMap<String, Vec<(Edge, Grant)>> = BTreeMap::new();
+        for (e, g) in &self.grants {
+            if e.2 == Resource::Disk && self.there(&e.0) {
+                let its = all.entry(e.1.clone()).or_default();
+                its.push((e.clone(), g.clone()));
+            }
+        }
+        all
+    }
+
+    /// `who` has changed what some hold for the disk, from `was`: where that changes whether they speak of it, the parent's ticket for the disk is
+    /// withdrawn or given again, if `who` may do that.
+    pub fn disk_changed(&mut self, who: &Caller, was: &BTreeMap<String, Vec<(Edge, Grant)>>) {
+        let is = self.of_the_disk();
+        // Of a cgroup that is not there: root.
+        let with = |path: &String| match self.dirs.contains_key(path) {
+            true => self.may(who, &Self::parent(path), 1),
+            false => who.is_root(),
+        };
+        let paths: Vec<String> = (self.bound.iter())
+            .filter(|(p, b)| b.withdrawn && was.get(&b.name) != is.get(&b.name) && with(p))
+            .map(|(p, _)| p.clone())
+            .collect();
+        for p in paths {
+            if let Some(b) = self.bound.get_mut(&p) {
+                b.disk = is.contains_key(&b.name);
+            }
+        }
+    }
+
     /// One resource as the oracle sees it.
     pub fn graph(&self, r: Resource) -> Graph {
         let mut g = Graph {
@@ -265,12 +304,14 @@ impl Model {
                 live,
                 counted,
             };
-            let speaks = bound.is_some_and(|b| self.speaks(&b.name, r));
+            let disk = r == Resource::Disk;
+            let speaks = bound.is_some_and(|b| self.replaces(b, r));
             if let Some(b) = bound {
                 g.tickets.push(ticket(b.name.clone(), speaks, speaks));
             }
             if r == Resource::Cpu || r == Resource::Disk {
-                let counted = bound.is_none_or(|b| !speaks || !b.withdrawn);
+                let withdrawn = |b: &Bound| if disk { b.disk } else { b.withdrawn };
+                let counted = !bound.is_some_and(withdrawn);
                 g.tickets.push(ticket(Self::parent(path), !speaks, counted));
             }
         }

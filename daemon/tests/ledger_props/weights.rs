@@ -37,7 +37,7 @@ fn worth(m: &Model, r: Resource, values: &BTreeMap<String, Q>) -> BTreeMap<Strin
 
 /// Nobody consumes what the tree does not give him.
 fn plain(m: &Model, r: Resource) -> bool {
-    !(m.bound.iter()).any(|(p, b)| m.there(p) && m.speaks(&b.name, r))
+    !(m.bound.iter()).any(|(p, b)| m.there(p) && m.replaces(b, r))
         && !m.grants.keys().any(|(issuer, holder, of, _)| {
             *of == r && m.there(issuer) && m.dirs.contains_key(holder)
         })
@@ -53,7 +53,7 @@ fn special(m: &Model, path: &str, r: Resource) -> bool {
         .any(|x| inside(&x.giver) || inside(&x.taker));
     m.bound
         .iter()
-        .any(|(p, b)| inside(p) && m.there(p) && m.speaks(&b.name, r))
+        .any(|(p, b)| inside(p) && m.there(p) && m.replaces(b, r))
         || r == Resource::Cpu && party
         || m.grants.keys().any(|(issuer, holder, of, _)| {
             let away = inside(issuer)

@@ -5,6 +5,7 @@ use crate::model::{Bound, Dir, Edge, Exchange, Grant, MEMORY, Model, Named, Said
 use crate::random::{Do, PATHS, caller};
 use tixd::ledger::{
     By, Caller, Cgroup, End, Event, Hard, Key, Ledger, Leg, Op, Part, Refusal, Resource, Row, TIXD,
+    Withdrawn,
 };
 
 pub struct World {
@@ -76,7 +77,9 @@ impl World {
                 let done = self.l.apply(&op, &who);
                 self.judge(&who, &op, &done);
                 let done = done.ok()?;
+                let was = self.m.of_the_disk();
                 self.follow(&who, &op, &done);
+                self.m.disk_changed(&who, &was);
                 let (revoked, dropped) = events(&done);
                 assert!(!dropped, "{done:?}");
                 assert_eq!(self.m.revoke(), revoked, "{op:?}");
@@ -397,6 +400,7 @@ impl World {
 
     fn bind(m: &mut Model, who: &Caller, name: &str, path: &str, by: By) {
         let withdrawn = m.may(who, &Model::parent(path), 1);
+        let speaks = m.speaks(name, Resource::Disk);
         match m.bound.get_mut(path) {
             Some(b) if rootly(by) => b.by = by,
             Some(_) => {}
@@ -406,6 +410,7 @@ impl World {
                     name,
                     by,
                     withdrawn,
+                    disk: withdrawn && speaks,
                 };
                 m.bound.insert(path.to_owned(), b);
             }
@@ -510,7 +515,11 @@ impl World {
                 Row::Binding {
                     cid: cid(&b.name),
                     by: b.by,
-                    withdrawn: b.withdrawn,
+                    withdrawn: match (b.withdrawn, b.disk) {
+                        (false, _) => Withdrawn::Nothing,
+                        (true, false) => Withdrawn::Cpu,
+                        (true, true) => Withdrawn::Both,
+                    },
                 },
             ));
         }

@@ -2,7 +2,7 @@
 //! Bindings, and what waits for its cgroup.
 
 use crate::common::*;
-use tixd::ledger::{Cgroup, Hard, Refusal};
+use tixd::ledger::{Cgroup, Hard, Op, Refusal, Resource};
 
 #[test]
 fn roots_bindings_and_grants_wait_for_their_cgroup_and_users_do_not() {
@@ -52,6 +52,51 @@ fn a_ticket_that_a_binding_replaces_counts_only_if_the_binder_could_not_withdraw
     assert_eq!(alice.total(), 200);
     root.bind(0, "hers", "/u").unwrap();
     assert_eq!(root.total(), 1, "base has issued nothing any more");
+}
+
+#[test]
+fn the_ticket_for_the_disk_is_withdrawn_by_who_may_and_comes_back_by_who_may() {
+    let disk = Resource::Disk;
+    let total = |it: &It| it.l.total(disk);
+    let mut it = It::new();
+    it.mk("/x", ALICE);
+    it.mk("/y", BOB);
+    it.create(ALICE, "hers").unwrap();
+    it.create(0, "roots").unwrap();
+    it.chmod(0, "roots", 0o777).unwrap();
+    it.bind(0, "hers", "/x").unwrap();
+    assert_eq!(total(&it), 200);
+    // Her first tickets put the parent's aside, and her last bring it back: what base has issued is the same.
+    it.reserve(ALICE, "hers", "roots", disk, Hard::Milli(1))
+        .unwrap();
+    assert_eq!(total(&it), 200);
+    it.unreserve(ALICE, "hers", "roots", disk).unwrap();
+    assert_eq!(total(&it), 200);
+    // Root's replace it.
+    it.fund_of(0, "hers", "base", disk, 50).unwrap();
+    assert_eq!(total(&it), 150);
+    // She gives them up: they lapse, and root withdrew the other.
+    let given_up = Op::Unfund {
+        holder: "hers".into(),
+        issuer: "base".into(),
+        resource: disk,
+        amount: None,
+    };
+    it.does(ALICE, given_up).unwrap();
+    assert_eq!(total(&it), 150);
+    it.rm("/x");
+    it.mk("/x", ALICE);
+    assert_eq!(total(&it), 150);
+    // Whoever may issue the parent's takes notice as soon as something is done to it.
+    it.reserve(0, "hers", "roots", disk, Hard::Milli(2))
+        .unwrap();
+    assert_eq!(total(&it), 150);
+    it.destroy(0, "roots").unwrap();
+    assert_eq!(total(&it), 250, "with the 50 that lapsed");
+    it.fund_of(0, "hers", "base", disk, 1).unwrap();
+    assert_eq!(total(&it), 151);
+    it.unbind(0, "hers").unwrap();
+    assert_eq!(total(&it), 251);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use crate::common::{contents, currency, dir, open, raw};
 use crate::work::{Random, commit, models};
 use std::path::{Path, PathBuf};
-use tixd::ledger::{Key, Row};
+use tixd::ledger::{Key, Row, Withdrawn};
 use tixd::store::{Config, Copy, Error, Store};
 
 const COMMITS: u64 = 30;
@@ -209,7 +209,7 @@ fn a_row_says_the_same_sum_as_when_this_schema_was_made() {
                     Some(Row::Binding {
                         cid: 7,
                         by: 1,
-                        withdrawn: false,
+                        withdrawn: Withdrawn::Nothing,
                     }),
                 ),
             ],

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use tixd::core::{File, Written};
-use tixd::ledger::{End, EndedLeg, Key, Kind, Leg, POLICY, Resource, Row};
+use tixd::ledger::{End, EndedLeg, Key, Kind, Leg, POLICY, Resource, Row, Withdrawn};
 use tixd::store::{Change, Error, Query, Store};
 
 fn path() -> impl Strategy<Value = String> {
@@ -108,10 +108,10 @@ fn change() -> impl Strategy<Value = Change> {
             let row = Row::Ticket { amount, bytes, by };
             (key, row)
         });
-    let binding =
-        (path(), number(), uid(), any::<bool>()).prop_map(|(path, cid, by, withdrawn)| {
-            (Key::Binding(path), Row::Binding { cid, by, withdrawn })
-        });
+    let binding = (path(), number(), uid(), 0..3usize).prop_map(|(path, cid, by, withdrawn)| {
+        let withdrawn = [Withdrawn::Nothing, Withdrawn::Cpu, Withdrawn::Both][withdrawn];
+        (Key::Binding(path), Row::Binding { cid, by, withdrawn })
+    });
     let exchange = (0..6_u64, vec(leg(), 0..5), uid())
         .prop_map(|(id, legs, by)| (Key::Exchange(id), Row::Exchange { legs, by }));
     let lapsed = (path(), resource(), number())
@@ -309,7 +309,7 @@ fn tidying_carries_over_what_was_committed_and_waits_until_it_is_worth_it() {
         let row = Row::Binding {
             cid: n,
             by: 0,
-            withdrawn: true,
+            withdrawn: Withdrawn::Both,
         };
         (Key::Binding(format!("/{n}")), Some(row))
     };

@@ -6,7 +6,7 @@ use crate::vfs::Disk;
 use rusqlite::Connection;
 use std::path::Path;
 use tixd::core::{File, Written};
-use tixd::ledger::{End, Key, Resource, Row};
+use tixd::ledger::{End, Key, Resource, Row, Withdrawn};
 use tixd::store::{Config, Error, Query, Store};
 
 const SCHEMA_1: &str = "
@@ -83,7 +83,10 @@ fn bound(path: &str, cid: u64, by: u32) -> (Key, Row) {
         Row::Binding {
             cid,
             by,
-            withdrawn: by == 0,
+            withdrawn: match by {
+                0 => Withdrawn::Cpu,
+                _ => Withdrawn::Nothing,
+            },
         },
     )
 }
@@ -513,6 +516,45 @@ fn schema_6_gets_what_systemd_is_told_and_keeps_what_it_has() {
     drop(store);
     assert_eq!(contents(dir.path()), rows([alice]));
     assert_eq!(Store::open(dir.path()).unwrap().0.told().unwrap(), told);
+}
+
+#[test]
+fn schema_7_withdrew_the_disks_ticket_where_the_currency_had_tickets_for_the_disk() {
+    let dir = dir();
+    let (mut store, _) = Store::open(dir.path()).unwrap();
+    let mut funded = ticket(End::Cid(0), End::Cid(7), 300);
+    if let Key::Ticket { resource, .. } = &mut funded.0 {
+        *resource = Resource::Disk;
+    }
+    let of_the_cpu = ticket(End::Cid(0), End::Cid(8), 300);
+    let now = [
+        (Key::Currency(7), currency("alice")),
+        (Key::Currency(8), currency("bob")),
+        funded,
+        of_the_cpu,
+        bound("/a", 7, 0),
+        bound("/a/hers", 7, 1000),
+        bound("/b", 8, 0),
+    ];
+    let changes: Vec<_> = (now.iter())
+        .map(|(k, row)| (k.clone(), Some(row.clone())))
+        .collect();
+    store.commit(&[], &changes).unwrap();
+    drop(store);
+    // What was written for "withdrawn" then is what is written for "of the CPU" since.
+    let db = raw(dir.path().join("ledger.sqlite"));
+    db.pragma_update(None, "user_version", 7).unwrap();
+    drop(db);
+    let mut expected = rows(now);
+    let both = Row::Binding {
+        cid: 7,
+        by: 0,
+        withdrawn: Withdrawn::Both,
+    };
+    expected.insert(Key::Binding("/a".into()), both);
+    assert_eq!(contents(dir.path()), expected);
+    // It is not done again.
+    assert_eq!(contents(dir.path()), expected);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! A number of commits that anybody can repeat: what commit `n` does follows from `n` alone.
 
 use crate::common::{Model, apply, currency, record, ticket};
-use tixd::ledger::{End, Key, Leg, Resource, Row};
+use tixd::ledger::{End, Key, Leg, Resource, Row, Withdrawn};
 use tixd::store::{Change, Query, Record, Store};
 
 /// Numbers that look random and are the same every time (splitmix64).
@@ -48,7 +48,7 @@ pub fn changes(n: u64) -> Vec<Change> {
                 Row::Binding {
                     cid: n,
                     by: 0,
-                    withdrawn: true,
+                    withdrawn: Withdrawn::Both,
                 },
             ),
             _ => {
