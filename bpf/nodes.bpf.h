@@ -383,14 +383,6 @@ __noinline u32 tix_home_queue(struct task_ctx *t, u32 vt)
 	return q;
 }
 
-static bool is_pinned(const struct task_struct *p)
-{
-	if (nr_cpu_ids == 1)
-		return false;
-	/* One CPU is less than all as soon as another comes online. */
-	return p->nr_cpus_allowed < nr_online || p->nr_cpus_allowed == 1 || migration_disabled(p);
-}
-
 /* Which of those of `cpu` such a thread belongs into. */
 static __always_inline u32 vt_of_pinned(const struct task_struct *p, s32 cpu)
 {

@@ -256,9 +256,12 @@ static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weigh
 	u32 q = t->ran_from;
 	s64 more;
 
-	t->sum = sum;
-	if (used > 0xffffffff)
+	if (used > 0xffffffff) {
+		if ((s64)used < 0)
+			return;		/* another CPU has charged more of it already (hand.bpf.h) */
 		used = 0xffffffff;
+	}
+	t->sum = sum;
 	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != t->node)
 		q = n->homes < TIX_QUEUES_MAX ? n->homes : t->node;	/* moved while it ran */
 	if (t->payer < TIX_QUEUES_MAX) {
@@ -313,6 +316,19 @@ static __always_inline u64 place(u32 q, struct task_ctx *t, bool wake, bool wait
 	if (p && (s64)(p->scx.dsq_vtime - t->vtime) < 0)
 		return p->scx.dsq_vtime - 1;
 	return t->vtime;
+}
+
+/*
+ * `p`, which is runnable, counts in its principal from now on. Not before somebody asks: who
+ * finds a CPU idle and sleeps again soon is in nobody's way.
+ */
+static __always_inline void count(const struct task_struct *p, struct task_ctx *t)
+{
+	if (t->load)
+		return;
+	t->load = p->scx.weight;
+	__sync_fetch_and_add(&NODES[t->node].load, t->load);
+	__sync_fetch_and_add(&NODES[t->node].nr_runnable, 1);
 }
 
 static void charge(struct task_struct *p, struct task_ctx *t)

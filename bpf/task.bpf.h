@@ -92,6 +92,11 @@ struct cpu_ctx {
 	u32 kicked;	/* the running thread's slice was ended by the timer */
 	u32 brief;	/* it was, and is to have MIN_SLICE_NS */
 	u32 runs;	/* the queue that was picked last, or VTRR_NONE */
+	u32 spared;	/* who runs is let go on for a moment, and hands over to nobody (hand.bpf.h) */
+	u32 sync;	/* pid of who is woken up by somebody that is about to sleep, or 0 */
+	u32 partner;	/* pid of who handed the slice over last, since the last decision, or 0, */
+	u32 handed;	/* and of whom it was handed to, who may hand it back; 0: no longer, */
+	u32 returned;	/* and whether that one had handed it over before */
 	u32 limited;	/* who runs has a limit: its slice ends also where nobody else waits */
 };
 
@@ -171,6 +176,14 @@ static bool migration_disabled(const struct task_struct *p)
 		  (rcu_is_preemptible() || LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 18, 0));
 
 	return p->migration_disabled > own;
+}
+
+static bool is_pinned(const struct task_struct *p)
+{
+	if (nr_cpu_ids == 1)
+		return false;
+	/* One CPU is less than all as soon as another comes online. */
+	return p->nr_cpus_allowed < nr_online || p->nr_cpus_allowed == 1 || migration_disabled(p);
 }
 
 /*

@@ -43,6 +43,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 	u32 cpu = *key;
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 now = scx_bpf_now(), next = slice_ns;
+	bool waits;
 
 	USES_ARENA();
 	c->now = now;
@@ -54,7 +55,11 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 	tix_file_beside(now);
 	call_for_help(c, cpu & (TIX_CPUS_MAX - 1));
 	if (c->slice_end <= now + TIMER_MIN_NS / 2) {
-		if (anybody_waits(cpu) || c->limited || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0) {
+		waits = anybody_waits(cpu) || c->limited || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0;
+		if (waits && part_pair(cpu, c)) {
+			/* Who runs is about to sleep: better then than now, when it may have locks. But not for ever. */
+			c->slice_end = now + next;
+		} else if (waits) {
 			stats.preempts++;
 			c->kicked = 1;
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);

@@ -76,6 +76,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "file.bpf.h"
 #include "take.bpf.h"
 #include "beside.bpf.h"
+#include "hand.bpf.h"
 #include "help.bpf.h"
 #include "timer.bpf.h"
 #include "pick.bpf.h"
@@ -110,19 +111,6 @@ static __always_inline bool used_up(const struct task_struct *p, const struct ta
 	return p->se.sum_exec_runtime - t->sum + TIMER_MIN_NS >= slice;
 }
 
-/*
- * `p`, which is runnable, counts in its principal from now on. Not before somebody asks: who
- * finds a CPU idle and sleeps again soon is in nobody's way.
- */
-static __always_inline void count(const struct task_struct *p, struct task_ctx *t)
-{
-	if (t->load)
-		return;
-	t->load = p->scx.weight;
-	__sync_fetch_and_add(&NODES[t->node].load, t->load);
-	__sync_fetch_and_add(&NODES[t->node].nr_runnable, 1);
-}
-
 /* Whether `p` may have to wait for the next period of a limit: who files it looks closer. */
 static __always_inline bool has_to_wait(struct task_struct *p)
 {
@@ -136,13 +124,16 @@ static __always_inline bool has_to_wait(struct task_struct *p)
 
 s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	bool idle = false;
-	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+	s32 here = bpf_get_smp_processor_id(), cpu;
+	bool idle = false, joins = joins_waker(p, here, wake_flags);
 
 	USES_ARENA();
+	if (joins && prev_cpu == here && was_handed_by(cpu_ctx(here), p))
+		return here;
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
 	if (idle && !has_to_wait(p))
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
-	return cpu;
+	return joins && !idle ? here : cpu;
 }
 
 /* Somebody is to be served at once on `cpu`: who runs there makes room, unless it was in a hurry, too, a moment ago. */
@@ -155,6 +146,7 @@ static __always_inline void hurry(s32 cpu)
 	c->kicked = 1;
 	stats.preempts++;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	part_pair(cpu, c);
 }
 
 void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
@@ -163,7 +155,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p), idle = -1;
 	struct tix_queue *queue;
 	struct tix_node *n;
-	struct cpu_ctx *c;
+	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 vtime, high;
 	bool waited_for, first, own = p == bpf_get_current_task_btf(), asked;
 	u32 q;
@@ -172,13 +164,16 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!t)
 		return;
 	if ((p->flags & PF_KTHREAD) && goes_first(p, t)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | (c->handed ? SCX_ENQ_HEAD : 0));
+		return;
+	}
+	if (hands_over(cpu, c, p, t, enq_flags)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
 		return;
 	}
-	if (p->se.sum_exec_runtime != t->sum)
+	if (p->se.sum_exec_runtime != t->sum || t->grant)
 		charge(p, t);
 	count(p, t);
-	c = cpu_ctx(cpu);
 	asked = own && c->asked == p->pid;
 	if (own) {
 		c->asked = 0;
@@ -298,12 +293,14 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	u64 now;
 
 	USES_ARENA();
-	if (nr_cpu_ids == 1 && t && !runnable && pass_on(cpu, prev, t))
+	if (c->partner)
+		settle_pair(cpu, c, prev);
+	else if (nr_cpu_ids == 1 && t && !runnable && pass_on(cpu, prev, t))
 		return;
 	now = scx_bpf_now();
 	c->now = now;
 	c->asked = runnable ? prev->pid : 0;
-	c->yielded = 0;
+	c->yielded = c->spared = 0;
 	pick->prev_queue = VTRR_NONE;
 	pick->yielded = 0;
 	pick->first = 1;
@@ -316,6 +313,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		/* All of the machine waits for a reader of RCU that waits: it may finish. */
 		if (runnable && grace(c, prev, t, pick->yielded)) {
 			c->asked = 0;
+			c->spared = 1;
 			scx_bpf_task_set_slice(prev, MIN_SLICE_NS);
 			run_until(cpu, c, now, MIN_SLICE_NS, false);
 			return;

@@ -23,6 +23,7 @@ pub mod maps;
 pub mod migrations;
 pub mod nice;
 pub mod overdue;
+pub mod pairs;
 pub mod perf;
 pub mod promises;
 pub mod readers;

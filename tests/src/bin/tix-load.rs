@@ -95,6 +95,9 @@ enum Experiment {
         /// Threads in each leaf that mostly sleep, beside the busy ones.
         #[arg(long, default_value_t = 0)]
         readers: usize,
+        /// Pairs in each leaf that wake each other, beside the busy ones.
+        #[arg(long, default_value_t = 0)]
+        pairs: usize,
     },
     /// Sullivan's Figures 5 and 6; --seconds is both halves together.
     Figures56 {
@@ -241,6 +244,9 @@ enum Experiment {
     Latency {
         #[arg(long, default_value_t = 8)]
         n: usize,
+        /// Pairs that wake each other instead of the hogs, working for up to so many ns each time.
+        #[arg(long)]
+        pairs: Option<u64>,
     },
 }
 
@@ -273,6 +279,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
             mechanism,
             quarrels,
             readers,
+            pairs,
         } => {
             let tree = match tree {
                 Some(text) => Tree::parse(text)?,
@@ -289,6 +296,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
                 mechanism: *mechanism,
                 quarrels: *quarrels,
                 readers: *readers,
+                pairs: *pairs,
             };
             report(c, "shares", || plan.run(root))
         }
@@ -398,9 +406,9 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         Experiment::Requests { workers, runs } => report(c, "requests", || {
             requests::run(root, *workers, *runs, c.warmup, c.seconds)
         }),
-        Experiment::Latency { n } => {
-            report(c, "latency", || latency::run(root, *n, c.warmup, c.seconds))
-        }
+        Experiment::Latency { n, pairs } => report(c, "latency", || {
+            latency::run(root, *n, *pairs, c.warmup, c.seconds)
+        }),
     }
 }
 

@@ -71,6 +71,7 @@ impl Before {
             mechanism: Mechanism::Weight,
             quarrels: 0,
             readers: 0,
+            pairs: 0,
         };
         Ok(Aftermath {
             maps_before: self.maps,

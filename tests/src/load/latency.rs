@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroups::{self, Arena};
 use super::crew::Crew;
+use super::pairs::pair;
 use super::report::Table;
 use super::sys;
 
@@ -23,14 +24,23 @@ pub struct Latency {
 }
 
 /// A sleeper that wakes every 10 ms and works 100 µs, among `hogs` groups of weight 100 with one
-/// hog each; its own group's weight is 100.
-pub fn run(root: &Path, hogs: usize, warmup: f64, seconds: f64) -> Result<Latency> {
+/// hog each, or a pair that wakes each other and works for up to `pairs` ns; its own group's weight is 100.
+pub fn run(
+    root: &Path,
+    hogs: usize,
+    pairs: Option<u64>,
+    warmup: f64,
+    seconds: f64,
+) -> Result<Latency> {
     const PERIOD: u64 = 10_000_000;
     let arena = Arena::new(root)?;
-    let mut crew = Crew::new(hogs + 1)?;
+    let mut crew = Crew::new(2 * hogs + 1)?;
     for i in 0..hogs {
         let dir = cgroups::open(&arena.add(format!("hog{i}").as_ref(), 100)?)?;
-        crew.spawn(Some(&dir), 0, |me| me.spin())?;
+        match pairs {
+            Some(most) => drop(pair(&mut crew, &dir, most)?),
+            None => drop(crew.spawn(Some(&dir), 0, |me| me.spin())?),
+        }
     }
     let dir = cgroups::open(&arena.add("sleeper".as_ref(), 100)?)?;
     let (results, sender) = sys::pipe()?;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroups::{self, Arena};
 use super::crew::{Crew, Me};
+use super::pairs::pair;
 use super::report::{Table, columns, percent};
 use super::sys;
 use super::tickets::{Mechanism, Tickets};
@@ -35,6 +36,8 @@ pub struct Plan {
     pub quarrels: usize,
     /// In each leaf beside the busy ones, so many that mostly sleep.
     pub readers: usize,
+    /// And so many pairs that wake each other, of which one or both run at any time.
+    pub pairs: usize,
 }
 
 /// Weight of the cgroup of those who quarrel, beside the experiment's own of 100.
@@ -62,6 +65,9 @@ fn read(me: &Me, seed: u64) -> ! {
         me.seen.store(sys::now(), Ordering::Relaxed);
     }
 }
+
+/// One of a pair works for so long at most, ns, before it wakes the other, and once more before it waits for that one.
+const WORK: u64 = 200_000;
 
 /// One leaf's service.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -121,6 +127,9 @@ fn fill(arena: &Arena, crew: &mut Crew, leaves: Vec<Leaf>, plan: &Plan) -> Resul
             let seed = members.len() as u64 + 100 * groups.len() as u64;
             members.push(crew.spawn(Some(&dir), 0, |me| read(me, seed))?);
         }
+        for _ in 0..plan.pairs {
+            members.extend(pair(crew, &dir, WORK)?);
+        }
         groups.push(Group { leaf, members });
     }
     Ok(groups)
@@ -135,7 +144,8 @@ impl Plan {
     pub fn run(&self, root: &Path) -> Result<Shares> {
         let arena = Arena::new(root)?;
         let cpus = sys::cpus();
-        let leaves = self.tree.leaves(cpus, |path| self.threads_of(path));
+        let busy = |path: &Path| self.threads_of(path) + self.pairs;
+        let leaves = self.tree.leaves(cpus, busy);
         let scale = match self.mechanism {
             Mechanism::Weight => self.scale,
             Mechanism::Tickets => 1,
@@ -145,7 +155,7 @@ impl Plan {
             Mechanism::Weight => None,
             Mechanism::Tickets => Some(Tickets::fund(&self.tree, arena.root(), self.scale)?),
         };
-        let threads = |l: &Leaf| self.threads_of(&l.path) + self.readers;
+        let threads = |l: &Leaf| self.threads_of(&l.path) + self.readers + 2 * self.pairs;
         let total: usize = leaves.iter().map(threads).sum();
         let beside = match self.quarrels {
             0 => None,

@@ -31,6 +31,7 @@ pub fn weights(weights: &[u32], warmup: f64, seconds: f64) -> shares::Plan {
         mechanism: Mechanism::Weight,
         quarrels: 0,
         readers: 0,
+        pairs: 0,
     }
 }
 
@@ -50,6 +51,7 @@ pub fn hogs(n: usize, shares: &str, warmup: f64, seconds: f64) -> Result<shares:
         mechanism: Mechanism::Weight,
         quarrels: 0,
         readers: 0,
+        pairs: 0,
     })
 }
 

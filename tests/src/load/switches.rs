@@ -4,7 +4,6 @@
 //! scheduler core, the scheduler's own decision, the change of address space.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
@@ -12,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroups::{self, Arena};
 use super::crew::Crew;
+use super::pairs::pair;
 use super::report::{Table, columns};
 use super::sys;
 
@@ -81,7 +81,7 @@ impl Plan {
             let dir = cgroups::open(&dir)?;
             match kind {
                 Kind::Yield => yielder(&mut crew, &dir)?,
-                Kind::Pipe => pair(&mut crew, &dir)?,
+                Kind::Pipe => drop(pair(&mut crew, &dir, 0)?),
             }
         }
         crew.muster()?;
@@ -129,24 +129,6 @@ fn yielder(crew: &mut Crew, dir: &File) -> Result<()> {
             std::thread::yield_now();
         }
     })?;
-    Ok(())
-}
-
-fn pair(crew: &mut Crew, dir: &File) -> Result<()> {
-    let (ping_r, ping_w) = sys::pipe()?;
-    let (pong_r, pong_w) = sys::pipe()?;
-    let (a_in, a_out) = (pong_r.as_raw_fd(), ping_w.as_raw_fd());
-    crew.spawn(
-        Some(dir),
-        0,
-        move |_| while sys::give(a_out) && sys::take(a_in) {},
-    )?;
-    let (b_in, b_out) = (ping_r.as_raw_fd(), pong_w.as_raw_fd());
-    crew.spawn(
-        Some(dir),
-        0,
-        move |_| while sys::take(b_in) && sys::give(b_out) {},
-    )?;
     Ok(())
 }
 

@@ -17,6 +17,7 @@ use tix_tests::load::overdue::Overdue;
 use tix_tests::load::shares::Shares;
 use tix_tests::load::starve::Pinned;
 use tix_tests::load::stops::Stops;
+use tix_tests::load::switches::Cost;
 
 use crate::kthreads;
 
@@ -29,10 +30,12 @@ const PINS: &str = "/sys/fs/bpf/scx_tix";
 #[test]
 #[ignore = "boots a guest"]
 fn two_cpus() {
-    let script = under_tix(
+    let tix = under_tix(
         Path::new(LOAD),
         &format!(
-            "$LOAD shares --threads 2 --seconds 10
+            "$LOAD pipe --label tix --n 10 --warmup 1 --seconds 0.5
+             $LOAD shares --threads 2 --seconds 10
+             $LOAD shares --label pairs --threads 0 --pairs 2 --seconds 10
              $LOAD shares --label readers --threads 2 --readers 2 --shares 1,2,3,4 --seconds 20
              $LOAD nice --seconds 10
              $LOAD shares --label capped --shares 9,1 --sample-ms 0 --seconds 5
@@ -43,14 +46,39 @@ fn two_cpus() {
         ),
     )
     .unwrap();
+    let script = format!(
+        "{LOAD} --require kernel pipe --label kernel --n 10 --warmup 1 --seconds 0.5\n{tix}"
+    );
     let guest = Guest::new().cpus(2).icount(3).timeout(1500);
     let reports = guest.run(&script).unwrap();
     let mut c = Checks::default();
+    c.check("pairs", || pairs(&reports));
     c.check("shares", || weights(&reports));
     c.check("who waited long has waited long", || overdue(&reports));
     c.check("the kernel's own threads", || kthreads::all(&reports));
     c.check("churn breaks nothing and leaks nothing", || churn(&reports));
     c.end();
+}
+
+/// Two that wake each other come together on one CPU, and hand it to and fro without a decision. Apart, each wake-up is a decision and
+/// an interrupt: half the speed of the kernel's own. They have their shares all the same.
+fn pairs(reports: &Reports) -> Result<()> {
+    let cost = |label| -> Result<f64> {
+        let cost = reports.get::<Cost>("pipe", label)?.result;
+        Ok(cost.ns_per_switch)
+    };
+    let (tix, kernel) = (cost("tix")?, cost("kernel")?);
+    assert!(
+        tix < 1.5 * kernel,
+        "a switch of ten pairs takes {tix} ns, {kernel} under the kernel's own scheduler"
+    );
+    let shares = reports.get::<Shares>("shares", "pairs")?.result;
+    assert!(
+        shares.largest_relative_error < 0.02,
+        "of pairs a share is {} off",
+        shares.largest_relative_error
+    );
+    Ok(())
 }
 
 fn weights(reports: &Reports) -> Result<()> {

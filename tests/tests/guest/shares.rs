@@ -31,7 +31,9 @@ fn one_cpu() {
              $LOAD shares --seconds 20
              $LOAD shares --label deep --tree A:1{{A1:1,A2:9}},B:3{{B1:2,B2:1{{x:1,y:1}}}} --seconds 10
              $LOAD shares --label quarrel --tree alice:3,bob:1 --quarrels 2 --seconds 10
+             $LOAD shares --label pairs --threads 0 --pairs 1 --seconds 5
              $LOAD nice --seconds 10
+             $LOAD latency --label pairs --pairs 0 --n 8 --seconds 3
              $LOAD latency --label few --n 2 --seconds 3
              $LOAD latency --label many --n 32 --seconds 3
              $LOAD starve --weights 1,10000 --seconds 20
@@ -103,13 +105,23 @@ fn weights(reports: &Reports) -> Result<()> {
         quarrel.largest_relative_error
     );
 
+    // Of two that wake each other each is charged for what it used, though nobody asks for that while they hand a slice to and fro.
+    let pairs = reports.get::<Shares>("shares", "pairs")?.result;
+    assert!(
+        pairs.largest_relative_error < 0.005 && pairs.largest_service_error_ms <= 3.0,
+        "of pairs a share is {} off, and service strays by {} ms",
+        pairs.largest_relative_error,
+        pairs.largest_service_error_ms
+    );
+
     // The kernel's weights in hundredths: nice 10 is 11 of 100 instead of 10.74.
     let nice = reports.get::<Nice>("nice", "")?.result;
     assert!(nice.largest_relative_error < 0.05, "{:?}", nice.levels);
     Ok(())
 }
 
-/// A sleeper that is owed service is served before hogs, and at once: within a fifth of a quantum, on this clock.
+/// A sleeper that is owed service is served before hogs, and at once: within a fifth of a quantum, on this clock. Who plays ping-pong is
+/// mostly in a system call, and let alone there for a moment.
 fn latency(reports: &Reports) -> Result<()> {
     let kernel = reports.get::<Latency>("latency", "kernel")?.result;
     for label in ["few", "many"] {
@@ -123,6 +135,12 @@ fn latency(reports: &Reports) -> Result<()> {
             kernel.hogs
         );
     }
+    let pairs = reports.get::<Latency>("latency", "pairs")?.result;
+    assert!(
+        pairs.p99_us < 400.0,
+        "among pairs {} µs at the 99th percentile",
+        pairs.p99_us
+    );
     Ok(())
 }
 
