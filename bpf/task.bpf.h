@@ -92,7 +92,7 @@ struct cpu_ctx {
 	u32 kicked;	/* the running thread's slice was ended by the timer */
 	u32 brief;	/* it was, and is to have MIN_SLICE_NS */
 	u32 runs;	/* the queue that was picked last, or VTRR_NONE */
-	u32 spared;	/* who runs is let go on for a moment, and hands over to nobody (hand.bpf.h) */
+	u32 spared;	/* who runs is let go on for a moment although its slice is over: the next decision is when it sleeps */
 	u32 sync;	/* pid of who is woken up by somebody that is about to sleep, or 0 */
 	u32 partner;	/* pid of who handed the slice over last, since the last decision, or 0, */
 	u32 handed;	/* and of whom it was handed to, who may hand it back; 0: no longer, */
