@@ -91,6 +91,11 @@ fn bound(path: &str, cid: u64, by: u32) -> (Key, Row) {
     )
 }
 
+fn all_new(rows: &[(Key, Row)]) -> Vec<(Key, Option<Row>)> {
+    let row = |(k, row): &(Key, Row)| (k.clone(), Some(row.clone()));
+    rows.iter().map(row).collect()
+}
+
 fn rows(all: impl IntoIterator<Item = (Key, Row)>) -> Model {
     all.into_iter().collect()
 }
@@ -402,11 +407,8 @@ fn schema_3_gets_a_book_and_keeps_what_it_has() {
         exchange,
         (Key::Currency(7), currency("alice")),
     ];
-    let changes: Vec<_> = kept
-        .iter()
-        .map(|(k, row)| (k.clone(), Some(row.clone())))
-        .collect();
-    store.commit(&[crate::common::record(1)], &changes).unwrap();
+    let record = crate::common::record(1);
+    store.commit(&[record], &all_new(&kept)).unwrap();
     drop(store);
     let old = dir();
     let db = raw(old.path().join("ledger.sqlite"));
@@ -536,10 +538,7 @@ fn schema_7_withdrew_the_disks_ticket_where_the_currency_had_tickets_for_the_dis
         bound("/a/hers", 7, 1000),
         bound("/b", 8, 0),
     ];
-    let changes: Vec<_> = (now.iter())
-        .map(|(k, row)| (k.clone(), Some(row.clone())))
-        .collect();
-    store.commit(&[], &changes).unwrap();
+    store.commit(&[], &all_new(&now)).unwrap();
     drop(store);
     // What was written for "withdrawn" then is what is written for "of the CPU" since.
     let db = raw(dir.path().join("ledger.sqlite"));
