@@ -62,7 +62,7 @@ static __noinline bool pass_on(s32 cpu, struct task_struct *prev, struct task_ct
 
 	if (q != c->runs || q >= TIX_QUEUES_MAX || !QUEUES[q].nr || QUEUES[q].node != t->node)
 		return false;
-	if (used + TIMER_MIN_NS >= t->grant || c->brief || c->kicked || c->spared || any_waited_for())
+	if ((s64)(used + TIMER_MIN_NS - t->grant) >= 0 || c->brief || c->kicked || c->spared || any_waited_for())
 		return false;
 	n = &NODES[t->node];
 	n->used_ns += used;
