@@ -62,7 +62,7 @@ static __always_inline bool hands_over(s32 cpu, struct cpu_ctx *c, struct task_s
 	}
 	if (c->runs != q || t->ran_from != q || QUEUES[q].nr || CLIENTS[q].linked)
 		return false;
-	if (c->idle || c->kicked || c->spared || any_waited_for() || (nr_limits && (c->limited || seems_spent(t->node))))
+	if (c->idle || c->kicked || c->spared || c->turns || any_waited_for() || (nr_limits && (c->limited || seems_spent(t->node))))
 		return false;
 	if (t->waits || t->holds || t->payer < TIX_QUEUES_MAX || (p->flags & PF_KTHREAD))
 		return false;
@@ -110,7 +110,7 @@ static __noinline void settle_pair(s32 cpu, struct cpu_ctx *c, const struct task
 	struct task_struct *p = other ? bpf_task_from_pid(c->partner) : NULL;
 	struct task_ctx *t;
 
-	c->partner = c->handed = 0;
+	c->partner = c->handed = c->turns = 0;
 	if (!p)
 		return;
 	t = task_ctx(p);

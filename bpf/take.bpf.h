@@ -29,6 +29,7 @@ static __always_inline void taken(struct task_struct *p, u64 deq_flags)
 			t->grant = c->pick.grant;
 			t->rate = c->pick.rate;
 			c->granting = VTRR_NONE;
+			c->took = t->yields ? p->pid : 0;
 		}
 		__sync_fetch_and_add(&QUEUES[q].nr, -1);
 	} else if (__sync_fetch_and_add(&QUEUES[q].nr, -1) == 1) {

@@ -32,6 +32,7 @@ struct task_ctx {
 	u32 load;	/* its nice weight while it is counted as runnable, or 0 */
 	u32 home;	/* its queue in home_vt, a cache */
 	u32 home_vt;
+	u32 yields;	/* it did when it ran last */
 };
 
 struct {
@@ -97,6 +98,8 @@ struct cpu_ctx {
 	u32 partner;	/* pid of who handed the slice over last, since the last decision, or 0, */
 	u32 handed;	/* and of whom it was handed to, who may hand it back; 0: no longer, */
 	u32 returned;	/* and whether that one had handed it over before */
+	u32 turns;	/* or they are two that yield (turns.bpf.h) */
+	u32 took;	/* pid of who was taken out of `granting`, if it yielded when it ran last, or 0 */
 	u32 limited;	/* who runs has a limit: its slice ends also where nobody else waits */
 };
 

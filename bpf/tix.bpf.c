@@ -58,8 +58,6 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define BRIEF_GROUP 0
 #define BRIEF_LEAD (1ull << 56)
 #define SPARE_QUEUES 64
-#define GRACES 40			/* MIN_SLICE_NS each, charged, in a row: for a reader of RCU, and who forks, or moves pages */
-#define CALL_GRACES 10			/* and inside a system call, or who may have locked pages */
 
 #define TRIES 16			/* picks of one decision: a queue may be empty by then, or have to wait for a limit */
 #define SHUT 3				/* picks of threads that are there and do not come: the kernel gives this CPU none */
@@ -68,6 +66,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "kernel.bpf.h"
 #include "pages.bpf.h"
 #include "folio.bpf.h"
+#include "grace.bpf.h"
 #include "limit.bpf.h"
 #include "overdue.bpf.h"
 #include "account.bpf.h"
@@ -77,6 +76,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "take.bpf.h"
 #include "beside.bpf.h"
 #include "hand.bpf.h"
+#include "turns.bpf.h"
 #include "help.bpf.h"
 #include "timer.bpf.h"
 #include "pick.bpf.h"
@@ -90,18 +90,6 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "usage.bpf.h"
 #include "core.bpf.h"
 #include "dump.bpf.h"
-
-/* Whether `p`, whose slice is over on this CPU, goes on for a moment, so that others need not wait for it. */
-static __always_inline bool grace(struct cpu_ctx *c, struct task_struct *p, const struct task_ctx *t, bool yielded)
-{
-	if (c->graces >= GRACES)
-		return false;
-	if (!reads_rcu(p) && !is_forking(p, t) && !moves_pages(p, t) &&
-	    (c->graces >= CALL_GRACES || yielded || !(in_call(p) || has_pages(p, t, true))))
-		return false;
-	c->graces++;
-	return true;
-}
 
 static __always_inline bool used_up(const struct task_struct *p, const struct task_ctx *t)
 {
@@ -167,7 +155,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | (c->handed ? SCX_ENQ_HEAD : 0));
 		return;
 	}
-	if (hands_over(cpu, c, p, t, enq_flags)) {
+	if ((own && c->turns && takes_turns(c, p, t)) || hands_over(cpu, c, p, t, enq_flags)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
 		return;
 	}
@@ -175,6 +163,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		charge(p, t);
 	count(p, t);
 	asked = own && c->asked == p->pid;
+	t->yields = asked && c->yielded;
 	if (own) {
 		c->asked = 0;
 		if (!asked && grace(c, p, t, false)) {
@@ -376,8 +365,11 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			return;
 		}
 		c->granting = pick->queue;
+		c->took = 0;
 		if (take(pick->queue, cpu)) {
 			c->graces = 0;
+			if (prev && t && pick->yielded && c->took)
+				begin_turns(c, prev, t);
 			run_until(cpu, c, now, pick->slice, pick->brief);
 			return;
 		}
@@ -418,16 +410,19 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 		taken(p, deq_flags ?: SCX_DEQ_SLEEP);
 	if (!t)
 		return;
-	if (p == bpf_get_current_task_btf())
+	c = cpu_ctx(bpf_get_smp_processor_id());
+	if (p == bpf_get_current_task_btf()) {
 		sleeps(p, t);
+		if (c->turns)
+			sleeps_in_turns(p, t);
+	}
 	if (!t->load)
 		return;
 	__sync_fetch_and_add(&NODES[t->node].load, -t->load);
 	t->load = 0;
 	if (__sync_fetch_and_add(&NODES[t->node].nr_runnable, -1) != 1)
 		return;
-	c = cpu_ctx(bpf_get_smp_processor_id());
-	if (p == bpf_get_current_task_btf() && c->left == VTRR_NONE && !c->offline)
+	if (p == bpf_get_current_task_btf() && c->left == VTRR_NONE && !c->offline && !c->turns)
 		c->left = t->node;	/* the next decision, which is at once, sees to it */
 	else
 		tix_leave(t->node, t->ran_from);

@@ -98,6 +98,9 @@ enum Experiment {
         /// Pairs in each leaf that wake each other, beside the busy ones.
         #[arg(long, default_value_t = 0)]
         pairs: usize,
+        /// The busy ones work for up to so many ns and yield, again and again.
+        #[arg(long)]
+        yields: Option<u64>,
     },
     /// Sullivan's Figures 5 and 6; --seconds is both halves together.
     Figures56 {
@@ -247,6 +250,9 @@ enum Experiment {
         /// Pairs that wake each other instead of the hogs, working for up to so many ns each time.
         #[arg(long)]
         pairs: Option<u64>,
+        /// Hogs that yield after working for up to so many ns.
+        #[arg(long, conflicts_with = "pairs")]
+        yields: Option<u64>,
     },
 }
 
@@ -280,6 +286,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
             quarrels,
             readers,
             pairs,
+            yields,
         } => {
             let tree = match tree {
                 Some(text) => Tree::parse(text)?,
@@ -297,6 +304,7 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
                 quarrels: *quarrels,
                 readers: *readers,
                 pairs: *pairs,
+                yields: *yields,
             };
             report(c, "shares", || plan.run(root))
         }
@@ -406,8 +414,8 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         Experiment::Requests { workers, runs } => report(c, "requests", || {
             requests::run(root, *workers, *runs, c.warmup, c.seconds)
         }),
-        Experiment::Latency { n, pairs } => report(c, "latency", || {
-            latency::run(root, *n, *pairs, c.warmup, c.seconds)
+        Experiment::Latency { n, pairs, yields } => report(c, "latency", || {
+            latency::run(root, *n, *pairs, *yields, c.warmup, c.seconds)
         }),
     }
 }

@@ -72,6 +72,7 @@ impl Before {
             quarrels: 0,
             readers: 0,
             pairs: 0,
+            yields: None,
         };
         Ok(Aftermath {
             maps_before: self.maps,

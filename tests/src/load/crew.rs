@@ -73,6 +73,19 @@ impl Me<'_> {
         }
     }
 
+    /// Work for up to `most` ns and yield, for ever.
+    pub fn spin_and_yield(&self, most: u64, seed: u64) -> ! {
+        let mut random = fastrand::Rng::with_seed(seed);
+        loop {
+            self.look();
+            if most > 0 {
+                self.spin_for(random.u64(0..most));
+            }
+            self.slot.count.fetch_add(1, Ordering::Relaxed);
+            std::thread::yield_now();
+        }
+    }
+
     /// Use the CPU for so many nanoseconds of wall-clock time.
     pub fn spin_for(&self, ns: u64) {
         let until = self.look() + ns;

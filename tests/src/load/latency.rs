@@ -24,11 +24,12 @@ pub struct Latency {
 }
 
 /// A sleeper that wakes every 10 ms and works 100 µs, among `hogs` groups of weight 100 with one
-/// hog each, or a pair that wakes each other and works for up to `pairs` ns; its own group's weight is 100.
+/// hog each, or a pair that wakes each other, or one that yields, after working for up to so many ns; its own group's weight is 100.
 pub fn run(
     root: &Path,
     hogs: usize,
     pairs: Option<u64>,
+    yields: Option<u64>,
     warmup: f64,
     seconds: f64,
 ) -> Result<Latency> {
@@ -37,9 +38,12 @@ pub fn run(
     let mut crew = Crew::new(2 * hogs + 1)?;
     for i in 0..hogs {
         let dir = cgroups::open(&arena.add(format!("hog{i}").as_ref(), 100)?)?;
-        match pairs {
-            Some(most) => drop(pair(&mut crew, &dir, most)?),
-            None => drop(crew.spawn(Some(&dir), 0, |me| me.spin())?),
+        match (pairs, yields) {
+            (Some(most), _) => drop(pair(&mut crew, &dir, most)?),
+            (None, Some(most)) => {
+                drop(crew.spawn(Some(&dir), 0, move |me| me.spin_and_yield(most, i as u64))?)
+            }
+            (None, None) => drop(crew.spawn(Some(&dir), 0, |me| me.spin())?),
         }
     }
     let dir = cgroups::open(&arena.add("sleeper".as_ref(), 100)?)?;

@@ -38,6 +38,8 @@ pub struct Plan {
     pub readers: usize,
     /// And so many pairs that wake each other, of which one or both run at any time.
     pub pairs: usize,
+    /// The busy ones work for up to so many ns and yield, again and again.
+    pub yields: Option<u64>,
 }
 
 /// Weight of the cgroup of those who quarrel, beside the experiment's own of 100.
@@ -121,7 +123,11 @@ fn fill(arena: &Arena, crew: &mut Crew, leaves: Vec<Leaf>, plan: &Plan) -> Resul
         let dir = cgroups::open(&arena.root().join(&leaf.path))?;
         let mut members = Vec::new();
         for _ in 0..plan.threads_of(&leaf.path) {
-            members.push(crew.spawn(Some(&dir), 0, |me| me.spin())?);
+            let seed = members.len() as u64 + 100 * groups.len() as u64;
+            members.push(match plan.yields {
+                Some(most) => crew.spawn(Some(&dir), 0, move |me| me.spin_and_yield(most, seed))?,
+                None => crew.spawn(Some(&dir), 0, |me| me.spin())?,
+            });
         }
         for _ in 0..plan.readers {
             let seed = members.len() as u64 + 100 * groups.len() as u64;

@@ -32,6 +32,7 @@ pub fn weights(weights: &[u32], warmup: f64, seconds: f64) -> shares::Plan {
         quarrels: 0,
         readers: 0,
         pairs: 0,
+        yields: None,
     }
 }
 
@@ -52,6 +53,7 @@ pub fn hogs(n: usize, shares: &str, warmup: f64, seconds: f64) -> Result<shares:
         quarrels: 0,
         readers: 0,
         pairs: 0,
+        yields: None,
     })
 }
 

@@ -18,29 +18,55 @@ const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 #[test]
 #[ignore = "boots a guest"]
 fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
-    let script = under_tix(
+    let tix = under_tix(
         Path::new(LOAD),
-        "for n in 2 10 100 1000; do
+        "$LOAD shares --label yields --yields 0 --warmup 0.5 --seconds 1
+         $LOAD shares --label one --shares 40,1,1,1,1 --yields 0 --warmup 0.5 --seconds 1
+         for n in 2 10 100 1000; do
              $LOAD yield --n $n --label $n --warmup 1 --seconds 0.4
          done
          $LOAD yield --n 10000 --label 10000 --warmup 1 --seconds 0.6",
     )
     .unwrap();
+    let script = format!(
+        "{LOAD} --require kernel yield --n 10 --label kernel --warmup 1 --seconds 0.4\n{tix}"
+    );
     let guest = Guest::new().icount(0).memory("6G").timeout(900);
     let reports = guest.run(&script).unwrap();
-    let cost = |n: usize| -> f64 {
-        let report = reports.get::<Cost>("yield", &n.to_string()).unwrap();
-        let cost = report.result;
+    let cost_of = |label: &str| -> f64 {
+        let cost = reports.get::<Cost>("yield", label).unwrap().result;
         assert!(cost.rounds > 5.0, "every thread switches a few times");
         cost.instructions_per_switch.unwrap()
     };
-    let few = cost(10);
+    let cost = |n: usize| cost_of(&n.to_string());
+    yielders(&reports);
+    let (few, kernel) = (cost(10), cost_of("kernel"));
+    assert!(
+        few < kernel,
+        "a switch costs {few} instructions, {kernel} under the kernel's own scheduler"
+    );
     for n in [100, 1_000, 10_000] {
         assert!(
             cost(n) < 1.03 * few,
             "a switch costs {} instructions with {n} cgroups, {few} with 10",
             cost(n)
         );
+    }
+}
+
+/// Two that yield take turns between two decisions, and their shares are those of the tickets all the same.
+fn yielders(reports: &Reports) {
+    let shares = |label: &str| reports.get::<Shares>("shares", label).unwrap().result;
+    let yields = shares("yields");
+    assert!(
+        yields.largest_relative_error < 0.005 && yields.largest_service_error_ms < 2.0,
+        "of threads that yield a share is {} off, and service strays by {} ms",
+        yields.largest_relative_error,
+        yields.largest_service_error_ms
+    );
+    // Beside one that is always due: whoever happens to yield before that one does not go on taking turns with it while others wait.
+    for leaf in shares("one").leaves {
+        assert!(leaf.longest_wait_ms < 5.0, "{leaf:?}");
     }
 }
 

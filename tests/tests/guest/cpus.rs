@@ -36,6 +36,7 @@ fn two_cpus() {
             "$LOAD pipe --label tix --n 10 --warmup 1 --seconds 0.5
              $LOAD shares --threads 2 --seconds 10
              $LOAD shares --label pairs --threads 0 --pairs 2 --seconds 10
+             $LOAD shares --label yields --threads 2 --yields 20000 --seconds 10
              $LOAD shares --label readers --threads 2 --readers 2 --shares 1,2,3,4 --seconds 20
              $LOAD nice --seconds 10
              $LOAD shares --label capped --shares 9,1 --sample-ms 0 --seconds 5
@@ -87,6 +88,13 @@ fn weights(reports: &Reports) -> Result<()> {
         shares.largest_relative_error < 0.02,
         "a share is {} off",
         shares.largest_relative_error
+    );
+
+    let yields = reports.get::<Shares>("shares", "yields")?.result;
+    assert!(
+        yields.largest_relative_error < 0.02,
+        "of threads that yield a share is {} off",
+        yields.largest_relative_error
     );
 
     // Threads that mostly sleep, beside the busy ones of each, change who is where all the time.

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Who yields lets others go first, and where those do nothing but yield in turn each decision is for a few microseconds. So one is
+ * for two: who yields, and who was picked and yielded when it ran last, take turns for MIN_SLICE_NS, less than any slice, without
+ * asking anybody. Who yields goes straight behind the other one, to what the kernel runs next. Both are charged for what they used
+ * when that is over, or at the next decision, whichever is first (settle_pair); what was granted is of who was picked.
+ *
+ * They are of different principals, of which nobody else waits on this CPU: whom one of them may be waiting for is not kept waiting
+ * by its own principal. Who yields has had at most what it is given in a turn more than its due: else it would run each time, with
+ * whom is due then, and those that are a little behind that one never. No limit is on either, and no CPU is idle.
+ *
+ * Whoever is to be served at once, or the end of the slice, parts them as it does pairs (part_pair).
+ */
+#ifndef TIX_TURNS_BPF_H
+#define TIX_TURNS_BPF_H
+
+static __always_inline bool any_idle(void)
+{
+	const struct cpumask *idle;
+	bool none;
+
+	if (nr_cpu_ids == 1)
+		return false;
+	idle = scx_bpf_get_idle_cpumask();
+	none = bpf_cpumask_empty(idle);
+	scx_bpf_put_idle_cpumask(idle);
+	return !none;
+}
+
+/* `prev`, which yielded, and `c->took`, who was picked and is next on CPU `c`, are to take turns, if they may. */
+static __always_inline void begin_turns(struct cpu_ctx *c, const struct task_struct *prev, const struct task_ctx *t)
+{
+	const struct pick *pick = &c->pick;
+	u64 v = now_v - tix_mul_q32(pick->grant, pick->rate);	/* when it was picked */
+	u32 q = pick->prev_queue;
+
+	if (!__COMPAT_has_generic_reenq() || q >= TIX_QUEUES_MAX || q == pick->queue)
+		return;
+	if (QUEUES[q].nr || pick->waiting != 1 || (nr_limits && (c->limited || limit_of(t->node))) || any_idle())
+		return;
+	if ((s64)(QUEUES[q].tag - v) > (s64)tix_mul_q32(MIN_SLICE_NS / 2, QUEUES[q].inverse))
+		return;
+	c->partner = prev->pid;
+	c->handed = c->took;
+	c->returned = 0;
+	c->turns = 1;
+}
+
+/*
+ * Whether `p`, which ran on CPU `c` and is put back, goes straight behind the other one; else, if it was one of two, it no longer
+ * is.
+ */
+static __always_inline bool takes_turns(struct cpu_ctx *c, struct task_struct *p, struct task_ctx *t)
+{
+	u32 q = t->ran_from;
+
+	if (c->partner != p->pid || !c->handed)
+		return false;
+	if (c->kicked || any_waited_for() || t->waits || t->holds || q >= TIX_QUEUES_MAX || QUEUES[q].nr ||
+	    scx_bpf_now() - c->began >= MIN_SLICE_NS) {
+		if (!c->kicked) {
+			c->asked = p->pid;
+			c->yielded = 1;
+		}
+		c->turns = c->partner = c->handed = 0;
+		return false;
+	}
+	if (CLIENTS[q].linked)	/* by the decision, for others that there are not */
+		tix_unfile(q);
+	c->asked = 0;
+	c->partner = c->handed;
+	c->handed = p->pid;
+	return true;
+}
+
+/* `p`, which took turns with another, goes to sleep; the next decision may be that one's. */
+static __noinline void sleeps_in_turns(struct task_struct *p, struct task_ctx *t)
+{
+	charge(p, t);
+	bpf_spin_lock(&tix_lock);
+	emptied_locked(t);
+	bpf_spin_unlock(&tix_lock);
+}
+
+#endif
