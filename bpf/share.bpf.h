@@ -282,6 +282,26 @@ static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weigh
 }
 
 /*
+ * How far a thread of `n` may be ahead in its virtual time, ns at nice 0, where `n` has a limit; else `most`. What it may have in a
+ * period, and one slice of the thread's own, `slice`: who had a CPU for itself for seconds and shares one now would wait for as many
+ * periods as it was ahead for.
+ */
+static __noinline u64 most_of_limit(const struct tix_node *n, u64 most, u64 slice)
+{
+	u32 l = n->limit_seen == limits_epoch ? n->limit : 0, cap;
+	u64 quota, more;
+
+	if (!l || l >= TIX_NODES_MAX)
+		return most;
+	cap = NODES[l].cap;
+	quota = NODES[l].quota;
+	if (!quota && cap < TIX_NODES_MAX)
+		quota = NODES[cap].quota;
+	more = per_weight(quota, n->load) + slice;
+	return quota && more < most ? more : most;
+}
+
+/*
  * Where a thread of queue `q` stands in its principal's virtual time. Whatever it had
  * before, it waits a round at most, and nobody waits longer for it: `most`, what the
  * principal is given in one, or has to be, divided by the weights of its threads.
@@ -302,6 +322,8 @@ static __always_inline u64 place(u32 q, struct task_ctx *t, bool wake, bool wait
 	if (most < n->budget)
 		most = n->budget;
 	most = per_weight(most, n->load);
+	if (nr_limits)
+		most = most_of_limit(n, most, per_weight(slice, t->load));
 	if (slice > most)
 		slice = most;
 	low = n->vtime - slice;

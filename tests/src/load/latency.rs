@@ -39,11 +39,11 @@ pub fn run(
     for i in 0..hogs {
         let dir = cgroups::open(&arena.add(format!("hog{i}").as_ref(), 100)?)?;
         match (pairs, yields) {
-            (Some(most), _) => drop(pair(&mut crew, &dir, most)?),
-            (None, Some(most)) => {
-                drop(crew.spawn(Some(&dir), 0, move |me| me.spin_and_yield(most, i as u64))?)
-            }
-            (None, None) => drop(crew.spawn(Some(&dir), 0, |me| me.spin())?),
+            (Some(most), _) => pair(&mut crew, &dir, most).map(drop)?,
+            (None, Some(most)) => crew
+                .spawn(Some(&dir), 0, move |me| me.spin_and_yield(most, i as u64))
+                .map(drop)?,
+            (None, None) => crew.spawn(Some(&dir), 0, |me| me.spin()).map(drop)?,
         }
     }
     let dir = cgroups::open(&arena.add("sleeper".as_ref(), 100)?)?;

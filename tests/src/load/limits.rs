@@ -127,6 +127,8 @@ pub const NOT_KEPT: &str = "bursts";
 const NEXT_TO_NOTHING: &str = "next to nothing";
 /// Who comes back each period may come back late, now and then.
 const BESIDE_A_CROWD: &str = "beside a crowd";
+/// What [`comes_together`] is called.
+const COME_TOGETHER: &str = "come together";
 /// The most that a thread has at a time, ms: a slice of the kernel's own scheduler. With tix it is less.
 const AT_A_TIME: f64 = 3.0;
 /// All of the machine that the case's other groups leave.
@@ -185,6 +187,9 @@ pub fn run(root: &Path, warmup: f64, seconds: f64) -> Result<Limits> {
         let times = if longer { 3.0 } else { 1.0 };
         groups.extend(one(root, name, case, warmup, times * seconds).context(*name)?);
     }
+    if sys::cpus() > 1 {
+        groups.extend(comes_together(root, warmup, seconds).context(COME_TOGETHER)?);
+    }
     for burst in [0, BURST_US] {
         groups.push(bursts(root, burst, warmup, seconds).context("bursts")?);
     }
@@ -199,9 +204,8 @@ pub fn run(root: &Path, warmup: f64, seconds: f64) -> Result<Limits> {
     })
 }
 
-fn one(root: &Path, name: &str, case: &[Group], warmup: f64, seconds: f64) -> Result<Vec<Got>> {
-    let arena = Arena::new(root)?;
-    let mut crew = Crew::new(case.iter().map(|g| g.threads).sum())?;
+/// The groups of `case` and their threads, all waiting at gate 0; who is in which.
+fn fill(arena: &Arena, crew: &mut Crew, case: &[Group]) -> Result<Vec<Vec<usize>>> {
     let mut members = Vec::new();
     for g in case {
         let dir = arena.add(g.path.as_ref(), g.weight)?;
@@ -216,6 +220,13 @@ fn one(root: &Path, name: &str, case: &[Group], warmup: f64, seconds: f64) -> Re
         members.push(threads.collect::<Result<Vec<usize>>>()?);
     }
     crew.muster()?;
+    Ok(members)
+}
+
+fn one(root: &Path, name: &str, case: &[Group], warmup: f64, seconds: f64) -> Result<Vec<Got>> {
+    let arena = Arena::new(root)?;
+    let mut crew = Crew::new(case.iter().map(|g| g.threads).sum())?;
+    let members = fill(&arena, &mut crew, case)?;
     crew.open(0);
     sys::sleep((warmup * 1e9) as u64);
     measure(&crew, name, case, &members, seconds)
@@ -257,6 +268,27 @@ fn measure(
         }
     });
     Ok(got.collect())
+}
+
+/// One of a group's threads has a CPU for itself, beside a crowd, and is ahead of the others of its group, who share one. What it had
+/// then is soon forgotten when one of those comes to where it is.
+fn comes_together(root: &Path, warmup: f64, seconds: f64) -> Result<Vec<Got>> {
+    let arena = Arena::new(root)?;
+    let case = [
+        group("a", 300, "30000 100000", 4, 0.3),
+        group("b", 100, "", 8, WHAT_IS_LEFT),
+    ];
+    let mut crew = Crew::new(12)?;
+    let members = fill(&arena, &mut crew, &case)?;
+    for (i, &member) in members.iter().flatten().enumerate() {
+        // Of the group's all but the first are on CPU 1, of the crowd's each other one.
+        let cpu = if i < 4 { usize::from(i > 0) } else { i % 2 };
+        sys::set_cpus(crew.pid(member)?, &[cpu])?;
+    }
+    crew.open(0);
+    sys::sleep(((warmup + seconds) * 1e9) as u64);
+    sys::set_cpus(crew.pid(members[0][1])?, &[0])?;
+    measure(&crew, COME_TOGETHER, &case, &members, seconds)
 }
 
 fn changes(root: &Path, warmup: f64, seconds: f64) -> Result<Vec<Got>> {
