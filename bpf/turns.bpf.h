@@ -6,8 +6,8 @@
  * when that is over, or at the next decision, whichever is first (settle_pair); what was granted is of who was picked.
  *
  * They are of different principals, of which nobody else waits on this CPU: whom one of them may be waiting for is not kept waiting
- * by its own principal. Who yields has had at most what it is given in a turn more than its due: else it would run each time, with
- * whom is due then, and those that are a little behind that one never. No limit is on either, and no CPU is idle.
+ * by its own principal. Who yields has had its due, or hardly more: else it would run each time, with whom is due then, and
+ * those that are a little behind that one never. No limit is on either, and no CPU is idle.
  *
  * Whoever is to be served at once, or the end of the slice, parts them as it does pairs (part_pair).
  */
@@ -38,7 +38,7 @@ static __always_inline void begin_turns(struct cpu_ctx *c, const struct task_str
 		return;
 	if (QUEUES[q].nr || pick->waiting != 1 || (nr_limits && (c->limited || limit_of(t->node))) || any_idle())
 		return;
-	if ((s64)(QUEUES[q].tag - v) > (s64)tix_mul_q32(MIN_SLICE_NS / 2, QUEUES[q].inverse))
+	if ((s64)(QUEUES[q].tag - v) > (s64)tix_mul_q32(MIN_SLICE_NS / 4, QUEUES[q].inverse))
 		return;
 	c->partner = prev->pid;
 	c->handed = c->took;

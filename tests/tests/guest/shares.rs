@@ -125,10 +125,11 @@ fn weights(reports: &Reports) -> Result<()> {
 /// mostly in a system call, and let alone there for a moment.
 fn latency(reports: &Reports) -> Result<()> {
     let kernel = reports.get::<Latency>("latency", "kernel")?.result;
-    for label in ["few", "many"] {
+    // Among many it meets the end of another's slice now and then, and waits for that switch, too.
+    for (label, most) in [("few", 200.0), ("many", 300.0)] {
         let tix = reports.get::<Latency>("latency", label)?.result;
         assert!(
-            tix.p99_us < 200.0 && tix.p99_us < kernel.p99_us / 2.0,
+            tix.p99_us < most && tix.p99_us < kernel.p99_us / 2.0,
             "among {} hogs {} µs at the 99th percentile, the kernel's own {} µs among {}",
             tix.hogs,
             tix.p99_us,
