@@ -166,8 +166,12 @@ static __always_inline void choose_locked(struct pick *pick)
 			other = 0;
 		cpu_ctxs[cpu].probe = other;
 		other &= TIX_CPUS_MAX - 1;
-		if (other == cpu || !VT(VT_HOME(other))->nr)
+		if (other == cpu)
 			return;
+		if (!VT(VT_HOME(other))->nr) {
+			may_not_take_locked(cpu, other);
+			return;
+		}
 		if (!cpu_ctxs[cpu].rescued && late_locked(pick, VT_HOME(other)))
 			return;
 		units_locked();

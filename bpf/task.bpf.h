@@ -74,6 +74,7 @@ struct pick {
 struct cpu_ctx {
 	struct pick pick;	/* the last decision */
 	u64 began;	/* when the running thread was picked */
+	u64 apart;	/* until then nobody takes turns by yielding: another CPU takes one of them over */
 	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
 	u64 timer_at;	/* when the timer fires next; 0: it is off */
 	u64 now;	/* at the last decision or timer here */
@@ -98,7 +99,7 @@ struct cpu_ctx {
 	u32 partner;	/* pid of who handed the slice over last, since the last decision, or 0, */
 	u32 handed;	/* and of whom it was handed to, who may hand it back; 0: no longer, */
 	u32 returned;	/* and whether that one had handed it over before */
-	u32 turns;	/* or they are two that yield (turns.bpf.h) */
+	u32 turns;	/* or they are two that yield (turns.bpf.h), */
 	u32 took;	/* pid of who was taken out of `granting`, if it yielded when it ran last, or 0 */
 	u32 limited;	/* who runs has a limit: its slice ends also where nobody else waits */
 };

@@ -9,7 +9,8 @@
  * by its own principal. Who yields has had its due, or hardly more: else it would run each time, with whom is due then, and
  * those that are a little behind that one never. No limit is on either, and no CPU is idle.
  *
- * Whoever is to be served at once, or the end of the slice, parts them as it does pairs (part_pair).
+ * Whoever is to be served at once, or the end of the slice, parts them as it does pairs (part_pair). On several CPUs nobody else
+ * finds who goes straight behind another; one that is further ahead has them stay apart for a quantum (may_not_take_locked).
  */
 #ifndef TIX_TURNS_BPF_H
 #define TIX_TURNS_BPF_H
@@ -27,6 +28,18 @@ static __always_inline bool any_idle(void)
 	return !none;
 }
 
+/* CPU `cpu` would take over what waits on `other`, where nobody does: perhaps because two take turns there. */
+static __always_inline void may_not_take_locked(u32 cpu, u32 other)
+{
+	struct cpu_ctx *c = &cpu_ctxs[other];
+
+	if (!c->turns)
+		return;
+	units_locked();
+	if (cpu_ctxs[cpu].lead - c->lead > (s64)v_steal)
+		c->apart = now_ns + slice_ns;
+}
+
 /* `prev`, which yielded, and `c->took`, who was picked and is next on CPU `c`, are to take turns, if they may. */
 static __always_inline void begin_turns(struct cpu_ctx *c, const struct task_struct *prev, const struct task_ctx *t)
 {
@@ -34,7 +47,7 @@ static __always_inline void begin_turns(struct cpu_ctx *c, const struct task_str
 	u64 v = now_v - tix_mul_q32(pick->grant, pick->rate);	/* when it was picked */
 	u32 q = pick->prev_queue;
 
-	if (!__COMPAT_has_generic_reenq() || q >= TIX_QUEUES_MAX || q == pick->queue)
+	if (!__COMPAT_has_generic_reenq() || q >= TIX_QUEUES_MAX || q == pick->queue || (s64)(c->apart - c->now) > 0)
 		return;
 	if (QUEUES[q].nr || pick->waiting != 1 || (nr_limits && (c->limited || limit_of(t->node))) || any_idle())
 		return;
@@ -52,12 +65,13 @@ static __always_inline void begin_turns(struct cpu_ctx *c, const struct task_str
  */
 static __always_inline bool takes_turns(struct cpu_ctx *c, struct task_struct *p, struct task_ctx *t)
 {
+	u64 now = scx_bpf_now();
 	u32 q = t->ran_from;
 
 	if (c->partner != p->pid || !c->handed)
 		return false;
 	if (c->kicked || any_waited_for() || t->waits || t->holds || q >= TIX_QUEUES_MAX || QUEUES[q].nr ||
-	    scx_bpf_now() - c->began >= MIN_SLICE_NS) {
+	    now - c->began >= MIN_SLICE_NS || (s64)(c->apart - now) > 0) {
 		if (!c->kicked) {
 			c->asked = p->pid;
 			c->yielded = 1;
