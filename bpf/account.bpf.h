@@ -196,7 +196,9 @@ static __noinline s64 evened_locked(u32 q, s64 lead, u32 load, u32 total)
 /* Whether a thread of queue `q` runs now, as far as is known. */
 static __always_inline bool runs_locked(const struct tix_queue *queue, u32 q)
 {
-	return queue->vt == VT_ANY || cpu_ctx(VT_CPU(queue->vt))->runs == q;
+	const struct cpu_ctx *c = cpu_ctx(VT_CPU(queue->vt));
+
+	return queue->vt == VT_ANY || c->runs == q || (c->turns && c->aside == q);
 }
 
 #endif

@@ -110,7 +110,7 @@ static __noinline void settle_pair(s32 cpu, struct cpu_ctx *c, const struct task
 	struct task_struct *p = other ? bpf_task_from_pid(c->partner) : NULL;
 	struct task_ctx *t;
 
-	c->partner = c->handed = c->turns = 0;
+	c->partner = c->handed = 0;
 	if (!p)
 		return;
 	t = task_ctx(p);

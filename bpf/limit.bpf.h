@@ -180,6 +180,12 @@ static __noinline bool seems_spent(u32 idx)
 	return false;
 }
 
+/* Whether a limit counts for `idx`, or one may, as far as is known without the lock. */
+static __always_inline bool may_have_limit(u32 idx)
+{
+	return NODES[idx].limit_seen != limits_epoch || NODES[idx].limit;
+}
+
 /* Whether the threads of `n` wait for the next period of a limit. */
 static __always_inline bool is_held(const struct tix_node *n)
 {

@@ -283,10 +283,10 @@ static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weigh
 
 /*
  * How far a thread of `n` may be ahead in its virtual time, ns at nice 0, where `n` has a limit; else `most`. What it may have in a
- * period, and one slice of the thread's own, `slice`: who had a CPU for itself for seconds and shares one now would wait for as many
+ * period, and what one run of the thread's own may take, `run`: who had a CPU for itself for seconds and shares one now would wait for as many
  * periods as it was ahead for.
  */
-static __noinline u64 most_of_limit(const struct tix_node *n, u64 most, u64 slice)
+static __noinline u64 most_of_limit(const struct tix_node *n, u64 most, u64 run)
 {
 	u32 l = n->limit_seen == limits_epoch ? n->limit : 0, cap;
 	u64 quota, more;
@@ -297,7 +297,7 @@ static __noinline u64 most_of_limit(const struct tix_node *n, u64 most, u64 slic
 	quota = NODES[l].quota;
 	if (!quota && cap < TIX_NODES_MAX)
 		quota = NODES[cap].quota;
-	more = per_weight(quota, n->load) + slice;
+	more = per_weight(quota, n->load) + run;
 	return quota && more < most ? more : most;
 }
 
@@ -323,7 +323,7 @@ static __always_inline u64 place(u32 q, struct task_ctx *t, bool wake, bool wait
 		most = n->budget;
 	most = per_weight(most, n->load);
 	if (nr_limits)
-		most = most_of_limit(n, most, per_weight(slice, t->load));
+		most = most_of_limit(n, most, per_weight(slice + CALL_GRACES * MIN_SLICE_NS, t->load));
 	if (slice > most)
 		slice = most;
 	low = n->vtime - slice;

@@ -99,7 +99,8 @@ struct cpu_ctx {
 	u32 partner;	/* pid of who handed the slice over last, since the last decision, or 0, */
 	u32 handed;	/* and of whom it was handed to, who may hand it back; 0: no longer, */
 	u32 returned;	/* and whether that one had handed it over before */
-	u32 turns;	/* or they are two that yield (turns.bpf.h), */
+	u32 turns;	/* they are two that yield (turns.bpf.h): `partner` runs, and `handed` waits, */
+	u32 aside;	/* whose queue this is */
 	u32 took;	/* pid of who was taken out of `granting`, if it yielded when it ran last, or 0 */
 	u32 limited;	/* who runs has a limit: its slice ends also where nobody else waits */
 };

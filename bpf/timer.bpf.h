@@ -66,9 +66,6 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 		}
 	} else if (c->slice_end - now < next) {
 		next = c->slice_end - now;
-		/* Who takes turns by yielding decides sooner than that; should it stop to, it is noticed here. */
-		if (c->turns && next < slice_ns / 2)
-			next = slice_ns / 2;
 	}
 	c->timer_at = now + next;
 	bpf_timer_start(&timer->timer, next, BPF_F_TIMER_CPU_PIN);
@@ -88,7 +85,7 @@ static void run_until(u32 cpu, struct cpu_ctx *c, u64 now, u32 slice, bool brief
 	if (c->timer_at && c->timer_at <= end + TIMER_MIN_NS)
 		return;
 	/* Within a quantum it comes anyway: what is asked for on waking up is seldom used up. */
-	if (c->timer_at && (slice >= slice_ns || brief || c->turns))
+	if (c->timer_at && (slice >= slice_ns || brief))
 		return;
 	timer = bpf_map_lookup_elem(&timers, &cpu);
 	if (!timer)

@@ -289,7 +289,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	now = scx_bpf_now();
 	c->now = now;
 	c->asked = runnable ? prev->pid : 0;
-	c->yielded = c->spared = 0;
+	c->yielded = c->spared = c->turns = 0;
 	pick->prev_queue = VTRR_NONE;
 	pick->yielded = 0;
 	pick->first = 1;
@@ -413,8 +413,8 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 	c = cpu_ctx(bpf_get_smp_processor_id());
 	if (p == bpf_get_current_task_btf()) {
 		sleeps(p, t);
-		if (c->turns)
-			sleeps_in_turns(p, t);
+		if (c->turns && (deq_flags & SCX_DEQ_SLEEP))
+			sleeps_in_turns(c, p, t);
 	}
 	if (!t->load)
 		return;
@@ -422,7 +422,7 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 	t->load = 0;
 	if (__sync_fetch_and_add(&NODES[t->node].nr_runnable, -1) != 1)
 		return;
-	if (p == bpf_get_current_task_btf() && c->left == VTRR_NONE && !c->offline && !c->turns)
+	if (p == bpf_get_current_task_btf() && c->left == VTRR_NONE && !c->offline && !(c->turns && (deq_flags & SCX_DEQ_SLEEP)))
 		c->left = t->node;	/* the next decision, which is at once, sees to it */
 	else
 		tix_leave(t->node, t->ran_from);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Who yields lets others go first, and where those do nothing but yield in turn each decision is for a few microseconds. So one is
- * for two: who yields, and who was picked and yielded when it ran last, take turns for MIN_SLICE_NS, less than any slice, without
- * asking anybody. Who yields goes straight behind the other one, to what the kernel runs next. Both are charged for what they used
- * when that is over, or at the next decision, whichever is first (settle_pair); what was granted is of who was picked.
+ * for two: who yields, and who was picked and yielded when it ran last, take turns for MIN_SLICE_NS, the shortest slice, without
+ * asking anybody. Who yields goes straight behind the other one, to what the kernel runs next. What was granted is of who was picked;
+ * the first to yield after that time is charged then, the other one when it stops next.
  *
  * They are of different principals, of which nobody else waits on this CPU: whom one of them may be waiting for is not kept waiting
  * by its own principal. Who yields has had its due, or hardly more: else it would run each time, with whom is due then, and
  * those that are a little behind that one never. No limit is on either, and no CPU is idle.
  *
- * Whoever is to be served at once, or the end of the slice, parts them as it does pairs (part_pair). On several CPUs nobody else
- * finds who goes straight behind another; one that is further ahead has them stay apart for a quantum (may_not_take_locked).
+ * Whoever is to be served at once, or the end of the slice, where one of them yields no more, parts them as it does pairs (part_pair). On several CPUs nobody else
+ * finds who goes straight behind another; one that is further ahead has them stay apart for a while (may_not_take_locked).
  */
 #ifndef TIX_TURNS_BPF_H
 #define TIX_TURNS_BPF_H
@@ -37,7 +37,7 @@ static __always_inline void may_not_take_locked(u32 cpu, u32 other)
 		return;
 	units_locked();
 	if (cpu_ctxs[cpu].lead - c->lead > (s64)v_steal)
-		c->apart = now_ns + slice_ns;
+		c->apart = now_ns + CATCH_UP_NS;
 }
 
 /* `prev`, which yielded, and `c->took`, who was picked and is next on CPU `c`, are to take turns, if they may. */
@@ -45,18 +45,37 @@ static __always_inline void begin_turns(struct cpu_ctx *c, const struct task_str
 {
 	const struct pick *pick = &c->pick;
 	u64 v = now_v - tix_mul_q32(pick->grant, pick->rate);	/* when it was picked */
-	u32 q = pick->prev_queue;
+	u32 q = pick->prev_queue, other = pick->queue;
 
-	if (!__COMPAT_has_generic_reenq() || q >= TIX_QUEUES_MAX || q == pick->queue || (s64)(c->apart - c->now) > 0)
+	if (!__COMPAT_has_generic_reenq() || q >= TIX_QUEUES_MAX || other >= TIX_QUEUES_MAX || (s64)(c->apart - c->now) > 0)
 		return;
-	if (QUEUES[q].nr || pick->waiting != 1 || (nr_limits && (c->limited || limit_of(t->node))) || any_idle())
+	/* A forced run (compute_locked) would pass V at another rate than its tag. */
+	if (QUEUES[q].nr || pick->waiting != 1 || QUEUES[q].node == QUEUES[other].node || QUEUES[q].forced)
+		return;
+	if ((nr_limits && (c->limited || may_have_limit(t->node))) || any_idle())
 		return;
 	if ((s64)(QUEUES[q].tag - v) > (s64)tix_mul_q32(MIN_SLICE_NS / 4, QUEUES[q].inverse))
 		return;
 	c->partner = prev->pid;
 	c->handed = c->took;
 	c->returned = 0;
+	c->runs = q;	/* until it is put back, which is at once */
+	c->aside = other;
 	c->turns = 1;
+}
+
+/* Whether `p` is in the middle of a sched_yield(2), by its number; of a 32-bit program's it is not known. */
+static __always_inline bool in_yield(struct task_struct *p)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
+
+#if defined(__TARGET_ARCH_x86)
+	return regs->orig_ax == 24;
+#elif defined(__TARGET_ARCH_arm64)
+	return regs->syscallno == 124;
+#else
+	return false;
+#endif
 }
 
 /*
@@ -72,11 +91,12 @@ static __always_inline bool takes_turns(struct cpu_ctx *c, struct task_struct *p
 		return false;
 	if (c->kicked || any_waited_for() || t->waits || t->holds || q >= TIX_QUEUES_MAX || QUEUES[q].nr ||
 	    now - c->began >= MIN_SLICE_NS || (s64)(c->apart - now) > 0) {
-		if (!c->kicked) {
+		if (!c->kicked && in_yield(p)) {
 			c->asked = p->pid;
 			c->yielded = 1;
 		}
 		c->turns = c->partner = c->handed = 0;
+		c->runs = c->aside;
 		return false;
 	}
 	if (CLIENTS[q].linked)	/* by the decision, for others that there are not */
@@ -84,12 +104,16 @@ static __always_inline bool takes_turns(struct cpu_ctx *c, struct task_struct *p
 	c->asked = 0;
 	c->partner = c->handed;
 	c->handed = p->pid;
+	c->runs = c->aside;
+	c->aside = q;
 	return true;
 }
 
 /* `p`, which took turns with another, goes to sleep; the next decision may be that one's. */
-static __noinline void sleeps_in_turns(struct task_struct *p, struct task_ctx *t)
+static __noinline void sleeps_in_turns(struct cpu_ctx *c, struct task_struct *p, struct task_ctx *t)
 {
+	if (c->partner == p->pid)
+		c->runs = c->aside;
 	charge(p, t);
 	bpf_spin_lock(&tix_lock);
 	emptied_locked(t);
