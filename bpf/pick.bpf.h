@@ -169,7 +169,7 @@ static __always_inline void choose_locked(struct pick *pick)
 		if (other == cpu)
 			return;
 		if (!VT(VT_HOME(other))->nr) {
-			may_not_take_locked(cpu, other);
+			keep_apart_locked(cpu, other);
 			return;
 		}
 		if (!cpu_ctxs[cpu].rescued && late_locked(pick, VT_HOME(other)))

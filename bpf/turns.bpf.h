@@ -10,7 +10,7 @@
  * those that are a little behind that one never. No limit is on either, and no CPU is idle.
  *
  * Whoever is to be served at once, or the end of the slice, where one of them yields no more, parts them as it does pairs (part_pair). On several CPUs nobody else
- * finds who goes straight behind another; one that is further ahead has them stay apart for a while (may_not_take_locked).
+ * finds who goes straight behind another; one that is further ahead has them stay apart for a while (keep_apart_locked).
  */
 #ifndef TIX_TURNS_BPF_H
 #define TIX_TURNS_BPF_H
@@ -28,8 +28,8 @@ static __always_inline bool any_idle(void)
 	return !none;
 }
 
-/* CPU `cpu` would take over what waits on `other`, where nobody does: perhaps because two take turns there. */
-static __always_inline void may_not_take_locked(u32 cpu, u32 other)
+/* Nobody waits on CPU `other` for `cpu` to take over. If two take turns there, and `cpu` is further ahead, one of them is to wait. */
+static __always_inline void keep_apart_locked(u32 cpu, u32 other)
 {
 	struct cpu_ctx *c = &cpu_ctxs[other];
 
