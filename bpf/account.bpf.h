@@ -144,7 +144,10 @@ static __always_inline void forgive_locked(u32 q, s64 ns)
 	}
 }
 
-/* What principal `idx` was due since it was looked at last and its threads could not use is not owed to it. */
+/*
+ * What principal `idx` was due since it was looked at last and its threads could not use is not owed to it. Where it has a single one cap_locked()
+ * sees to that, and gives it to others; it would be forgiven twice, and owed once that thread sleeps.
+ */
 static __always_inline void cannot_use_locked(u32 idx)
 {
 	struct tix_node *n = &NODES[idx];
@@ -155,7 +158,7 @@ static __always_inline void cannot_use_locked(u32 idx)
 	n->excess += due_ns(due, n->seen_due) - (s64)(passed * threads);
 	n->seen_at = now_ns;
 	n->seen_due = due;
-	if (n->excess < 0)
+	if (n->excess < 0 || n->nr_runnable <= 1)
 		n->excess = 0;
 	if (n->excess > most) {
 		n->lead += n->excess - most;

@@ -252,7 +252,7 @@ static __always_inline u64 per_weight(u64 ns, u32 weight)
 static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weight, u64 now)
 {
 	struct tix_node *n = &NODES[t->node];
-	u64 used = sum - t->sum;
+	u64 used = sum - t->sum, rate = t->rate;
 	u32 q = t->ran_from;
 	s64 more;
 
@@ -271,7 +271,13 @@ static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weigh
 			stats.lent_ns += used;
 	}
 	more = used - t->grant;
-	now_v += weighed(more, t->rate ?: GRAPH->rate);
+	/*
+	 * On several CPUs at the present rate, not at the one that there was when it was granted: who wakes up with most of the tickets and
+	 * interrupts somebody would be charged for it, and V be too slow, when all of the rest of that one's slice is taken back.
+	 */
+	if (!rate || (nr_cpu_ids > 1 && !QUEUES[q].forced))
+		rate = GRAPH->rate;
+	now_v += weighed(more, rate);
 	had_locked(q, more);
 	t->grant = t->rate = 0;
 	n->used_ns += used;

@@ -395,6 +395,8 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	if (runnable)	/* pinned by the kernel itself */
 		scx_bpf_task_set_slice(prev, slice_ns);
 	c->idle = !runnable;
+	if (!runnable)
+		c->lead = 0;	/* it is behind nobody */
 	if (pick->queue == VTRR_NONE)
 		c->runs = VTRR_NONE;
 }

@@ -417,35 +417,10 @@ fn a_few_quanta_on_several_cpus() {
     several_cpus(Scenario::Steady);
 }
 
-// What does not hold yet. Each says what is missing; --ignored runs it.
-
-/// Its tickets make V slow while it works: what others are ahead or behind is neither forgotten for that nor taken for a CPU's being late.
-#[test]
-#[ignore = "+11.01 quanta on 2 CPUs instead of 10, since a CPU is let 20 ms behind before another takes a thread over; with 16 ms it is kept, but threads move twice as often as the kernel's"]
-fn nor_does_a_large_holder_matter_there() {
-    several_cpus(Scenario::Seldom);
-}
-
-#[test]
-#[ignore = "the surplus is divided among siblings, but of threads that are due most of a CPU each one must be moved again and again, and is only when its CPU is 20 ms behind: -46 ... +33 quanta on 2 CPUs"]
-fn a_surplus_stays_with_the_siblings() {
-    several_cpus(Scenario::Infeasible);
-}
-
-#[test]
-#[ignore = "alice has 313 quanta too many in 15,000: not found out why; who is due less than MIN_SLICE_NS of ROUND_NS has no account of what it is due"]
-fn what_is_left_to_a_tiny_sibling_is_not_lost() {
-    beside_a_hog_of_bobs(1 << 20);
-}
-
 /// Two threads that are due more than a CPU each, and somebody with most of the tickets who works for a moment now and then, as the
 /// kernel's own threads do: what the two cannot use is for the three others, by their tickets.
 #[test]
-#[ignore = "-8 ... +12 %: who wakes up takes the CPU in the middle of a slice, what V passed in advance for the rest of it is taken back at once, and is taken from what \
-            the newcomer is due, though it was not there when V passed; so V is too slow, and all others seem to be ahead. \
-            Charged at the present rate instead of that of the grant it is kept (1 %), but then `seldom` on 2 CPUs is off by 6 quanta on average instead of 0.8"]
 fn a_surplus_is_divided_beside_who_comes_and_goes() {
-    let mut worst: f64 = 0.0;
     for (gap, work) in [(4 * MS, 30 * US), (10 * MS, 300 * US), (20 * MS, 2 * MS)] {
         let mut history = History {
             cpus: 4,
@@ -470,11 +445,56 @@ fn a_surplus_is_divided_beside_who_comes_and_goes() {
             .zip([10.0, 10.0, 8.0, 8.0, 4.0])
         {
             let off = e.last / (due * tenth);
-            eprintln!("{work} ns each {gap} ns: {off:+} {e:?}");
-            worst = worst.max(off.abs());
+            assert!(off.abs() < 0.02, "{work} ns each {gap} ns: {off:+} {e:?}");
         }
     }
-    assert!(worst < 0.02, "{worst}");
+}
+
+/// Who is due more than a CPU owes nothing for having had one, and has it back after a moment's sleep.
+#[test]
+fn who_has_a_cpu_for_itself_is_back_at_once() {
+    for hogs in [vec![10; 2], vec![10; 3], vec![4; 5]] {
+        let mut history = History {
+            cpus: 2,
+            end: 20_000 * MS,
+            ..History::default()
+        };
+        let node = history.node(0, 90);
+        let cycle = Cycle {
+            thread: history.thread(node),
+            sleep: (MS, 5 * MS),
+            work: (500 * MS, 2_000 * MS),
+        };
+        hogs.iter().for_each(|tickets| _ = history.hog(0, *tickets));
+        let record = machine::run(&history, &[cycle], 1, KERNEL);
+        let latencies = judge::latencies(&record, cycle.thread);
+        let most = latencies.iter().max().copied().unwrap_or(u64::MAX);
+        assert!(latencies.len() > 10 && most < MS, "{most} ns, {hogs:?}");
+        // They begin two on each CPU, or three on one: what that takes to be noticed.
+        let e = judge::errors(&record, &record.history)[0];
+        assert!(e.low > -40.0, "{hogs:?}: {e:?}");
+    }
+}
+
+// What does not hold yet. Each says what is missing; --ignored runs it.
+
+/// Its tickets make V slow while it works: what others are ahead or behind is neither forgotten for that nor taken for a CPU's being late.
+#[test]
+#[ignore = "+11.01 quanta on 2 CPUs instead of 10, since a CPU is let 20 ms behind before another takes a thread over; with 16 ms it is kept, but threads move twice as often as the kernel's"]
+fn nor_does_a_large_holder_matter_there() {
+    several_cpus(Scenario::Seldom);
+}
+
+#[test]
+#[ignore = "the surplus is divided among siblings, but of threads that are due most of a CPU each one must be moved again and again, and is only when its CPU is 20 ms behind: -46 ... +33 quanta on 2 CPUs"]
+fn a_surplus_stays_with_the_siblings() {
+    several_cpus(Scenario::Infeasible);
+}
+
+#[test]
+#[ignore = "alice has 313 quanta too many in 15,000: not found out why; who is due less than MIN_SLICE_NS of ROUND_NS has no account of what it is due"]
+fn what_is_left_to_a_tiny_sibling_is_not_lost() {
+    beside_a_hog_of_bobs(1 << 20);
 }
 
 #[track_caller]

@@ -61,6 +61,10 @@ impl Kernel {
         let can = (now - n.seen_at).cast_signed() * i64::from(n.runnable.min(self.cpus));
         n.excess = (n.excess + due_ns(due, n.seen_due) - can).max(0);
         (n.seen_at, n.seen_due) = (now, due);
+        // cap_locked() sees to that.
+        if n.runnable <= 1 {
+            n.excess = 0;
+        }
         if n.excess > most {
             n.lead += n.excess - most;
             n.excess = most;

@@ -260,7 +260,11 @@ impl Kernel {
             self.link(prev_queue, 1, false, joined);
         }
         if pick.queue == NONE {
-            self.at[pick.cpu as usize].runs = 0;
+            let c = &mut self.at[pick.cpu as usize];
+            c.runs = 0;
+            if !runnable {
+                c.lead = 0;
+            }
         }
         self.counts.most_looks = self.counts.most_looks.max(self.counts.looks);
     }

@@ -183,8 +183,8 @@ impl Kernel {
         let used = std::mem::take(&mut task.uncharged);
         let grant = std::mem::take(&mut task.grant);
         let rate = match std::mem::take(&mut task.rate) {
-            0 => self.funds.rate(),
-            rate => rate,
+            rate if rate > 0 && self.cpus == 1 => rate,
+            _ => self.funds.rate(),
         };
         task.vtime = task.vtime.wrapping_add(used);
         let (node, from) = (task.node, task.ran_from);
@@ -267,10 +267,23 @@ impl Kernel {
             queue.brief = lead < -slice && wake && nr <= 1;
             let lead = lead.max(-slice);
             self.bear(q, lead, true);
+            let earlier = (self.latest(q) - lead.min(0)).min(0);
+            let queue = &mut self.queues[q as usize];
+            queue.tag = queue.tag.wrapping_add_signed(earlier);
             let inverse = self.queues[q as usize].inverse;
             self.open_account(q, unweighed(lead, inverse));
         }
         joins
+    }
+
+    /// latest_locked().
+    fn latest(&self, q: u32) -> i64 {
+        let vt = self.vt_of(q) as usize;
+        if vt == 0 {
+            return 0;
+        }
+        let after = self.with.lag_periods * self.queues[q as usize].period;
+        (self.at[(vt - 1) / 2].lead + after.cast_signed()).min(0)
     }
 
     pub(super) fn link(&mut self, q: u32, nr: u32, wake: bool, joined: bool) {
@@ -281,6 +294,7 @@ impl Kernel {
         let (v, slice) = (self.v, self.v_granted.cast_signed());
         let vt = self.vt_of(q) as usize;
         let alone = wake && nr <= 1;
+        let latest = self.latest(q);
         let runs = vt > 0 && self.at[(vt - 1) / 2].runs == q + 1;
         let queue = &mut self.queues[q as usize];
         if !joined {
@@ -292,7 +306,7 @@ impl Kernel {
                 1 => was,
                 _ if fresh => {
                     queue.brief = false;
-                    0
+                    latest
                 }
                 _ => was.clamp(-behind, ahead),
             };
@@ -312,6 +326,19 @@ impl Kernel {
             }
             false => self.vts[vt].link(q, tag, group, wake, self.now),
         }
+    }
+
+    /// give_locked(): what the principal of `q` could not use is for others.
+    fn give(&mut self, q: u32, lost: i64) {
+        let node = self.node_of(q);
+        let most = self.bounds(q, 1).0.unsigned_abs() / 2;
+        self.funds.set_now(self.v);
+        let due = self.funds.self_due(node);
+        self.v = self.funds.bear(node, lost, true, most);
+        let more = self.funds.self_due(node).wrapping_sub(due);
+        let n = &mut self.nodes[node as usize];
+        n.lead += lost;
+        n.was_due = n.was_due.wrapping_add(more);
     }
 
     /// cap_locked(): what a thread that has not slept since is due beyond a CPU is for others.
@@ -336,21 +363,13 @@ impl Kernel {
             return;
         }
         let (lead, inverse) = (since(queue.tag, v), queue.inverse);
-        let node = self.node_of(q);
-        self.funds.set_now(v);
-        let due = self.funds.self_due(node);
-        let most = self.bounds(q, 1).0.unsigned_abs() / 2;
-        let ns = unweighed(lost, inverse);
-        self.v = self.funds.bear(node, ns, true, most);
-        let more = self.funds.self_due(node).wrapping_sub(due);
-        let n = &mut self.nodes[node as usize];
-        n.lead += ns;
-        n.was_due = n.was_due.wrapping_add(more);
+        self.give(q, unweighed(lost, inverse));
+        let due = self.funds.self_due(self.node_of(q));
         let queue = &mut self.queues[q as usize];
         queue.tag = self.v.wrapping_add_signed(lead + lost);
         queue.cap_v = self.v;
         queue.seen_v = self.v;
-        queue.seen_due = self.funds.self_due(node);
+        queue.seen_due = due;
     }
 
     pub(super) fn file(&mut self, q: u32, wake: bool) {
@@ -371,6 +390,13 @@ impl Kernel {
         let n = &self.nodes[node as usize];
         if n.runnable > 0 || !n.active {
             return;
+        }
+        if q != NONE && self.cpus > 1 && n.budget > self.with.round {
+            self.funds.set_now(self.v);
+            let lead = self.account(node);
+            if lead < 0 {
+                self.give(q, -lead);
+            }
         }
         self.activity(node);
         if q != NONE {
