@@ -51,18 +51,25 @@ static __always_inline bool fits_locked(const struct tix_queue *queue, const str
 	       queue->seen_total == total && queue->seen_load == load && nr - queue->seen_nr <= queue->seen_nrs;
 }
 
+/* At most nothing, without a branch, which the verifier would follow to the end twice. */
+static __always_inline s64 not_above_0(s64 x)
+{
+	s64 y = tix_forget(x);
+
+	return y & (y >> 63);
+}
+
 /*
  * How far ahead of V the tag of queue `queue` may be, at most nothing, if somebody wakes up there who owes nothing. A CPU that is
  * behind would get to V's present only after all that waits there has caught up, tens of ms: not for who is due every ms.
  */
 static __always_inline s64 latest_locked(const struct tix_queue *queue)
 {
-	s64 after;
+	s64 after = 0;
 
-	if (nr_cpu_ids == 1 || queue->vt == VT_ANY)
-		return 0;
-	after = cpu_ctx(VT_CPU(queue->vt))->lead + (s64)(LAG_PERIODS * queue->period);
-	return after < 0 ? after : 0;
+	if (nr_cpu_ids > 1 && queue->vt != VT_ANY)
+		after = cpu_ctx(VT_CPU(queue->vt))->lead + (s64)(LAG_PERIODS * queue->period);
+	return not_above_0(after);
 }
 
 /*
@@ -76,7 +83,7 @@ static __noinline bool update_locked(u32 q, u32 nr, u32 load, bool wake)
 	struct tix_node *n = &NODES[queue->node];
 	bool joins = !n->self_active;
 	u32 many = nr, total = n->load;
-	s64 lead = 0, earlier;
+	s64 lead = 0;
 
 	if (joins) {
 		to_used_locked();
@@ -102,9 +109,7 @@ static __noinline bool update_locked(u32 q, u32 nr, u32 load, bool wake)
 		lead = -v_granted;
 	}
 	bear_locked(q, lead, true);
-	earlier = latest_locked(queue) - (lead < 0 ? lead : 0);
-	if (earlier < 0)
-		queue->tag += earlier;
+	queue->tag += not_above_0(latest_locked(queue) - not_above_0(lead));
 	open_account_locked(q, unweighed(queue, lead));
 	to_granted_locked();
 	return true;
@@ -121,21 +126,6 @@ static __always_inline bool enter_locked(u32 q, u32 nr, u32 load, bool wake)
 	return update_locked(q, nr, load, wake);
 }
 
-/* What the principal of queue `q` was due and its threads could not use, `lost` ns, is for those with whom it shares (model.md §2). */
-static __noinline void give_locked(u32 q, s64 lost)
-{
-	u32 node = QUEUES[q].node;
-
-	GRAPH->now = now_v;
-	GRAPH->most = QUEUES[q].behind / 2;
-	fund_walk(GRAPH, FUNDS, node, false);
-	NODES[node].was_due -= fund_self_due(&FUNDS[node]);
-	NODES[node].lead += lost;
-	fund_bear(GRAPH, FUNDS, node, lost, true);
-	now_v = GRAPH->now;
-	NODES[node].was_due += fund_self_due(&FUNDS[node]);
-}
-
 /*
  * A thread uses one CPU at most. What queue `q`, which has no other, is due beyond that cannot be
  * given to it, and goes to its siblings first (model.md §2), as water that runs over. `woke`: it
@@ -147,6 +137,7 @@ static __noinline void cap_locked(u32 q, bool woke)
 	struct tix_queue *queue = &QUEUES[q];
 	s64 due = now_v - queue->cap_v, lead = queue->tag - now_v, lost, slack;
 	u64 passed = now_ns - queue->cap_at;
+	u32 node = queue->node;
 
 	woke |= !queue->cap_at;
 	queue->cap_at = now_ns;
@@ -167,11 +158,18 @@ static __noinline void cap_locked(u32 q, bool woke)
 	queue->excess = slack;
 	if (queue->forced)
 		return;
-	give_locked(q, unweighed(queue, lost));
+	GRAPH->now = now_v;
+	GRAPH->most = queue->behind / 2;
+	fund_walk(GRAPH, FUNDS, node, false);
+	NODES[node].was_due -= fund_self_due(&FUNDS[node]);
+	NODES[node].lead += unweighed(queue, lost);
+	fund_bear(GRAPH, FUNDS, node, unweighed(queue, lost), true);
+	now_v = GRAPH->now;
 	queue->tag = now_v + lead + lost;
 	queue->cap_v = now_v;
 	queue->seen_v = now_v;
-	queue->seen_due = fund_self_due(&FUNDS[queue->node]);
+	queue->seen_due = fund_self_due(&FUNDS[node]);
+	NODES[node].was_due += queue->seen_due;
 }
 
 /*
@@ -242,18 +240,10 @@ static __noinline void gone_locked(u32 idx, u32 q)
 
 	if (!was || (n->nr_runnable && !is_held(n)))
 		return;
-	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != idx)
-		q = n->homes < TIX_QUEUES_MAX ? n->homes : idx;
-	/* Who is due more than a CPU is never behind for want of its turn: it brings nothing back, or V would be set back each time it wakes up. */
-	if (nr_cpu_ids > 1 && n->budget > ROUND_NS) {
-		GRAPH->now = now_v;
-		fund_walk(GRAPH, FUNDS, idx, false);
-		lead = account_locked(idx);
-		if (lead < 0)
-			give_locked(q, -lead);
-	}
 	to_used_locked();
 	turned_locked(idx);
+	if (q >= TIX_QUEUES_MAX || QUEUES[q].node != idx)
+		q = n->homes < TIX_QUEUES_MAX ? n->homes : idx;
 	queue = &QUEUES[q];
 	lead = weighed(account_locked(idx), queue->inverse);
 	if (lead > (s64)queue->ahead)
@@ -261,6 +251,11 @@ static __noinline void gone_locked(u32 idx, u32 q)
 	if (lead < -(s64)queue->behind)
 		lead = -queue->behind;
 	bear_locked(q, lead, false);
+	/* Who is due more than a CPU is not behind for want of its turn, and V would be set back for that each time it wakes up. */
+	if (nr_cpu_ids > 1 && lead < 0 && n->budget > ROUND_NS) {
+		FUNDS[fund_asleep(GRAPH, FUNDS, idx)].lead = 0;
+		queue->tag = now_v;
+	}
 	to_granted_locked();
 }
 

@@ -213,6 +213,8 @@ s64 core_fund_owes(struct core_fund *f, u32 n)
 	return fund_owes(&f->graph, f->nodes, n);
 }
 
+void core_fund_forget(struct core_fund *f, u32 n) { f->nodes[fund_asleep(&f->graph, f->nodes, n)].lead = 0; }
+
 u64 core_fund_late(struct core_fund *f, u32 n, s64 ns, u64 most)
 {
 	f->graph.most = most;

@@ -176,6 +176,7 @@ unsafe extern "C" {
     fn core_fund_self_due(f: *mut RawFund, n: u32) -> u64;
     safe fn core_fund_stayed(more: i64, amount: u64, others: u64) -> i64;
     fn core_fund_owes(f: *mut RawFund, n: u32) -> i64;
+    fn core_fund_forget(f: *mut RawFund, n: u32);
     fn core_fund_late(f: *mut RawFund, n: u32, ns: i64, most: u64) -> u64;
     fn core_fund_bear(f: *mut RawFund, n: u32, lead: i64, came: bool, most: u64) -> u64;
     fn core_fund_rate(f: *const RawFund) -> u64;
@@ -456,6 +457,12 @@ impl Funds {
     pub fn owes(&mut self, n: u32) -> i64 {
         // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe { core_fund_owes(self.at(n), n) }
+    }
+
+    /// `n`, which is inactive, owes nothing, nor is it owed anything.
+    pub fn forget(&mut self, n: u32) {
+        // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
+        unsafe { core_fund_forget(self.at(n), n) }
     }
 
     /// The threads directly in `n`, which are not active, have had `ns` of CPU: virtual time, likewise.

@@ -328,19 +328,6 @@ impl Kernel {
         }
     }
 
-    /// give_locked(): what the principal of `q` could not use is for others.
-    fn give(&mut self, q: u32, lost: i64) {
-        let node = self.node_of(q);
-        let most = self.bounds(q, 1).0.unsigned_abs() / 2;
-        self.funds.set_now(self.v);
-        let due = self.funds.self_due(node);
-        self.v = self.funds.bear(node, lost, true, most);
-        let more = self.funds.self_due(node).wrapping_sub(due);
-        let n = &mut self.nodes[node as usize];
-        n.lead += lost;
-        n.was_due = n.was_due.wrapping_add(more);
-    }
-
     /// cap_locked(): what a thread that has not slept since is due beyond a CPU is for others.
     pub(super) fn cap(&mut self, q: u32, woke: bool) {
         let slack = CAP_SLICES * (self.v_slack / (self.with.slack / self.with.slice)).cast_signed();
@@ -363,13 +350,21 @@ impl Kernel {
             return;
         }
         let (lead, inverse) = (since(queue.tag, v), queue.inverse);
-        self.give(q, unweighed(lost, inverse));
-        let due = self.funds.self_due(self.node_of(q));
+        let node = self.node_of(q);
+        self.funds.set_now(v);
+        let due = self.funds.self_due(node);
+        let most = self.bounds(q, 1).0.unsigned_abs() / 2;
+        let ns = unweighed(lost, inverse);
+        self.v = self.funds.bear(node, ns, true, most);
+        let more = self.funds.self_due(node).wrapping_sub(due);
+        let n = &mut self.nodes[node as usize];
+        n.lead += ns;
+        n.was_due = n.was_due.wrapping_add(more);
         let queue = &mut self.queues[q as usize];
         queue.tag = self.v.wrapping_add_signed(lead + lost);
         queue.cap_v = self.v;
         queue.seen_v = self.v;
-        queue.seen_due = due;
+        queue.seen_due = self.funds.self_due(node);
     }
 
     pub(super) fn file(&mut self, q: u32, wake: bool) {
@@ -391,19 +386,18 @@ impl Kernel {
         if n.runnable > 0 || !n.active {
             return;
         }
-        if q != NONE && self.cpus > 1 && n.budget > self.with.round {
-            self.funds.set_now(self.v);
-            let lead = self.account(node);
-            if lead < 0 {
-                self.give(q, -lead);
-            }
-        }
+        let much = self.cpus > 1 && n.budget > self.with.round;
         self.activity(node);
         if q != NONE {
             let (behind, ahead) = self.bounds(q, 1);
             let lead = self.account(node);
             let lead = weighed(lead, self.queues[q as usize].inverse);
-            self.bear(q, lead.cast_signed().clamp(-behind, ahead), false);
+            let lead = lead.cast_signed().clamp(-behind, ahead);
+            self.bear(q, lead, false);
+            if much && lead < 0 {
+                self.funds.forget(node);
+                self.queues[q as usize].tag = self.v;
+            }
         }
     }
 
