@@ -104,7 +104,7 @@ static __always_inline void open_account_locked(u32 q, s64 lead)
 
 	n->lead = n->sum_lead = queue->was_lead = lead;
 	queue->stint = ++n->stint;
-	n->was_had = n->had_ns;
+	n->was_had = n->seen_had = n->had_ns;
 	n->was_due = n->seen_due = queue->seen_due;
 	n->seen_at = now_ns;
 	n->excess = 0;
@@ -145,25 +145,43 @@ static __always_inline void forgive_locked(u32 q, s64 ns)
 }
 
 /*
- * What principal `idx` was due since it was looked at last and its threads could not use is not owed to it. Where it has a single one cap_locked()
- * sees to that, and gives it to others; it would be forgiven twice, and owed once that thread sleeps.
+ * What the principal of queue `q`, whose funding is up to date, was due since this was looked at last, and its threads could not use, is not owed
+ * to it: beyond a slack it goes to its siblings first (model.md §2), as water that runs over. The slack is for CPUs that charge each at its own
+ * time, which moves V to and fro. While it does, a thread that has a CPU for itself cannot use either
+ * what the kernel takes of that. Returns how much that was, ns.
  */
-static __always_inline void cannot_use_locked(u32 idx)
+static __always_inline s64 run_over_locked(u32 q)
 {
+	u32 idx = QUEUES[q].node;
 	struct tix_node *n = &NODES[idx];
 	u64 due = fund_self_due(&FUNDS[idx]), passed = now_ns - n->seen_at;
 	u32 threads = n->nr_runnable < nr_online ? n->nr_runnable : nr_online;
-	s64 most = CAP_SLICES * slice_ns;
+	s64 had = n->had_ns - n->seen_had, more = due_ns(due, n->seen_due), slack = CAP_SLICES * slice_ns, lost;
 
-	n->excess += due_ns(due, n->seen_due) - (s64)(passed * threads);
+	if (passed <= SLACK_NS)	/* else nobody knows how many of them wanted to meanwhile */
+		n->excess += more - (s64)(passed * threads);
+	n->seen_had = n->had_ns;
 	n->seen_at = now_ns;
 	n->seen_due = due;
-	if (n->excess < 0 || n->nr_runnable <= 1)
+	if (n->excess < 0)
 		n->excess = 0;
-	if (n->excess > most) {
-		n->lead += n->excess - most;
-		n->excess = most;
-	}
+	lost = n->excess - slack;
+	if (lost <= 0)
+		return 0;
+	n->excess = slack;
+	if (lost < more - had && !VT(QUEUES[q].vt)->nr)
+		lost = more - had;
+	GRAPH->most = QUEUES[q].behind / 2;
+	fund_bear(GRAPH, FUNDS, idx, lost, true);
+	if (GRAPH->now == now_v)
+		GRAPH->epoch++;	/* its siblings below an issuer: each is told when it is looked at next */
+	now_v = GRAPH->now;
+	n->lead += lost;
+	n->seen_due = fund_self_due(&FUNDS[idx]);	/* that is for the others */
+	n->was_due += n->seen_due - due;
+	QUEUES[q].seen_v = now_v;
+	QUEUES[q].seen_due += n->seen_due - due;
+	return lost;
 }
 
 /*
@@ -177,7 +195,6 @@ static __noinline s64 evened_locked(u32 q, s64 lead, u32 load, u32 total)
 	struct tix_node *n = &NODES[idx];
 	s64 more;
 
-	cannot_use_locked(idx);
 	n->sum_lead += lead;
 	if (queue->stint == n->stint)
 		n->sum_lead -= queue->was_lead;

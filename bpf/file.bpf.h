@@ -127,49 +127,21 @@ static __always_inline bool enter_locked(u32 q, u32 nr, u32 load, bool wake)
 }
 
 /*
- * A thread uses one CPU at most. What queue `q`, which has no other, is due beyond that cannot be
- * given to it, and goes to its siblings first (model.md §2), as water that runs over. `woke`: it
- * slept since it was here last. The slack is for CPUs that charge each at its own time, which moves
- * V to and fro.
+ * A thread uses one CPU at most. What the principal of queue `q`, which has run, is due beyond what its threads can use is for others; not each time, for its
+ * funders are to be looked at for that.
  */
-static __noinline void cap_locked(u32 q, bool woke)
+static __noinline void cap_locked(u32 q)
 {
 	struct tix_queue *queue = &QUEUES[q];
-	s64 due = now_v - queue->cap_v, lead = queue->tag - now_v, lost, slack;
-	u64 passed = now_ns - queue->cap_at;
-	u32 node = queue->node;
+	s64 lead;
 
-	woke |= !queue->cap_at;
-	queue->cap_at = now_ns;
-	queue->cap_v = now_v;
-	if (woke) {
-		queue->excess = 0;
-		return;
-	}
-	queue->excess += due - (s64)tix_mul_q32(passed, queue->inverse);
-	if (queue->excess <= 0) {
-		queue->excess = 0;
-		return;
-	}
-	slack = CAP_SLICES * (v_slack / (SLACK_NS / slice_ns));
-	lost = queue->excess - slack;
-	if (lost <= 0)
-		return;
-	queue->excess = slack;
-	if (queue->forced)
+	if (now_ns - NODES[queue->node].seen_at < CAP_EVERY_NS || queue->forced)
 		return;
 	GRAPH->now = now_v;
-	GRAPH->most = queue->behind / 2;
-	fund_walk(GRAPH, FUNDS, node, false);
-	NODES[node].was_due -= fund_self_due(&FUNDS[node]);
-	NODES[node].lead += unweighed(queue, lost);
-	fund_bear(GRAPH, FUNDS, node, unweighed(queue, lost), true);
-	now_v = GRAPH->now;
-	queue->tag = now_v + lead + lost;
-	queue->cap_v = now_v;
-	queue->seen_v = now_v;
-	queue->seen_due = fund_self_due(&FUNDS[node]);
-	NODES[node].was_due += queue->seen_due;
+	fund_walk(GRAPH, FUNDS, queue->node, false);
+	lead = lead_locked(q, false);
+	lead += run_over_locked(q);
+	queue->tag = now_v + weighed(lead, queue->inverse);
 }
 
 /*
@@ -277,8 +249,6 @@ static __always_inline void file_again_locked(u32 q, bool wake)
 		return;
 	if (nr_limits && kept_out_locked(q))
 		return;
-	if (wake)
-		QUEUES[q].cap_at = 0;
 	link_locked(q, nr, wake, enter_locked(q, nr, QUEUES[q].load, wake));
 }
 
@@ -316,7 +286,6 @@ static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool w
 	if (!others) {
 		QUEUES[q].tag = tag;
 		QUEUES[q].seen_v = 0;
-		QUEUES[q].cap_at = 0;
 	} else if ((s64)(tag - QUEUES[q].tag) >= 0) {
 		QUEUES[q].tag += (tag - QUEUES[q].tag) / (others + 1);
 	} else {

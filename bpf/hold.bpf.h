@@ -38,7 +38,6 @@ static __always_inline void back_locked(u32 q)
 	if (nr_cpu_ids > 1 && NODES[queue->node].self_active) {
 		queue->tag = now_v;
 		queue->seen_v = 0;
-		queue->cap_at = 0;
 	}
 	joined = enter_locked(q, nr, queue->load, false);
 	if (nr_cpu_ids > 1 && VT(vt)->nr) {

@@ -282,8 +282,8 @@ static __always_inline void prev_locked(struct pick *pick)
 		return;
 	queue = &QUEUES[q];
 	pick->joined = enter_locked(q, queue->nr + 1, queue->load + pick->weight, false);
-	if (nr_cpu_ids > 1 && !queue->nr)
-		cap_locked(q, pick->woke);
+	if (nr_cpu_ids > 1)
+		cap_locked(q);
 	if (!pick->yielded || (nr_cpu_ids == 1 && queue->nr))
 		link_locked(q, queue->nr + 1, false, pick->joined);
 }

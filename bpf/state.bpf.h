@@ -33,7 +33,7 @@ struct tix_node {
 	u64 had_ns, was_had, was_due;
 	s64 lead;
 	s64 sum_lead;		/* the same by its queues' accounts, as they were looked at last, ns */
-	u64 seen_at, seen_due;	/* up to when it was looked at, and what was due then */
+	u64 seen_at, seen_due, seen_had;	/* up to when it was looked at, and what was due then, and had */
 	s64 excess;		/* what it could not use of what was due, ns */
 	u32 evens;		/* looks at its queues yet that even these out */
 	u32 stint;		/* how often it became active */
@@ -101,9 +101,6 @@ struct tix_queue {
 	u64 round_at;		/* when the first of them was */
 	u64 unserved;		/* nobody in it has waited for longer than since then */
 	s64 was_lead;		/* account.bpf.h: when it was looked at last, ns */
-	/* cap_locked() */
-	u64 cap_v, cap_at;	/* V, and the time, up to which it looked; 0: it begins anew */
-	s64 excess;		/* what its threads could not use of what was due since, ns of virtual time */
 	u64 seen_v;		/* when its lead was told from what it was due last, V; 0: take the tag as it is */
 	u64 seen_due;		/* what that was (due.h) */
 	/* what these were computed from */

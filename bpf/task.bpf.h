@@ -53,7 +53,6 @@ struct pick {
 	u32 prev_queue;	/* in: its queue if it is still runnable, or VTRR_NONE */
 	u32 first;	/* in: not a second try */
 	u32 yielded;	/* in: the previous thread lets others go first */
-	u32 woke;	/* in: it slept since its last decision */
 	u32 slept;	/* in: the previous thread went to sleep */
 	u32 left;	/* in: a principal of which no thread is runnable any longer, or VTRR_NONE */
 	u32 refile;	/* in: a queue that was picked in vain, or VTRR_NONE */

@@ -52,7 +52,8 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define CROWD_STEALS 4			/* by so many of it, if it is no more apart from its own there (crowds_locked) */
 #define CATCH_UP_NS 100000000ull	/* and the next one after this */
 #define LEAD_LOG 4			/* how many picks a CPU's mean is of, 2^this */
-#define CAP_SLICES 16			/* of the machine: what threads that cannot use it are due all the same (cap_locked) */
+#define CAP_SLICES 32			/* what threads that cannot use it are due all the same (run_over_locked) */
+#define CAP_EVERY_NS 4000000ull		/* how often that is looked at */
 #define OVERDUE_NS 4000000000ull	/* who waits longer goes first */
 /* Who is owed service when it wakes up is filed as if it had been due long ago, apart from the others. */
 #define BRIEF_GROUP 0
@@ -311,7 +312,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		pick->sum = prev->se.sum_exec_runtime;
 		pick->weight = prev->scx.weight;
 		if (runnable && !is_kernel_pinned(prev)) {
-			pick->woke = !t->load;
 			count(prev, t);
 			pick->prev_queue = queue_of(prev, t, cpu);
 		}

@@ -3,7 +3,7 @@
 
 use tix_core_host::NONE;
 
-use super::share::{CAP_SLICES, LEAD_MAX};
+use super::share::LEAD_MAX;
 use super::{Kernel, since};
 
 pub(super) const EVENS: u32 = 32;
@@ -28,7 +28,7 @@ impl Kernel {
         let queue = &mut self.queues[q as usize];
         let n = &mut self.nodes[node as usize];
         (n.lead, n.sum_lead, queue.was_lead) = (lead, lead, lead);
-        n.was_had = n.had;
+        (n.was_had, n.seen_had) = (n.had, n.had);
         (n.was_due, n.seen_due) = (queue.seen_due, queue.seen_due);
         (n.seen_at, n.excess) = (self.now, 0);
     }
@@ -54,26 +54,43 @@ impl Kernel {
         self.queues[q as usize].was_lead += ns;
     }
 
-    fn cannot_use(&mut self, node: u32) {
+    /// run_over_locked(): what the principal of `q` was due and its threads could not use is for others; how much that is, ns.
+    pub(super) fn runs_over(&mut self, q: u32) -> i64 {
+        let node = self.node_of(q);
+        self.funds.set_now(self.v);
         let (due, now) = (self.funds.self_due(node), self.now);
-        let most = CAP_SLICES * self.with.slice.cast_signed();
+        let alone = self.vts[self.vt_of(q) as usize].nr() == 0;
         let n = &mut self.nodes[node as usize];
-        let can = (now - n.seen_at).cast_signed() * i64::from(n.runnable.min(self.cpus));
-        n.excess = (n.excess + due_ns(due, n.seen_due) - can).max(0);
+        let passed = now - n.seen_at;
+        let had = since(n.had, std::mem::replace(&mut n.seen_had, n.had));
+        let more = due_ns(due, n.seen_due);
+        if passed <= self.with.slack {
+            let can = passed.cast_signed() * i64::from(n.runnable.min(self.cpus));
+            n.excess = (n.excess + more - can).max(0);
+        }
         (n.seen_at, n.seen_due) = (now, due);
-        // cap_locked() sees to that.
-        if n.runnable <= 1 {
-            n.excess = 0;
+        let slack = (self.with.cap_slices * self.with.slice).cast_signed();
+        let lost = n.excess - slack;
+        if lost <= 0 {
+            return 0;
         }
-        if n.excess > most {
-            n.lead += n.excess - most;
-            n.excess = most;
-        }
+        n.excess = slack;
+        let lost = if alone { lost.max(more - had) } else { lost };
+        let most = self.bounds(q, 1).0.unsigned_abs() / 2;
+        self.v = self.funds.bear(node, lost, true, most);
+        let more = self.funds.self_due(node).wrapping_sub(due);
+        let n = &mut self.nodes[node as usize];
+        n.lead += lost;
+        n.seen_due = n.seen_due.wrapping_add(more);
+        n.was_due = n.was_due.wrapping_add(more);
+        let queue = &mut self.queues[q as usize];
+        queue.seen_v = self.v;
+        queue.seen_due = queue.seen_due.wrapping_add(more);
+        lost
     }
 
     pub(super) fn evened(&mut self, q: u32, lead: i64, load: u32) -> i64 {
         let node = self.node_of(q);
-        self.cannot_use(node);
         let account = self.account(node);
         let was = self.queues[q as usize].was_lead;
         let n = &mut self.nodes[node as usize];

@@ -25,6 +25,8 @@ pub struct Constants {
     pub slack: u64,
     pub steal: u64,
     pub catch_up: u64,
+    pub cap_slices: u64,
+    pub cap_every: u64,
     /// Of so many picks, 2^this, a CPU keeps a mean.
     pub lead_log: u64,
     pub overdue: u64,
@@ -40,6 +42,8 @@ pub const KERNEL: Constants = Constants {
     slack: 64_000_000,
     steal: 20_000_000,
     catch_up: 100_000_000,
+    cap_slices: 32,
+    cap_every: 4_000_000,
     lead_log: 4,
     overdue: 4_000_000_000,
 };
@@ -72,6 +76,7 @@ struct Node {
     sum_lead: i64,
     seen_at: u64,
     seen_due: u64,
+    seen_had: u64,
     excess: i64,
     evens: u32,
     homes: Option<u32>,
@@ -88,9 +93,6 @@ struct Place {
     /// The part of its node's load that it was.
     seen_part: (u64, u64),
     forced: bool,
-    cap_v: u64,
-    cap_at: u64,
-    excess: i64,
     inverse: u64,
     period: u64,
     slice: u64,
@@ -122,8 +124,6 @@ pub struct Task {
     /// ns that it has run and was not charged for.
     pub uncharged: u64,
     pub yielded: bool,
-    /// Since it was looked at last.
-    woke: bool,
     vtime: u64,
     grant: u64,
     rate: u64,
@@ -207,7 +207,6 @@ impl Kernel {
             cpu: bound.unwrap_or(i % cpus),
             uncharged: 0,
             yielded: false,
-            woke: false,
             vtime: 0,
             grant: 0,
             rate: 0,
@@ -414,7 +413,6 @@ impl Kernel {
         }
         n.load += WEIGHT;
         n.runnable += 1;
-        self.tasks[t as usize].woke = true;
     }
 
     /// tix_quiescent(); what becomes of its node is for the next decision.
@@ -461,6 +459,8 @@ mod tests {
             slack: defined("SLACK_NS"),
             steal: defined("STEAL_NS"),
             catch_up: defined("CATCH_UP_NS"),
+            cap_slices: defined("CAP_SLICES"),
+            cap_every: defined("CAP_EVERY_NS"),
             lead_log: defined("LEAD_LOG"),
             overdue: defined("OVERDUE_NS"),
         };

@@ -217,10 +217,9 @@ impl Kernel {
         self.now = now;
         self.counts.decisions += 1;
         self.counts.looks = 0;
-        let (mut yielded, mut joined, mut woke) = (false, false, false);
+        let (mut yielded, mut joined) = (false, false);
         if let Some(t) = prev {
             yielded = std::mem::take(&mut self.tasks[t as usize].yielded);
-            woke = std::mem::take(&mut self.tasks[t as usize].woke);
             self.charge(t, now);
             if !runnable {
                 self.emptied(t);
@@ -243,8 +242,8 @@ impl Kernel {
             // prev_locked()
             if !self.queues[prev_queue as usize].linked {
                 joined = self.enter(prev_queue, others + 1, false);
-                if self.cpus > 1 && others == 0 {
-                    self.cap(prev_queue, woke);
+                if self.cpus > 1 {
+                    self.cap(prev_queue);
                 }
                 if !yielded || (self.cpus == 1 && others > 0) {
                     self.link(prev_queue, others + 1, false, joined);

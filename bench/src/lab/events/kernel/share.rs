@@ -8,7 +8,6 @@ use super::{ANY, BRIEF_GROUP, BRIEF_LEAD, Kernel, WEIGHT, since};
 
 pub(super) const LEAD_MAX: i64 = 1 << 32;
 const INVERSE_MAX: u64 = 1 << 56;
-pub(super) const CAP_SLICES: i64 = 16;
 
 /// `ns` of CPU, weighed.
 fn weighed(ns: i64, inverse: u64) -> u64 {
@@ -328,52 +327,23 @@ impl Kernel {
         }
     }
 
-    /// cap_locked(): what a thread that has not slept since is due beyond a CPU is for others.
-    pub(super) fn cap(&mut self, q: u32, woke: bool) {
-        let slack = CAP_SLICES * (self.v_slack / (self.with.slack / self.with.slice)).cast_signed();
-        let (v, now) = (self.v, self.now);
-        let queue = &mut self.queues[q as usize];
-        let passed = now - std::mem::replace(&mut queue.cap_at, now);
-        let due = since(v, std::mem::replace(&mut queue.cap_v, v));
-        if woke || passed == now {
-            queue.excess = 0;
-            return;
-        }
-        let can = host::mul_q32(passed, queue.inverse);
-        queue.excess = (queue.excess + due - can.cast_signed()).max(0);
-        let lost = queue.excess - slack;
-        if lost <= 0 {
-            return;
-        }
-        queue.excess = slack;
-        if queue.forced {
-            return;
-        }
-        let (lead, inverse) = (since(queue.tag, v), queue.inverse);
+    /// cap_locked(): what threads are due beyond what they can use is for others.
+    pub(super) fn cap(&mut self, q: u32) {
         let node = self.node_of(q);
-        self.funds.set_now(v);
-        let due = self.funds.self_due(node);
-        let most = self.bounds(q, 1).0.unsigned_abs() / 2;
-        let ns = unweighed(lost, inverse);
-        self.v = self.funds.bear(node, ns, true, most);
-        let more = self.funds.self_due(node).wrapping_sub(due);
-        let n = &mut self.nodes[node as usize];
-        n.lead += ns;
-        n.was_due = n.was_due.wrapping_add(more);
+        let passed = self.now - self.nodes[node as usize].seen_at;
+        if passed < self.with.cap_every || self.queues[q as usize].forced {
+            return;
+        }
+        self.funds.set_now(self.v);
+        let lead = self.lead(q, false) + self.runs_over(q);
         let queue = &mut self.queues[q as usize];
-        queue.tag = self.v.wrapping_add_signed(lead + lost);
-        queue.cap_v = self.v;
-        queue.seen_v = self.v;
-        queue.seen_due = self.funds.self_due(node);
+        queue.tag = self.v.wrapping_add(weighed(lead, queue.inverse));
     }
 
     pub(super) fn file(&mut self, q: u32, wake: bool) {
         let nr = self.queues[q as usize].nr();
         if nr > 0 && !self.queues[q as usize].linked {
             let joined = self.enter(q, nr, wake);
-            if wake {
-                self.queues[q as usize].cap_at = 0;
-            }
             self.link(q, nr, wake, joined);
         }
     }
@@ -424,7 +394,6 @@ impl Kernel {
         let queue = &mut self.queues[q as usize];
         queue.tag = here.wrapping_add_signed(by);
         if others == 0 {
-            queue.cap_at = 0;
             queue.seen_v = 0;
         }
     }
