@@ -115,11 +115,13 @@ const ALL: [What; 17] = [
     What::Readme,
 ];
 /// What `make bench` leaves out, to be done in a quarter of an hour.
-const LONG: [What; 7] = [
+const LONG: [What; 9] = [
     What::Disk,
     What::Memory,
     What::Exchange,
     What::Stores,
+    What::Pipes,
+    What::Wakeups,
     What::Cpus,
     What::Wide,
     What::Crowd,
