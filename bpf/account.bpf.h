@@ -41,6 +41,12 @@ static __always_inline s64 bounded(s64 lead)
 	return lead < -LEAD_MAX ? -LEAD_MAX : lead;
 }
 
+/* What the threads directly in `idx`, whose funding is up to date, have been due and have not given to others, as of due.h. */
+static __always_inline u64 self_due(u32 idx)
+{
+	return fund_self_due(&FUNDS[idx]) - NODES[idx].not_due;
+}
+
 /*
  * What queue `q` has had more than it was due, ns of CPU; fund_refresh() brought that up to
  * date. Its tag tells what that was the last time, and what it has been charged for since;
@@ -50,7 +56,7 @@ static __always_inline s64 bounded(s64 lead)
 static __noinline s64 lead_locked(u32 q, bool away)
 {
 	struct tix_queue *queue = &QUEUES[q];
-	u64 due = fund_self_due(&FUNDS[queue->node]), more = due - queue->seen_due, size;
+	u64 due = self_due(queue->node), more = due - queue->seen_due, size;
 	s64 lead;
 
 	if (away)
@@ -93,7 +99,7 @@ static s64 account_locked(u32 idx)
 	struct tix_node *n = &NODES[idx];
 
 	return bounded(n->lead + (s64)(n->had_ns - n->was_had) -
-		       due_ns(fund_self_due(&FUNDS[idx]), n->was_due));
+		       due_ns(self_due(idx), n->was_due));
 }
 
 /* Queue `q` brings its principal back, which has had `lead` ns more than its due. */
@@ -144,22 +150,39 @@ static __always_inline void forgive_locked(u32 q, s64 ns)
 	}
 }
 
+/* Whether a thread of queue `queue`, whose principal has no other, has a CPU for itself. */
+static __always_inline bool alone_locked(const struct tix_queue *queue)
+{
+	u32 cpu = VT_CPU(queue->vt) & (TIX_CPUS_MAX - 1);
+
+	return queue->vt != VT_ANY && NODES[queue->node].nr_runnable <= 1 &&
+	       !(VT(VT_HOME(cpu))->nr + VT(VT_SOME(cpu))->nr + VT(VT_BOUND(cpu))->nr);
+}
+
 /*
  * What the principal of queue `q`, whose funding is up to date, was due since this was looked at last, and its threads could not use, is not owed
  * to it: beyond a slack it goes to its siblings first (model.md §2), as water that runs over. The slack is for CPUs that charge each at its own
- * time, which moves V to and fro. While it does, a thread that has a CPU for itself cannot use either
- * what the kernel takes of that. Returns how much that was, ns.
+ * time, which moves V to and fro. While it does, a thread that has a CPU for itself cannot use either what the kernel takes of that.
  */
-static __always_inline s64 run_over_locked(u32 q)
+static __always_inline void run_over_locked(u32 q)
 {
-	u32 idx = QUEUES[q].node;
+	struct tix_queue *queue = &QUEUES[q];
+	u32 idx = queue->node;
 	struct tix_node *n = &NODES[idx];
-	u64 due = fund_self_due(&FUNDS[idx]), passed = now_ns - n->seen_at;
+	u64 due = self_due(idx), passed = now_ns - n->seen_at;
 	u32 threads = n->nr_runnable < nr_online ? n->nr_runnable : nr_online;
-	s64 had = n->had_ns - n->seen_had, more = due_ns(due, n->seen_due), slack = CAP_SLICES * slice_ns, lost;
+	s64 had = n->had_ns - n->seen_had, more = due_ns(due, n->seen_due), can = passed * threads;
+	s64 slack = CAP_SLICES * slice_ns, lost;
 
-	if (passed <= SLACK_NS)	/* else nobody knows how many of them wanted to meanwhile */
-		n->excess += more - (s64)(passed * threads);
+	if (fund_size(due - n->was_due) >> 62) {	/* before it is too much for due_ns() */
+		n->lead = account_locked(idx);
+		n->was_had = n->had_ns;
+		n->was_due = due;
+	}
+	if (can < had)		/* there were more of them meanwhile */
+		can = had;
+	if (passed <= SLACK_NS)	/* else nobody knows how many of them wanted to */
+		n->excess += more - can;
 	n->seen_had = n->had_ns;
 	n->seen_at = now_ns;
 	n->seen_due = due;
@@ -167,21 +190,19 @@ static __always_inline s64 run_over_locked(u32 q)
 		n->excess = 0;
 	lost = n->excess - slack;
 	if (lost <= 0)
-		return 0;
+		return;
 	n->excess = slack;
-	if (lost < more - had && !VT(QUEUES[q].vt)->nr)
+	if (lost < more - had && alone_locked(queue))
 		lost = more - had;
-	GRAPH->most = QUEUES[q].behind / 2;
+	GRAPH->most = queue->behind / 2;
 	fund_bear(GRAPH, FUNDS, idx, lost, true);
-	if (GRAPH->now == now_v)
-		GRAPH->epoch++;	/* its siblings below an issuer: each is told when it is looked at next */
+	/* Siblings below an issuer, and other queues of its own, are told when they are looked at next. */
+	if (GRAPH->now == now_v || queue->seen_load != queue->seen_total)
+		GRAPH->epoch++;
 	now_v = GRAPH->now;
-	n->lead += lost;
-	n->seen_due = fund_self_due(&FUNDS[idx]);	/* that is for the others */
-	n->was_due += n->seen_due - due;
-	QUEUES[q].seen_v = now_v;
-	QUEUES[q].seen_due += n->seen_due - due;
-	return lost;
+	fund_walk(GRAPH, FUNDS, idx, false);
+	n->not_due += ((u64)lost << FUND_DUE_LOG) + self_due(idx) - due;	/* nor is what it was due of that itself */
+	n->seen_due = self_due(idx);
 }
 
 /*

@@ -34,7 +34,7 @@ static __noinline void bear_locked(u32 q, s64 lead, bool came)
 	now_v = GRAPH->now;
 	queue->tag = now_v + lead;
 	queue->seen_v = now_v;
-	queue->seen_due = fund_self_due(&FUNDS[queue->node]);
+	queue->seen_due = self_due(queue->node);
 }
 
 /* Whether share, slice and group of `queue`, of principal `n`, are those of `nr` threads of nice weight `load`, or nearly. */
@@ -67,7 +67,7 @@ static __always_inline s64 latest_locked(const struct tix_queue *queue)
 {
 	s64 after = 0;
 
-	if (nr_cpu_ids > 1 && queue->vt != VT_ANY)
+	if (nr_online > 1 && queue->vt != VT_ANY)
 		after = cpu_ctx(VT_CPU(queue->vt))->lead + (s64)(LAG_PERIODS * queue->period);
 	return not_above_0(after);
 }
@@ -133,15 +133,14 @@ static __always_inline bool enter_locked(u32 q, u32 nr, u32 load, bool wake)
 static __noinline void cap_locked(u32 q)
 {
 	struct tix_queue *queue = &QUEUES[q];
-	s64 lead;
 
 	if (now_ns - NODES[queue->node].seen_at < CAP_EVERY_NS || queue->forced)
 		return;
 	GRAPH->now = now_v;
 	fund_walk(GRAPH, FUNDS, queue->node, false);
-	lead = lead_locked(q, false);
-	lead += run_over_locked(q);
-	queue->tag = now_v + weighed(lead, queue->inverse);
+	run_over_locked(q);
+	queue->tag = weighed(lead_locked(q, false), queue->inverse);
+	queue->tag += now_v;
 }
 
 /*
@@ -149,12 +148,12 @@ static __noinline void cap_locked(u32 q)
  * is, but on one CPU only of a principal that was away: another thread of one that runs or waits
  * may wake up at any time, and neither clears what it owes nor loses what it is owed.
  */
-static __noinline void bound_locked(u32 q, bool alone)
+static __noinline void bound_locked(u32 q, bool fresh)
 {
 	struct tix_queue *queue = &QUEUES[q];
 	s64 was = queue->tag - now_v, lead = was;
 
-	if (alone && !runs_locked(queue, q)) {
+	if (fresh) {
 		lead = latest_locked(queue);	/* it brings nothing: its principal has it (emptied_locked) */
 	} else {
 		if (lead > (s64)queue->ahead)
@@ -177,7 +176,7 @@ static __noinline void bound_locked(u32 q, bool alone)
 static __noinline void link_locked(u32 q, u32 nr, bool wake, bool joined)
 {
 	struct tix_queue *queue = &QUEUES[q];
-	bool alone = wake && nr <= 1;
+	bool alone = wake && nr <= 1, fresh;
 	u32 group = queue->group;
 	u64 tag;
 
@@ -185,9 +184,10 @@ static __noinline void link_locked(u32 q, u32 nr, bool wake, bool joined)
 		return;
 
 	if (!joined) {
+		fresh = alone && nr_cpu_ids > 1 && nr_online > 1 && !runs_locked(queue, q);
 		if (nr_cpu_ids > 1 && nr_online > 1)
-			bound_locked(q, alone);
-		queue->brief = alone && (s64)(queue->tag - now_v) < -(s64)v_granted;
+			bound_locked(q, fresh);
+		queue->brief = alone && !fresh && (s64)(queue->tag - now_v) < -(s64)v_granted;
 	}
 	tag = queue->tag;
 	if (queue->brief) {

@@ -224,9 +224,9 @@ static __noinline void lent_locked(u32 q, s64 ns)
 	GRAPH->now = now_v;
 	GRAPH->most = QUEUES[q].behind / 2;
 	fund_walk(GRAPH, FUNDS, node, false);
-	due = fund_self_due(&FUNDS[node]);
+	due = self_due(node);
 	fund_late(GRAPH, FUNDS, node, ns);
-	QUEUES[q].seen_due += fund_self_due(&FUNDS[node]) - due;	/* that is for the others */
+	QUEUES[q].seen_due += self_due(node) - due;	/* that is for the others */
 	now_v = GRAPH->now;
 }
 

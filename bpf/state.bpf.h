@@ -35,6 +35,7 @@ struct tix_node {
 	s64 sum_lead;		/* the same by its queues' accounts, as they were looked at last, ns */
 	u64 seen_at, seen_due, seen_had;	/* up to when it was looked at, and what was due then, and had */
 	s64 excess;		/* what it could not use of what was due, ns */
+	u64 not_due;		/* what of it ran over to others, as of due.h */
 	u32 evens;		/* looks at its queues yet that even these out */
 	u32 stint;		/* how often it became active */
 	u64 cgid;

@@ -17,7 +17,7 @@ fn due_ns(due: u64, from: u64) -> i64 {
 
 impl Kernel {
     pub(super) fn account(&mut self, node: u32) -> i64 {
-        let due = self.funds.self_due(node);
+        let due = self.self_due(node);
         let n = &self.nodes[node as usize];
         let lead = n.lead + since(n.had, n.was_had) - due_ns(due, n.was_due);
         lead.clamp(-LEAD_MAX, LEAD_MAX)
@@ -54,39 +54,44 @@ impl Kernel {
         self.queues[q as usize].was_lead += ns;
     }
 
-    /// run_over_locked(): what the principal of `q` was due and its threads could not use is for others; how much that is, ns.
-    pub(super) fn runs_over(&mut self, q: u32) -> i64 {
+    pub(super) fn self_due(&mut self, node: u32) -> u64 {
+        let due = self.funds.self_due(node);
+        due.wrapping_sub(self.nodes[node as usize].not_due)
+    }
+
+    /// run_over_locked(): what the principal of `q` was due and its threads could not use is for others.
+    pub(super) fn runs_over(&mut self, q: u32) {
         let node = self.node_of(q);
-        self.funds.set_now(self.v);
-        let (due, now) = (self.funds.self_due(node), self.now);
-        let alone = self.vts[self.vt_of(q) as usize].nr() == 0;
+        let vt = self.vt_of(q) as usize;
+        let home = (vt - 1) / 2 * 2 + 1;
+        let alone = self.nodes[node as usize].runnable <= 1
+            && self.vts[home].nr() + self.vts[home + 1].nr() == 0;
+        let (due, now) = (self.self_due(node), self.now);
         let n = &mut self.nodes[node as usize];
         let passed = now - n.seen_at;
         let had = since(n.had, std::mem::replace(&mut n.seen_had, n.had));
         let more = due_ns(due, n.seen_due);
         if passed <= self.with.slack {
             let can = passed.cast_signed() * i64::from(n.runnable.min(self.cpus));
-            n.excess = (n.excess + more - can).max(0);
+            n.excess += more - can.max(had);
         }
+        n.excess = n.excess.max(0);
         (n.seen_at, n.seen_due) = (now, due);
         let slack = (self.with.cap_slices * self.with.slice).cast_signed();
         let lost = n.excess - slack;
         if lost <= 0 {
-            return 0;
+            return;
         }
         n.excess = slack;
         let lost = if alone { lost.max(more - had) } else { lost };
         let most = self.bounds(q, 1).0.unsigned_abs() / 2;
         self.v = self.funds.bear(node, lost, true, most);
-        let more = self.funds.self_due(node).wrapping_sub(due);
+        self.funds.set_now(self.v);
+        let more = self.self_due(node).wrapping_sub(due);
+        let lost = lost.cast_unsigned() << 16;
         let n = &mut self.nodes[node as usize];
-        n.lead += lost;
-        n.seen_due = n.seen_due.wrapping_add(more);
-        n.was_due = n.was_due.wrapping_add(more);
-        let queue = &mut self.queues[q as usize];
-        queue.seen_v = self.v;
-        queue.seen_due = queue.seen_due.wrapping_add(more);
-        lost
+        n.not_due = n.not_due.wrapping_add(lost.wrapping_add(more));
+        n.seen_due = due.wrapping_sub(lost);
     }
 
     pub(super) fn evened(&mut self, q: u32, lead: i64, load: u32) -> i64 {

@@ -77,6 +77,7 @@ struct Node {
     seen_at: u64,
     seen_due: u64,
     seen_had: u64,
+    not_due: u64,
     excess: i64,
     evens: u32,
     homes: Option<u32>,

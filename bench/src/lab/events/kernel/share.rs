@@ -56,9 +56,9 @@ impl Kernel {
         if !n.active {
             self.funds.set_now(self.v);
             let most = self.bounds(q, 1).0.unsigned_abs() / 2;
-            let due = self.funds.self_due(node);
+            let due = self.self_due(node);
             self.v = self.funds.late(node, ns, most);
-            let more = self.funds.self_due(node).wrapping_sub(due);
+            let more = self.self_due(node).wrapping_sub(due);
             let queue = &mut self.queues[q as usize];
             queue.seen_due = queue.seen_due.wrapping_add(more);
         }
@@ -67,7 +67,7 @@ impl Kernel {
     /// lead_locked(): what `q` has had more than it was due, ns.
     pub(super) fn lead(&mut self, q: u32, away: bool) -> i64 {
         let node = self.node_of(q);
-        let due = self.funds.self_due(node);
+        let due = self.self_due(node);
         let mut more = since(due, self.queues[q as usize].seen_due);
         if away {
             more = host::stayed(more, host::SELF.into(), self.funds.state(node).issued);
@@ -245,10 +245,11 @@ impl Kernel {
         self.funds.set_now(self.v);
         let most = self.bounds(q, 1).0.unsigned_abs() / 2;
         self.v = self.funds.bear(node, ns, came, most);
+        let due = self.self_due(node);
         let queue = &mut self.queues[q as usize];
         queue.tag = self.v.wrapping_add_signed(lead);
         queue.seen_v = self.v;
-        queue.seen_due = self.funds.self_due(node);
+        queue.seen_due = due;
     }
 
     /// enter_locked(): bring `q` up to date for `nr` threads; whether its principal became active.
@@ -335,7 +336,8 @@ impl Kernel {
             return;
         }
         self.funds.set_now(self.v);
-        let lead = self.lead(q, false) + self.runs_over(q);
+        self.runs_over(q);
+        let lead = self.lead(q, false);
         let queue = &mut self.queues[q as usize];
         queue.tag = self.v.wrapping_add(weighed(lead, queue.inverse));
     }
