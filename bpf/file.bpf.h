@@ -146,7 +146,7 @@ static __noinline void cap_locked(u32 q)
 /*
  * A tag that is too far behind V or ahead of it (compute_locked) is forgotten as far as it
  * is, but on one CPU only of a principal that was away: another thread of one that runs or waits
- * may wake up at any time, and neither clears what it owes nor loses what it is owed.
+ * may wake up at any time, and neither clears what it owes nor loses what it is owed. `fresh`: who wakes up is alone there, and nobody of it runs.
  */
 static __noinline void bound_locked(u32 q, bool fresh)
 {

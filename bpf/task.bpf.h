@@ -12,7 +12,7 @@ struct task_ctx {
 	u64 sum;	/* p->se.sum_exec_runtime up to which it has been charged, or ELSEWHERE: it is in another class */
 	u64 vtime;	/* inside its principal, ns at nice 0 */
 	u64 grant;	/* ns that its queue was charged in advance for the run that it is on */
-	u64 rate;	/* by what V passes meanwhile, the graph's rate then */
+	u64 rate;	/* by what V passes meanwhile, the graph's rate then (on several CPUs that only where the run is forced) */
 	u64 awaited;	/* the lock of the kernel's that it waits for, or waited for last (lock.bpf.h) */
 	u64 held;	/* a lock that it holds, and another waits for, */
 	u64 also;	/* and the one before that, if it held that as well */
@@ -79,7 +79,7 @@ struct cpu_ctx {
 	u64 now;	/* at the last decision or timer here */
 	u64 robbed_at;	/* when another CPU took over what was overdue here */
 	s64 robbed_lag;	/* and by how much that was */
-	s64 lead;	/* how far ahead of V the queues were that were picked here lately, a mean of 2^LEAD_LOG */
+	s64 lead;	/* how far ahead of V the queues were that were picked here lately, a mean of 2^LEAD_LOG; 0 while it is idle */
 	u32 granting;	/* the queue that is being moved from, or VTRR_NONE */
 	u32 idle;
 	u32 probe;	/* the CPU to look at next for overdue work */
