@@ -261,6 +261,24 @@ static __always_inline void file_locked(u32 q, bool wake)
 }
 
 /*
+ * The tag of queue `q` tells how far it is ahead or behind now. What ran over to it from siblings below an issuer since it was looked at
+ * last, for which no V passed, would be lost to a thread that another CPU has taken over: from when it was picked there to the end of that run.
+ */
+static __noinline void tell_locked(u32 q)
+{
+	struct tix_queue *queue = &QUEUES[q];
+
+	if (!NODES[queue->node].self_active || !queue->seen_v)
+		return;
+	GRAPH->now = now_v;
+	fund_walk(GRAPH, FUNDS, queue->node, false);
+	if (fund_size(self_due(queue->node) - queue->seen_due) >> 62)
+		return;		/* 20 hours of CPU since: more than lead_locked() can tell */
+	queue->tag = weighed(lead_locked(q, false), queue->inverse);
+	queue->tag += now_v;
+}
+
+/*
  * A thread that last ran from another queue of its principal takes its place in virtual
  * time along: its part of the share goes with it, and so does what that part is behind or
  * ahead. Where `others` are it counts for one of them. A sleeper brings only what it owes.
@@ -277,6 +295,11 @@ static __noinline void move_locked(struct task_ctx *t, u32 q, u32 others, bool w
 	if (nr_cpu_ids > 1 && from < TIX_QUEUES_MAX && !QUEUES[from].nr)
 		close_locked(from);
 	moved = from >= TIX_QUEUES_MAX || QUEUES[from].node != t->node;
+	if (!moved && nr_cpu_ids > 1) {
+		tell_locked(from);
+		if (others)
+			tell_locked(q);		/* the two tags are of one time, then */
+	}
 	if (!moved && (!wake || (s64)(QUEUES[from].tag - tag) > 0))
 		tag = QUEUES[from].tag;
 	else if (others)

@@ -70,7 +70,9 @@ static __noinline void jump_locked(const struct vtrr_choice *choice, u32 looks)
 	}
 	if (choice->head < jump_head)
 		jump_head = choice->head;
-	if (++jump_looks < looks)
+	if (!jump_looks)
+		jump_at = now_ns;
+	if (++jump_looks < looks || now_ns - jump_at < STEAL_NS)
 		return;
 	if ((s64)(jump_head - now_v) > 0)
 		now_v = jump_head;
@@ -120,8 +122,23 @@ static __noinline bool behind_locked(struct pick *pick, u32 other, s64 lag)
 }
 
 /*
+ * How far CPU `other` is behind CPU `cpu`, of which `mine` is the choice: as far as their means tell; where all have been ahead of V for half of
+ * STEAL_NS, as far as all that waits here is at least. The mean alone follows only after 2^LEAD_LOG picks, and who is due little and has a CPU for
+ * itself may be ahead by then by more than is remembered (bound_locked). But for one period: to who is due a hundredth a single slice is more
+ * than STEAL_NS of the machine. And not at once: where many sleep and wake up all are ahead now and then, and threads would move more often.
+ */
+static __always_inline s64 lag_locked(u32 cpu, const struct vtrr_choice *mine, u32 other)
+{
+	s64 lead = cpu_ctxs[cpu].lead, ahead = mine->head - (mine->finish - mine->head) - now_v;
+
+	if (ahead > lead && now_ns - cpu_ctxs[cpu].eligible_at >= STEAL_NS / 2)
+		lead = ahead;
+	return lead - cpu_ctxs[other].lead;
+}
+
+/*
  * Choose the struct vtrr to take from: this CPU's, those of threads without a home, or,
- * in turn, one other CPU's if what it picked lately was later by STEAL_NS of the whole machine:
+ * in turn, one other CPU's if what it picked lately was later by STEAL_NS of the whole machine (lag_locked):
  * a single thread there may be due early only because it is due often.
  * A CPU that has nothing looks at all others before it goes idle, and then at what of those that may use some CPUs only is for it
  * (waits_elsewhere).
@@ -130,7 +147,8 @@ static __noinline bool behind_locked(struct pick *pick, u32 other, s64 lag)
  * should thousands be overdue at once, who has a large share has it still.
  *
  * V jumps to the earliest tag when nobody is eligible. What one CPU sees is not everybody:
- * V waits until nobody was eligible in so many looks that all CPUs had their turn.
+ * V waits until nobody was eligible in so many looks, and for so long, that all CPUs had
+ * their turn. Who has a CPU for itself looks each few ms only, while others do each ms.
  */
 static __always_inline void choose_locked(struct pick *pick)
 {
@@ -159,6 +177,8 @@ static __always_inline void choose_locked(struct pick *pick)
 	if (nr_cpu_ids > 2)
 		consider_locked(pick, VT_SOME(cpu));
 	consider_locked(pick, VT_BOUND(cpu));
+	if (pick->vt == VTRR_NONE || VT(pick->vt)->choice.eligible)
+		cpu_ctxs[cpu].eligible_at = now_ns;
 	if (pick->vt != VTRR_NONE) {
 		jump_locked(&VT(pick->vt)->choice, 2 * nr_online);
 		other = cpu_ctxs[cpu].probe + 1;
@@ -176,7 +196,7 @@ static __always_inline void choose_locked(struct pick *pick)
 			return;
 		units_locked();
 		mine = &VT(pick->vt)->choice;
-		lag = cpu_ctxs[cpu].lead - cpu_ctxs[other].lead;
+		lag = lag_locked(cpu, mine, other);
 		if (mine->eligible && lag <= (s64)v_steal)
 			return;
 		vtrr_peek(VT(VT_HOME(other)), now_v);

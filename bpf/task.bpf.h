@@ -80,6 +80,7 @@ struct cpu_ctx {
 	u64 robbed_at;	/* when another CPU took over what was overdue here */
 	s64 robbed_lag;	/* and by how much that was */
 	s64 lead;	/* how far ahead of V the queues were that were picked here lately, a mean of 2^LEAD_LOG; 0 while it is idle */
+	u64 eligible_at;	/* when a decision here last found nobody, or somebody not ahead of V */
 	u32 granting;	/* the queue that is being moved from, or VTRR_NONE */
 	u32 idle;
 	u32 probe;	/* the CPU to look at next for overdue work */
@@ -120,6 +121,7 @@ static u32 v_online;
 static u64 now_ns;		/* at the last decision, under tix_lock */
 static u32 jump_looks;		/* in a row without anybody eligible */
 static u64 jump_head = ~0ull;	/* the earliest tag among them */
+static u64 jump_at;		/* when the first of them was */
 static u32 steal_left;	/* scratch, in memory for the verifier's sake (see funding.h) */
 struct tix_stats stats SEC(".data.stats");
 struct tix_exit last_exit SEC(".data.exit");

@@ -114,7 +114,7 @@ const ALL: [What; 17] = [
     What::Crowd,
     What::Readme,
 ];
-/// What `make bench` leaves out, to be done in a quarter of an hour.
+/// What `make bench` leaves out, as it takes longest.
 const LONG: [What; 9] = [
     What::Disk,
     What::Memory,

@@ -20,7 +20,7 @@ const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
     let tix = under_tix(
         Path::new(LOAD),
-        "$LOAD shares --label yields --yields 0 --warmup 0.5 --seconds 1
+        "$LOAD shares --label yields --yields 0 --warmup 0.5 --seconds 3
          $LOAD shares --label one --shares 40,1,1,1,1 --yields 0 --warmup 0.5 --seconds 1
          for n in 2 10 100 1000; do
              $LOAD yield --n $n --label $n --warmup 1 --seconds 0.4

@@ -146,6 +146,7 @@ struct Cpu {
     robbed_at: u64,
     robbed_lag: i64,
     lead: i64,
+    eligible_at: u64,
     probe: u32,
     rescued: bool,
     /// The queue that was picked last, plus 1, and whether for MIN_SLICE_NS.
@@ -184,6 +185,7 @@ pub struct Kernel {
     now: u64,
     jump_looks: u32,
     jump_head: u64,
+    jump_at: u64,
     order: u64,
     window_at: u64,
     rate_top: u64,
@@ -236,6 +238,7 @@ impl Kernel {
             now: 0,
             jump_looks: 0,
             jump_head: u64::MAX,
+            jump_at: 0,
             order: 0,
             window_at: 0,
             rate_top: 0,

@@ -92,8 +92,12 @@ impl Kernel {
     fn jump(&mut self, choice: Choice, looks: u32) {
         if choice.eligible == 0 {
             self.jump_head = self.jump_head.min(choice.head);
+            if self.jump_looks == 0 {
+                self.jump_at = self.now;
+            }
             self.jump_looks += 1;
-            if self.jump_looks < looks {
+            let soon = self.cpus > 1 && self.now - self.jump_at < self.with.steal;
+            if self.jump_looks < looks || soon {
                 return;
             }
             if since(self.jump_head, self.v) > 0 {
@@ -130,6 +134,16 @@ impl Kernel {
         true
     }
 
+    fn lag(&self, cpu: u32, mine: Choice, other: u32) -> i64 {
+        let c = &self.at[cpu as usize];
+        let ahead = since(mine.head, self.v) - since(mine.finish, mine.head);
+        let lead = match self.now - c.eligible_at >= self.with.steal / 2 {
+            true => c.lead.max(ahead),
+            false => c.lead,
+        };
+        lead - self.at[other as usize].lead
+    }
+
     fn choose(&mut self, pick: &mut Pick) {
         let cpu = pick.cpu;
         let (home, bound) = (1 + 2 * cpu, 2 + 2 * cpu);
@@ -144,6 +158,9 @@ impl Kernel {
         }
         for vt in own {
             self.consider(pick, *vt);
+        }
+        if pick.vt == NONE || self.choices[pick.vt as usize].0.eligible != 0 {
+            self.at[cpu as usize].eligible_at = self.now;
         }
         if pick.vt == NONE {
             let others = if self.cpus == 1 { 0 } else { self.cpus };
@@ -172,7 +189,7 @@ impl Kernel {
         if !rescued && self.late(pick, vt) {
             return;
         }
-        let lag = self.at[pick.cpu as usize].lead - self.at[other as usize].lead;
+        let lag = self.lag(pick.cpu, mine, other);
         if mine.eligible != 0 && lag <= self.v_steal.cast_signed() {
             return;
         }

@@ -373,6 +373,18 @@ impl Kernel {
         }
     }
 
+    /// tell_locked().
+    fn tell(&mut self, q: u32) {
+        let node = self.node_of(q);
+        if !self.nodes[node as usize].active || self.queues[q as usize].seen_v == 0 {
+            return;
+        }
+        self.funds.set_now(self.v);
+        let lead = self.lead(q, false);
+        let queue = &mut self.queues[q as usize];
+        queue.tag = self.v.wrapping_add(weighed(lead, queue.inverse));
+    }
+
     pub(super) fn move_to(&mut self, t: u32, q: u32, others: u32, wake: bool) {
         let task = &mut self.tasks[t as usize];
         let from = std::mem::replace(&mut task.ran_from, q);
@@ -381,6 +393,12 @@ impl Kernel {
         }
         if self.cpus > 1 && from != NONE && self.queues[from as usize].nr() == 0 {
             self.close(from);
+        }
+        if self.cpus > 1 && from != NONE {
+            self.tell(from);
+            if others > 0 {
+                self.tell(q);
+            }
         }
         let mut tag = self.v;
         let here = self.queues[q as usize].tag;
