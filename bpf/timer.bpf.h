@@ -84,8 +84,8 @@ static void run_until(u32 cpu, struct cpu_ctx *c, u64 now, u32 slice, bool brief
 	c->slice_end = end;
 	if (c->timer_at && c->timer_at <= end + TIMER_MIN_NS)
 		return;
-	/* Within a quantum it comes anyway: what is asked for on waking up is seldom used up. */
-	if (c->timer_at && (slice >= slice_ns || brief))
+	/* Within a quantum it comes anyway: what is asked for on waking up is seldom used up. But of a limit it may be several times what is left. */
+	if (c->timer_at && (slice >= slice_ns || (brief && !c->limited)))
 		return;
 	timer = bpf_map_lookup_elem(&timers, &cpu);
 	if (!timer)
