@@ -76,6 +76,7 @@ struct cpu_ctx {
 	u64 apart;	/* until then nobody takes turns by yielding: another CPU takes one of them over */
 	u64 slice_end;	/* when the running thread's slice is over; 0: nobody waits for that */
 	u64 timer_at;	/* when the timer fires next; 0: it is off */
+	u32 vain;	/* how often in a row it fired before the end of a slice (timer.bpf.h) */
 	u64 now;	/* at the last decision or timer here */
 	u64 robbed_at;	/* when another CPU took over what was overdue here */
 	s64 robbed_lag;	/* and by how much that was */

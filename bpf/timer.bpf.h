@@ -4,11 +4,16 @@
  * 250 Hz). Each busy CPU has a timer that fires where the running slice ends, at most
  * once a quantum: it re-arms itself and is started only where it was off or would come
  * too late, so a switch normally costs no timer operation.
+ *
+ * Where thousands share a CPU slices are so short (share.bpf.h) that a timer that follows each one's end would cost as much as a
+ * switch in fifty. If all leave before that, as who yields does, it comes each LATE_NS instead, until one does not.
  */
 #ifndef TIX_TIMER_BPF_H
 #define TIX_TIMER_BPF_H
 
 #define LIMITS_TIMER TIX_CPUS_MAX	/* hold.bpf.h */
+#define LATE_NS 300000ull
+#define VAIN_MOST 8u		/* firings in a row that ended no slice: so will the next */
 
 struct slice_timer {
 	struct bpf_timer timer;
@@ -55,6 +60,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 	tix_file_beside(now);
 	call_for_help(c, cpu & (TIX_CPUS_MAX - 1));
 	if (c->slice_end <= now + TIMER_MIN_NS / 2) {
+		c->vain = 0;
 		waits = anybody_waits(cpu) || c->limited || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0;
 		if (waits && part_pair(cpu, c)) {
 			/* Who runs is about to sleep: better then than now, when it may have locks. But not for ever. */
@@ -66,6 +72,10 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 		}
 	} else if (c->slice_end - now < next) {
 		next = c->slice_end - now;
+		if (next >= LATE_NS)
+			c->vain = 0;
+		else if (c->vain++ >= VAIN_MOST && !c->limited)
+			next = LATE_NS;
 	}
 	c->timer_at = now + next;
 	bpf_timer_start(&timer->timer, next, BPF_F_TIMER_CPU_PIN);
@@ -75,14 +85,14 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 /* A thread starts a slice on `cpu`, which is this one. */
 static void run_until(u32 cpu, struct cpu_ctx *c, u64 now, u32 slice, bool brief)
 {
-	u64 end = now + slice;
+	u64 end = now + slice, late = slice < LATE_NS && c->vain > VAIN_MOST && !c->limited ? LATE_NS : TIMER_MIN_NS;
 	struct slice_timer *timer;
 
 	c->idle = 0;
 	c->began = now;
 	c->brief = brief;
 	c->slice_end = end;
-	if (c->timer_at && c->timer_at <= end + TIMER_MIN_NS)
+	if (c->timer_at && c->timer_at <= end + late)
 		return;
 	/* Within a quantum it comes anyway: what is asked for on waking up is seldom used up. But of a limit it may be several times what is left. */
 	if (c->timer_at && (slice >= slice_ns || (brief && !c->limited)))
