@@ -290,9 +290,10 @@ static __always_inline void charge_locked(struct task_ctx *t, u64 sum, u32 weigh
 /*
  * How far a thread of `n` may be ahead in its virtual time, ns at nice 0, where `n` has a limit; else `most`. What it may have in a
  * period, and what one run of the thread's own may take, `run`: who had a CPU for itself for seconds and shares one now would wait for as many
- * periods as it was ahead for.
+ * periods as it was ahead for. And no more than all of a period's, for a thread of weight `load`: others have had a whole turn each by then, and
+ * of a quota of 1 ms one that ends late, in a system call, is several.
  */
-static __noinline u64 most_of_limit(const struct tix_node *n, u64 most, u64 run)
+static __noinline u64 most_of_limit(const struct tix_node *n, u64 most, u64 run, u32 load)
 {
 	u32 l = n->limit_seen == limits_epoch ? n->limit : 0, cap;
 	u64 quota, more;
@@ -303,7 +304,9 @@ static __noinline u64 most_of_limit(const struct tix_node *n, u64 most, u64 run)
 	quota = NODES[l].quota;
 	if (!quota && cap < TIX_NODES_MAX)
 		quota = NODES[cap].quota;
-	more = per_weight(quota, n->load) + run;
+	more = per_weight(quota, n->load) + per_weight(run, load);
+	if (more > per_weight(quota, load))
+		more = per_weight(quota, load);
 	return quota && more < most ? more : most;
 }
 
@@ -329,7 +332,7 @@ static __always_inline u64 place(u32 q, struct task_ctx *t, bool wake, bool wait
 		most = n->budget;
 	most = per_weight(most, n->load);
 	if (nr_limits)
-		most = most_of_limit(n, most, per_weight(slice + CALL_GRACES * MIN_SLICE_NS, t->load));
+		most = most_of_limit(n, most, slice + CALL_GRACES * MIN_SLICE_NS, t->load);
 	if (slice > most)
 		slice = most;
 	low = n->vtime - slice;
