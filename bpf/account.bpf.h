@@ -19,6 +19,7 @@
 #define LEAD_MAX ((s64)1 << 32)	/* ns: so that it can be weighed */
 #define EVENS 32u		/* looks at its queues that even out, after threads came or went, */
 #define EVEN_LOG 5u		/* each 2^-this of what is lacking */
+#define PACE_LOG 4u		/* what is due lately falls by 2^-this each CAP_EVERY_NS */
 
 /* CPU time `ns`, which may be negative, weighed. */
 static __always_inline u64 weighed(s64 ns, u64 inverse)
@@ -160,6 +161,40 @@ static __always_inline bool alone_locked(const struct tix_queue *queue)
 }
 
 /*
+ * `more` ns were due to principal `n` in the last `passed`. Where others leave much to it that may be many times its share, and
+ * so are what it is ahead or behind by, in virtual time, before a CPU that has more to do than others is helped (bound_locked).
+ */
+static __always_inline void pace_locked(struct tix_node *n, s64 more, u64 passed)
+{
+	u64 rate = more > 0 && passed ? ((u64)more << 16) / passed : 0, most = (u64)nr_online << 16;
+
+	n->rate -= n->rate >> PACE_LOG;
+	if (n->rate < rate)
+		n->rate = rate < most ? rate : most;
+	n->slack = weighed(bounded(n->rate * (SLACK_NS >> 16)), n->inverse);
+}
+
+/* By how much more than by its share a tag of queue `queue` may be ahead of V or behind. */
+static __always_inline u64 slack_of(const struct tix_queue *queue)
+{
+	u64 slack = NODES[queue->node].slack;
+
+	if (slack > v_round)
+		slack = v_round;
+	return slack > v_slack && !queue->forced ? 2 * (slack - v_slack) : 0;
+}
+
+static __always_inline s64 behind_most(const struct tix_queue *queue)
+{
+	return queue->behind + slack_of(queue);
+}
+
+static __always_inline s64 ahead_most(const struct tix_queue *queue)
+{
+	return queue->ahead + slack_of(queue);
+}
+
+/*
  * What the principal of queue `q`, whose funding is up to date, was due since this was looked at last, and its threads could not use, is not owed
  * to it: beyond a slack it goes to its siblings first (model.md §2), as water that runs over. The slack is for CPUs that charge each at its own
  * time, which moves V to and fro. While it does, a thread that has a CPU for itself cannot use either what the kernel takes of that.
@@ -181,8 +216,10 @@ static __always_inline void run_over_locked(u32 q)
 	}
 	if (can < had)		/* there were more of them meanwhile */
 		can = had;
-	if (passed <= SLACK_NS)	/* else nobody knows how many of them wanted to */
+	if (passed <= SLACK_NS) {	/* else nobody knows how many of them wanted to */
 		n->excess += more - can;
+		pace_locked(n, more, passed);
+	}
 	n->seen_had = n->had_ns;
 	n->seen_at = now_ns;
 	n->seen_due = due;
@@ -194,7 +231,7 @@ static __always_inline void run_over_locked(u32 q)
 	n->excess = slack;
 	if (lost < more - had && alone_locked(queue))
 		lost = more - had;
-	GRAPH->most = queue->behind / 2;
+	GRAPH->most = v_round;
 	fund_bear(GRAPH, FUNDS, idx, lost, true);
 	/* Siblings below an issuer, and other queues of its own, are told when they are looked at next. */
 	if (GRAPH->now == now_v || queue->seen_load != queue->seen_total)

@@ -29,7 +29,7 @@ static __noinline void bear_locked(u32 q, s64 lead, bool came)
 	struct tix_queue *queue = &QUEUES[q];
 
 	GRAPH->now = now_v;
-	GRAPH->most = queue->behind / 2;
+	GRAPH->most = behind_most(queue) / 2;
 	fund_bear(GRAPH, FUNDS, queue->node, unweighed(queue, lead), came);
 	now_v = GRAPH->now;
 	queue->tag = now_v + lead;
@@ -102,8 +102,8 @@ static __noinline bool update_locked(u32 q, u32 nr, u32 load, bool wake)
 		return false;
 	lead = weighed(lead, queue->inverse);
 	queue->brief = 0;
-	if (lead > (s64)queue->ahead) {
-		lead = queue->ahead;
+	if (lead > ahead_most(queue)) {
+		lead = ahead_most(queue);
 	} else if (lead < -(s64)v_granted) {
 		queue->brief = wake && nr <= 1;
 		lead = -v_granted;
@@ -156,10 +156,10 @@ static __noinline void bound_locked(u32 q, bool fresh)
 	if (fresh) {
 		lead = latest_locked(queue);	/* it brings nothing: its principal has it (emptied_locked) */
 	} else {
-		if (lead > (s64)queue->ahead)
-			lead = queue->ahead;
-		if (lead < -(s64)queue->behind)
-			lead = -queue->behind;
+		if (lead > ahead_most(queue))
+			lead = ahead_most(queue);
+		if (lead < -behind_most(queue))
+			lead = -behind_most(queue);
 		if (lead != was)
 			forgive_locked(q, unweighed(queue, lead - was));
 	}
@@ -218,10 +218,10 @@ static __noinline void gone_locked(u32 idx, u32 q)
 		q = n->homes < TIX_QUEUES_MAX ? n->homes : idx;
 	queue = &QUEUES[q];
 	lead = weighed(account_locked(idx), queue->inverse);
-	if (lead > (s64)queue->ahead)
-		lead = queue->ahead;
-	if (lead < -(s64)queue->behind)
-		lead = -queue->behind;
+	if (lead > ahead_most(queue))
+		lead = ahead_most(queue);
+	if (lead < -behind_most(queue))
+		lead = -behind_most(queue);
 	bear_locked(q, lead, false);
 	/* Who is due more than a CPU is not behind for want of its turn, and V would be set back for that each time it wakes up. */
 	if (nr_cpu_ids > 1 && lead < 0 && n->budget > ROUND_NS) {

@@ -124,7 +124,7 @@ static __noinline void reap(void)
 		}
 		NODES[idx].nr_periods = NODES[idx].nr_throttled = NODES[idx].throttled_ns = 0;
 		NODES[idx].held_by = NODES[idx].limit_seen = 0;
-		NODES[idx].used_ns = 0;
+		NODES[idx].used_ns = NODES[idx].rate = NODES[idx].slack = 0;
 		NODES[idx].cgid = 0;
 		NODES[idx].next_free = free_nodes;
 		free_nodes = idx;

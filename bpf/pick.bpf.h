@@ -122,6 +122,22 @@ static __noinline bool behind_locked(struct pick *pick, u32 other, s64 lag)
 }
 
 /*
+ * Whether who waits on CPU `other` has it for itself, but for a moment: alone there, it waits for a thread of the kernel's own that goes first, as
+ * the last decision was for it and nobody else of its principal is runnable; or for one that may run nowhere else, and not for long yet.
+ * Elsewhere it would be in somebody's way.
+ */
+static __always_inline bool back_soon_locked(u32 other)
+{
+	u32 q = cpu_ctxs[other].runs, first = VT(VT_HOME(other))->oldest;
+
+	if (VT(VT_HOME(other))->nr != 1 || q >= TIX_QUEUES_MAX || first >= TIX_QUEUES_MAX)
+		return false;
+	if (q == first)
+		return NODES[QUEUES[q].node].nr_runnable == 1;
+	return QUEUES[q].vt == VT_BOUND(other) && now_ns - CLIENTS[first].since < MIN_SLICE_NS;
+}
+
+/*
  * How far CPU `other` is behind CPU `cpu`, of which `mine` is the choice: as far as their means tell; where all have been ahead of V for half of
  * STEAL_NS, as far as all that waits here is at least. The mean alone follows only after 2^LEAD_LOG picks, and who is due little and has a CPU for
  * itself may be ahead by then by more than is remembered (bound_locked). But for one period: to who is due a hundredth a single slice is more
@@ -203,7 +219,7 @@ static __always_inline void choose_locked(struct pick *pick)
 		theirs = &VT(VT_HOME(other))->choice;
 		if (!mine->eligible)
 			jump_locked(theirs, 2 * nr_online);
-		if (theirs->group != BRIEF_GROUP && behind_locked(pick, other, lag)) {
+		if (theirs->group != BRIEF_GROUP && !back_soon_locked(other) && behind_locked(pick, other, lag)) {
 			pick->vt = VT_HOME(other);
 			stats.stolen++;
 		}

@@ -222,7 +222,7 @@ static __noinline void lent_locked(u32 q, s64 ns)
 	u64 due;
 
 	GRAPH->now = now_v;
-	GRAPH->most = QUEUES[q].behind / 2;
+	GRAPH->most = behind_most(&QUEUES[q]) / 2;
 	fund_walk(GRAPH, FUNDS, node, false);
 	due = self_due(node);
 	fund_late(GRAPH, FUNDS, node, ns);

@@ -5,7 +5,8 @@
 //! cpus 2
 //! node 1 in 0 tickets 300             node 0 is base
 //! thread 0 of 1                       optionally: bound to a CPU, `on 1`; yielding after so many ns, `yields 100000`;
-//!                                     never letting go while it has something to do, `stuck`
+//!                                     never letting go while it has something to do, `stuck`; before
+//!                                     all others on its CPU, as the kernel's own do, `first`
 //! end 1000000000                      ns
 //! 0 run 0 forever
 //! 5000000 run 0 250000                ns of CPU: it becomes runnable, and sleeps when all that it was given to do is done
@@ -35,6 +36,8 @@ pub struct Thread {
     pub yields: Option<u64>,
     /// Does all that it has to do without ever letting go of the CPU, as in a long stretch of the kernel's code.
     pub stuck: bool,
+    /// Goes before all others, as the kernel's own threads do that use next to nothing; for one that is bound.
+    pub first: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +118,8 @@ impl History {
             let _ = write!(out, "thread {i} of {}", t.node);
             let _ = t.on.map(|cpu| write!(out, " on {cpu}"));
             let _ = t.yields.map(|ns| write!(out, " yields {ns}"));
-            out.push_str(if t.stuck { " stuck\n" } else { "\n" });
+            out.push_str(if t.stuck { " stuck" } else { "" });
+            out.push_str(if t.first { " first\n" } else { "\n" });
         }
         let _ = writeln!(out, "end {}", self.end);
         for (at, what) in &self.events {
@@ -170,15 +174,19 @@ impl History {
                 let node = self.known(node)?;
                 self.is_next(no, self.threads.len())?;
                 let (mut on, mut yields) = (None, None);
-                let (stuck, rest) = match rest {
-                    [rest @ .., "stuck"] => (true, rest),
-                    rest => (false, rest),
-                };
+                let (first, rest) = ends_with(rest, "first");
+                let (stuck, rest) = ends_with(rest, "stuck");
+                ensure!(
+                    on_one(rest) || !first,
+                    "`first` is for a thread that is bound"
+                );
                 for pair in rest.chunks(2) {
                     match pair {
                         ["on", cpu] => on = Some(cpu.parse()?),
                         ["yields", ns] => yields = Some(ns.parse::<u64>()?.max(1)),
-                        _ => bail!("a thread may say `on CPU`, `yields NS` and at last `stuck`"),
+                        _ => bail!(
+                            "a thread may say `on CPU`, `yields NS` and at last `stuck` or `first`"
+                        ),
                     }
                 }
                 ensure!(on.is_none_or(|cpu| cpu < self.cpus), "there is no such CPU");
@@ -187,6 +195,7 @@ impl History {
                     on,
                     yields,
                     stuck,
+                    first,
                 });
             }
             [at, "run", thread, work] => {
@@ -225,6 +234,17 @@ impl History {
     }
 }
 
+fn ends_with<'a, 'b>(words: &'a [&'b str], last: &str) -> (bool, &'a [&'b str]) {
+    match words {
+        [rest @ .., word] if *word == last => (true, rest),
+        _ => (false, words),
+    }
+}
+
+fn on_one(words: &[&str]) -> bool {
+    words.first() == Some(&"on")
+}
+
 fn positive(tickets: &str) -> Result<u32> {
     let tickets = tickets.parse()?;
     ensure!((1..=1 << 31).contains(&tickets), "tickets are 1 … 2^31");
@@ -248,6 +268,7 @@ mod tests {
         history.threads[thread as usize].on = Some(1);
         history.threads[thread as usize].yields = Some(50);
         history.threads[thread as usize].stuck = true;
+        history.threads[thread as usize].first = true;
         history.run(70, thread, 100);
         let share = What::Share {
             node: user,

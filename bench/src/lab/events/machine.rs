@@ -188,6 +188,7 @@ impl Machine {
                 };
                 self.starts(now, cpu, next);
             }
+            None if self.goes_first(now, thread, last) => (),
             None => {
                 let lets_go = |t: u32| !self.record.history.threads[t as usize].stuck;
                 let lets_go = self.cpus[last].running.is_some_and(lets_go);
@@ -196,6 +197,26 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// goes_first() of kernel.bpf.h: whoever runs on its CPU is put back, and nobody is asked.
+    fn goes_first(&mut self, now: u64, thread: u32, cpu: usize) -> bool {
+        let first = |t: u32| self.record.history.threads[t as usize].first;
+        let Some(prev) = self.cpus[cpu]
+            .running
+            .filter(|prev| first(thread) && !first(*prev))
+        else {
+            return false;
+        };
+        self.account(now, cpu);
+        self.kernel.put_back(prev, cpu as u32, now);
+        let next = Next {
+            thread,
+            slice: FOREVER,
+            brief: false,
+        };
+        self.starts(now, cpu, next);
+        true
     }
 
     /// hurry(): who runs makes room, unless it was in a hurry, too, a moment ago.

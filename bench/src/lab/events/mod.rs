@@ -10,6 +10,8 @@ mod machine;
 #[cfg(test)]
 mod promises;
 mod scenarios;
+#[cfg(test)]
+mod surplus;
 mod trace;
 
 use crate::machine as results;

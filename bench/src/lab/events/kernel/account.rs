@@ -3,11 +3,12 @@
 
 use tix_core_host::NONE;
 
-use super::share::LEAD_MAX;
+use super::share::{LEAD_MAX, weighed};
 use super::{Kernel, since};
 
 pub(super) const EVENS: u32 = 32;
 pub(super) const EVEN_LOG: u32 = 5;
+pub(super) const PACE_LOG: u32 = 4;
 
 /// ns from `since` to `due`.
 fn due_ns(due: u64, from: u64) -> i64 {
@@ -72,6 +73,12 @@ impl Kernel {
         let had = since(n.had, std::mem::replace(&mut n.seen_had, n.had));
         let more = due_ns(due, n.seen_due);
         if passed <= self.with.slack {
+            // pace_locked()
+            let rate = (more.max(0).cast_unsigned() << 16) / passed.max(1);
+            let most = u64::from(self.cpus) << 16;
+            n.rate = (n.rate - (n.rate >> PACE_LOG)).max(rate.min(most));
+            let slack = (n.rate * (self.with.slack >> 16)).cast_signed();
+            n.slack = weighed(slack.min(LEAD_MAX), n.inverse);
             let can = passed.cast_signed() * i64::from(n.runnable.min(self.cpus));
             n.excess += more - can.max(had);
         }
@@ -84,8 +91,7 @@ impl Kernel {
         }
         n.excess = slack;
         let lost = if alone { lost.max(more - had) } else { lost };
-        let most = self.bounds(q, 1).0.unsigned_abs() / 2;
-        self.v = self.funds.bear(node, lost, true, most);
+        self.v = self.funds.bear(node, lost, true, self.v_round);
         self.funds.set_now(self.v);
         let more = self.self_due(node).wrapping_sub(due);
         let lost = lost.cast_unsigned() << 16;

@@ -79,6 +79,8 @@ struct Node {
     seen_had: u64,
     not_due: u64,
     excess: i64,
+    rate: u64,
+    slack: u64,
     evens: u32,
     homes: Option<u32>,
 }
@@ -100,6 +102,7 @@ struct Place {
     group: u32,
     made: bool,
     linked: bool,
+    since: u64,
     brief: bool,
     dsq: BTreeMap<(i64, u64), u32>,
 }
@@ -406,6 +409,12 @@ impl Kernel {
         self.move_to(t, q, others, wake);
         self.file(q, wake);
         self.queues[q as usize].brief
+    }
+
+    /// tix_enqueue() of who ran until now, and did not ask.
+    pub fn put_back(&mut self, t: u32, cpu: u32, now: u64) {
+        self.charge(t, now);
+        self.enqueue(t, cpu, false, false, now);
     }
 
     /// tix_runnable(), and task_join() of the thread's first time.

@@ -134,6 +134,20 @@ impl Kernel {
         true
     }
 
+    /// back_soon_locked().
+    fn back_soon(&self, other: u32) -> bool {
+        let (vt, q) = (1 + 2 * other, self.at[other as usize].runs.wrapping_sub(1));
+        let first = self.choices[vt as usize].1;
+        if self.vts[vt as usize].nr() != 1 || q == NONE {
+            return false;
+        }
+        if q == first {
+            return self.nodes[self.node_of(q) as usize].runnable == 1;
+        }
+        let waits = self.now - self.queues[first as usize].since;
+        self.vt_of(q) == vt + 1 && waits < self.with.min_slice
+    }
+
     fn lag(&self, cpu: u32, mine: Choice, other: u32) -> i64 {
         let c = &self.at[cpu as usize];
         let ahead = since(mine.head, self.v) - since(mine.finish, mine.head);
@@ -197,7 +211,7 @@ impl Kernel {
         if mine.eligible == 0 {
             self.jump(theirs, 2 * self.cpus);
         }
-        if theirs.group != BRIEF_GROUP && self.behind(pick, other, lag) {
+        if theirs.group != BRIEF_GROUP && !self.back_soon(other) && self.behind(pick, other, lag) {
             pick.vt = vt;
             self.counts.stolen += 1;
         }

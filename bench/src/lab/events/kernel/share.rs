@@ -10,7 +10,7 @@ pub(super) const LEAD_MAX: i64 = 1 << 32;
 const INVERSE_MAX: u64 = 1 << 56;
 
 /// `ns` of CPU, weighed.
-fn weighed(ns: i64, inverse: u64) -> u64 {
+pub(super) fn weighed(ns: i64, inverse: u64) -> u64 {
     let size = host::mul_q32(ns.unsigned_abs(), inverse);
     if ns < 0 { size.wrapping_neg() } else { size }
 }
@@ -232,7 +232,11 @@ impl Kernel {
         let up = u64::from(nr);
         let behind = ((self.with.lag_periods + up) * period).min(self.v_round);
         let ahead = ((self.with.lead_periods + up) * period).min(self.v_round + period);
-        let slack = 2 * self.v_slack;
+        let paced = match self.queues[q as usize].forced {
+            true => 0,
+            false => self.nodes[self.node_of(q) as usize].slack,
+        };
+        let slack = 2 * self.v_slack.max(paced.min(self.v_round));
         (
             (behind + slack).cast_signed(),
             (ahead + slack).cast_signed(),
@@ -317,7 +321,7 @@ impl Kernel {
             }
         }
         let queue = &mut self.queues[q as usize];
-        queue.linked = true;
+        (queue.linked, queue.since) = (true, self.now);
         let (tag, group) = (queue.tag, queue.group);
         match queue.brief {
             true => {

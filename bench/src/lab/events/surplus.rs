@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! More promises of model.md §6: on several CPUs, where one thread cannot use what its principal is due.
+
+use super::history::{FOREVER, History};
+use super::judge;
+use super::kernel::KERNEL;
+use super::machine::{self, Cycle};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000 * US;
+/// Of a hog that has a CPU for itself, quanta.
+const SEVERAL_CPUS: f64 = 10.0;
+
+/// Two threads that are due more than a CPU each, and somebody with most of the tickets who works for a moment now and then, as the
+/// kernel's own threads do: what the two cannot use is for the three others, by their tickets.
+#[test]
+fn a_surplus_is_divided_beside_who_comes_and_goes() {
+    for (gap, work) in [(4 * MS, 30 * US), (10 * MS, 300 * US), (20 * MS, 2 * MS)] {
+        let mut history = History {
+            cpus: 4,
+            end: 10_000 * MS,
+            ..History::default()
+        };
+        for tickets in [20, 10, 2, 2, 1] {
+            history.hog(0, tickets);
+        }
+        let node = history.node(0, 100);
+        let thread = history.thread(node);
+        history.threads[thread as usize].on = Some(0);
+        let cycle = Cycle {
+            thread,
+            sleep: (gap / 2, gap * 2),
+            work: (work, work),
+        };
+        let record = machine::run(&history, &[cycle], 1, KERNEL);
+        let tenth = history.end as f64 / KERNEL.slice as f64 / 10.0;
+        for (e, due) in judge::errors(&record, &record.history)
+            .iter()
+            .zip([10.0, 10.0, 8.0, 8.0, 4.0])
+        {
+            let off = e.last / (due * tenth);
+            assert!(off.abs() < 0.02, "{work} ns each {gap} ns: {off:+} {e:?}");
+        }
+    }
+}
+
+/// Who is due more than a CPU owes nothing for having had one, and has it back after a moment's sleep.
+#[test]
+fn who_has_a_cpu_for_itself_is_back_at_once() {
+    for hogs in [vec![10; 2], vec![10; 3], vec![4; 5]] {
+        let mut history = History {
+            cpus: 2,
+            end: 20_000 * MS,
+            ..History::default()
+        };
+        let node = history.node(0, 90);
+        let cycle = Cycle {
+            thread: history.thread(node),
+            sleep: (MS, 5 * MS),
+            work: (500 * MS, 2_000 * MS),
+        };
+        hogs.iter().for_each(|tickets| _ = history.hog(0, *tickets));
+        let record = machine::run(&history, &[cycle], 1, KERNEL);
+        let latencies = judge::latencies(&record, cycle.thread);
+        let most = latencies.iter().max().copied().unwrap_or(u64::MAX);
+        assert!(latencies.len() > 10 && most < MS, "{most} ns, {hogs:?}");
+        let e = judge::errors(&record, &record.history)[0];
+        assert!(e.last > -SEVERAL_CPUS, "{hogs:?}: {e:?}");
+    }
+}
+
+/// The same below an issuer, whose siblings do not matter: what two threads cannot use is for the three others.
+#[test]
+fn a_surplus_is_divided_among_siblings() {
+    for (gap, work, most) in [
+        (FOREVER, MS, 0.01),
+        (4 * MS, 30 * US, 0.04),
+        (10 * MS, 300 * US, 0.05),
+    ] {
+        let mut history = History {
+            cpus: 4,
+            end: 10_000 * MS,
+            ..History::default()
+        };
+        let issuer = history.node(0, 100);
+        for tickets in [20, 10, 2, 2, 1] {
+            history.hog(issuer, tickets);
+        }
+        // As the kernel's own threads: one is bound to each CPU.
+        let node = history.node(0, 100);
+        let cycle = |cpu| {
+            let thread = history.thread(node);
+            history.threads[thread as usize].on = Some(cpu);
+            Cycle {
+                thread,
+                sleep: (gap / 2, gap * 2),
+                work: (work, work),
+            }
+        };
+        let cycles: Vec<_> = (0..4).map(cycle).collect();
+        let record = machine::run(&history, &cycles, 1, KERNEL);
+        let tenth = history.end as f64 / KERNEL.slice as f64 / 10.0;
+        let due = [10.0, 10.0, 8.0, 8.0, 4.0];
+        for e in judge::errors(&record, &record.history) {
+            let Some(due) = due.get(e.node as usize - 2) else {
+                continue;
+            };
+            let off = e.last / (due * tenth);
+            assert!(off.abs() < most, "{work} ns each {gap} ns: {off:+} {e:?}");
+        }
+    }
+}
+
+/// What the largest leave, as one thread cannot use it, passes V and what is due to the others many times faster than their tickets say. They are neither
+/// ahead nor behind by more than is remembered for that, and who has a CPU but for the kernel's own threads stays there.
+#[test]
+fn what_the_largest_leave_is_divided_among_the_small_ones() {
+    for (tickets, cpus_due, moves) in [
+        (vec![100, 1, 1, 1, 1, 1], vec![5, 3, 3, 3, 3, 3], 400),
+        (vec![20, 10, 2, 2, 1], vec![5, 5, 4, 4, 2], 200),
+        (vec![5, 4, 3, 2, 1], vec![15, 15, 15, 10, 5], 10),
+    ] {
+        for (below, seed) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
+            let mut history = History {
+                cpus: 4,
+                end: 5_000 * MS,
+                ..History::default()
+            };
+            let issuer = if below { history.node(0, 100) } else { 0 };
+            let first = history.nodes.len() as u32 + 1;
+            tickets.iter().for_each(|t| _ = history.hog(issuer, *t));
+            let node = history.node(0, 100);
+            let cycles: Vec<_> = (0..4)
+                .map(|cpu| {
+                    let thread = history.thread(node);
+                    let t = &mut history.threads[thread as usize];
+                    (t.on, t.first) = (Some(cpu), true);
+                    Cycle {
+                        thread,
+                        sleep: (2 * MS, 6 * MS),
+                        work: (20 * US, 40 * US),
+                    }
+                })
+                .collect();
+            let record = machine::run(&history, &cycles, seed, KERNEL);
+            let all: u32 = cpus_due.iter().sum();
+            for e in judge::errors(&record, &record.history) {
+                let Some(due) = cpus_due.get(e.node.wrapping_sub(first) as usize) else {
+                    continue;
+                };
+                let due = f64::from(4 * due) / f64::from(all) * 5_000.0;
+                let off = e.last / due;
+                assert!(off.abs() < 0.025, "{tickets:?}: {off:+} {e:?}");
+            }
+            assert!(
+                record.counts.stolen < moves,
+                "{tickets:?}: {:?}",
+                record.counts
+            );
+        }
+    }
+}
