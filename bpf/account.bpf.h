@@ -7,8 +7,8 @@
  * threads sleep and wake up those parts change, and each queue learns of that only when somebody
  * looks at it: a little is due to none of them, or to two. And what a queue is ahead or behind when
  * its last thread goes to sleep belongs to those that stay. So the principal has an account of its
- * own, which is exact (had_ns, and what is due to all of it), and when its threads have changed
- * the queues take over, little by little, what their own sum lacks of it.
+ * own, which is exact (had_ns, and what is due to all of it), and the queues take over, little by
+ * little, what their own sum lacks of it.
  *
  * What a principal could not use because it has fewer threads than CPUs' worth of tickets is not
  * owed to it (model.md §2).
@@ -17,8 +17,7 @@
 #define TIX_ACCOUNT_BPF_H
 
 #define LEAD_MAX ((s64)1 << 32)	/* ns: so that it can be weighed */
-#define EVENS 32u		/* looks at its queues that even out, after threads came or went, */
-#define EVEN_LOG 5u		/* each 2^-this of what is lacking */
+#define EVEN_LOG 5u		/* of what is lacking a look at a queue makes up for 2^-this */
 #define PACE_LOG 4u		/* what is due lately falls by 2^-this each CAP_EVERY_NS */
 
 /* CPU time `ns`, which may be negative, weighed. */
@@ -207,7 +206,7 @@ static __always_inline void run_over_locked(u32 q)
 	u64 due = self_due(idx), passed = now_ns - n->seen_at;
 	u32 threads = n->nr_runnable < nr_online ? n->nr_runnable : nr_online;
 	s64 had = n->had_ns - n->seen_had, more = due_ns(due, n->seen_due), can = passed * threads;
-	s64 slack = CAP_SLICES * slice_ns, lost;
+	s64 slack = CAP_SLICES * slice_ns, lost, keep;
 
 	if (fund_size(due - n->was_due) >> 62) {	/* before it is too much for due_ns() */
 		n->lead = account_locked(idx);
@@ -229,8 +228,16 @@ static __always_inline void run_over_locked(u32 q)
 	if (lost <= 0)
 		return;
 	n->excess = slack;
-	if (lost < more - had && alone_locked(queue))
-		lost = more - had;
+	if (alone_locked(queue)) {
+		if (lost < more - had)
+			lost = more - had;
+		/* It has its CPU before others until it is behind, once, by as much as may be. */
+		keep = account_locked(idx) + slack;
+		if (keep > lost >> 2)
+			keep = lost >> 2;
+		if (keep > 0)
+			lost -= keep;
+	}
 	GRAPH->most = v_round;
 	fund_bear(GRAPH, FUNDS, idx, lost, true);
 	/* Siblings below an issuer, and other queues of its own, are told when they are looked at next. */
@@ -256,16 +263,11 @@ static __noinline s64 evened_locked(u32 q, s64 lead, u32 load, u32 total)
 	n->sum_lead += lead;
 	if (queue->stint == n->stint)
 		n->sum_lead -= queue->was_lead;
-	if (total != queue->seen_total)
-		n->evens = EVENS;
-	if (n->evens) {
-		n->evens--;
-		more = (account_locked(idx) - n->sum_lead) >> EVEN_LOG;
-		if (load && load < total)
-			more = fund_like(more, fund_size(more) / total * load);
-		n->sum_lead += more;
-		lead = bounded(lead + more);
-	}
+	more = (account_locked(idx) - n->sum_lead) >> EVEN_LOG;
+	if (load && load < total)
+		more = fund_like(more, fund_size(more) / total * load);
+	n->sum_lead += more;
+	lead = bounded(lead + more);
 	queue->stint = n->stint;
 	queue->was_lead = lead;
 	return lead;

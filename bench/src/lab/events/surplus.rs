@@ -111,6 +111,23 @@ fn a_surplus_is_divided_among_siblings() {
     }
 }
 
+/// One on each CPU, that goes first and has 30 us each 4 ms, of a principal with as many tickets as others have below an issuer.
+fn kernel_threads(history: &mut History) -> Vec<Cycle> {
+    let node = history.node(0, 100);
+    (0..history.cpus)
+        .map(|cpu| {
+            let thread = history.thread(node);
+            let t = &mut history.threads[thread as usize];
+            (t.on, t.first) = (Some(cpu), true);
+            Cycle {
+                thread,
+                sleep: (2 * MS, 6 * MS),
+                work: (20 * US, 40 * US),
+            }
+        })
+        .collect()
+}
+
 /// What the largest leave, as one thread cannot use it, passes V and what is due to the others many times faster than their tickets say. They are neither
 /// ahead nor behind by more than is remembered for that, and who has a CPU but for the kernel's own threads stays there.
 #[test]
@@ -129,19 +146,7 @@ fn what_the_largest_leave_is_divided_among_the_small_ones() {
             let issuer = if below { history.node(0, 100) } else { 0 };
             let first = history.nodes.len() as u32 + 1;
             tickets.iter().for_each(|t| _ = history.hog(issuer, *t));
-            let node = history.node(0, 100);
-            let cycles: Vec<_> = (0..4)
-                .map(|cpu| {
-                    let thread = history.thread(node);
-                    let t = &mut history.threads[thread as usize];
-                    (t.on, t.first) = (Some(cpu), true);
-                    Cycle {
-                        thread,
-                        sleep: (2 * MS, 6 * MS),
-                        work: (20 * US, 40 * US),
-                    }
-                })
-                .collect();
+            let cycles = kernel_threads(&mut history);
             let record = machine::run(&history, &cycles, seed, KERNEL);
             let all: u32 = cpus_due.iter().sum();
             for e in judge::errors(&record, &record.history) {
@@ -156,6 +161,53 @@ fn what_the_largest_leave_is_divided_among_the_small_ones() {
                 record.counts.stolen < moves,
                 "{tickets:?}: {:?}",
                 record.counts
+            );
+        }
+    }
+}
+
+/// Whoever shares a machine, of however many threads, has what is due by its tickets after 5 s; of principals that run all the time.
+/// How near is set by what is seen: in 120 mixes 2.7 % at most, and 7 of 478 principals beyond 2 %.
+#[test]
+fn any_mix_is_divided_by_tickets() {
+    for seed in 0..80 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut history = History {
+            cpus: random.u32(2..5),
+            end: 5_000 * MS,
+            ..History::default()
+        };
+        let issuer = if random.bool() {
+            history.node(0, 100)
+        } else {
+            0
+        };
+        let first = history.nodes.len() as u32 + 1;
+        let mut mix = vec![];
+        for _ in 0..random.u32(2..7) {
+            let tickets = (random.f64() * 4.6).exp() as u32;
+            let threads = if random.bool() { 1 } else { random.u32(1..5) };
+            let node = history.node(issuer, tickets);
+            for _ in 0..threads {
+                let thread = history.thread(node);
+                history.run(0, thread, FOREVER);
+            }
+            mix.push((tickets, threads));
+        }
+        let cycles = kernel_threads(&mut history);
+        let record = machine::run(&history, &cycles, seed, KERNEL);
+        for e in judge::errors(&record, &record.history) {
+            if !(first..first + mix.len() as u32).contains(&e.node) {
+                continue;
+            }
+            let of_it = |thread: u32| history.threads[thread as usize].node == e.node;
+            let runs = record.runs.iter().filter(|run| of_it(run.thread));
+            let had = runs.map(|run| run.to - run.from).sum::<u64>() as f64 / KERNEL.slice as f64;
+            let off = e.last / (had - e.last);
+            let cpus = history.cpus;
+            assert!(
+                off.abs() < 0.03,
+                "{cpus} CPUs, (tickets, threads) {mix:?} below {issuer}: {off:+} {e:?}"
             );
         }
     }

@@ -6,7 +6,6 @@ use tix_core_host::NONE;
 use super::share::{LEAD_MAX, weighed};
 use super::{Kernel, since};
 
-pub(super) const EVENS: u32 = 32;
 pub(super) const EVEN_LOG: u32 = 5;
 pub(super) const PACE_LOG: u32 = 4;
 
@@ -68,6 +67,7 @@ impl Kernel {
         let alone = self.nodes[node as usize].runnable <= 1
             && self.vts[home].nr() + self.vts[home + 1].nr() == 0;
         let (due, now) = (self.self_due(node), self.now);
+        let account = self.account(node);
         let n = &mut self.nodes[node as usize];
         let passed = now - n.seen_at;
         let had = since(n.had, std::mem::replace(&mut n.seen_had, n.had));
@@ -90,7 +90,10 @@ impl Kernel {
             return;
         }
         n.excess = slack;
-        let lost = if alone { lost.max(more - had) } else { lost };
+        let mut lost = if alone { lost.max(more - had) } else { lost };
+        if alone {
+            lost -= (account + slack).clamp(0, lost / 4);
+        }
         self.v = self.funds.bear(node, lost, true, self.v_round);
         self.funds.set_now(self.v);
         let more = self.self_due(node).wrapping_sub(due);
@@ -106,16 +109,9 @@ impl Kernel {
         let was = self.queues[q as usize].was_lead;
         let n = &mut self.nodes[node as usize];
         n.sum_lead += lead - was;
-        if u64::from(n.load) != self.queues[q as usize].seen_part.1 {
-            n.evens = EVENS;
-        }
-        let mut more = 0;
-        if n.evens > 0 {
-            n.evens -= 1;
-            more = (account - n.sum_lead) >> EVEN_LOG;
-            if load > 0 && load < n.load {
-                more = more / i64::from(n.load) * i64::from(load);
-            }
+        let mut more = (account - n.sum_lead) >> EVEN_LOG;
+        if load > 0 && load < n.load {
+            more = more / i64::from(n.load) * i64::from(load);
         }
         n.sum_lead += more;
         self.queues[q as usize].was_lead = lead + more;

@@ -81,7 +81,6 @@ struct Node {
     excess: i64,
     rate: u64,
     slack: u64,
-    evens: u32,
     homes: Option<u32>,
 }
 
@@ -479,7 +478,6 @@ mod tests {
         };
         assert_eq!(kernel, KERNEL);
         assert_eq!(defined("TIMER_MIN_NS"), TIMER_MIN);
-        assert_eq!(defined("EVENS"), u64::from(account::EVENS));
         assert_eq!(defined("EVEN_LOG"), u64::from(account::EVEN_LOG));
     }
 }
