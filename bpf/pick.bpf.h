@@ -193,7 +193,8 @@ static __always_inline void choose_locked(struct pick *pick)
 	if (nr_cpu_ids > 2)
 		consider_locked(pick, VT_SOME(cpu));
 	consider_locked(pick, VT_BOUND(cpu));
-	if (pick->vt == VTRR_NONE || VT(pick->vt)->choice.eligible)
+	/* Nor is what was before it was idle anything to go by. */
+	if (pick->vt == VTRR_NONE || VT(pick->vt)->choice.eligible || cpu_ctxs[cpu].idle)
 		cpu_ctxs[cpu].eligible_at = now_ns;
 	if (pick->vt != VTRR_NONE) {
 		jump_locked(&VT(pick->vt)->choice, 2 * nr_online);

@@ -81,7 +81,7 @@ struct cpu_ctx {
 	u64 robbed_at;	/* when another CPU took over what was overdue here */
 	s64 robbed_lag;	/* and by how much that was */
 	s64 lead;	/* how far ahead of V the queues were that were picked here lately, a mean of 2^LEAD_LOG; 0 while it is idle */
-	u64 eligible_at;	/* when a decision here last found nobody, or somebody not ahead of V */
+	u64 eligible_at;	/* when a decision here last found nobody, or somebody not ahead of V, or was the first since it was idle */
 	u32 granting;	/* the queue that is being moved from, or VTRR_NONE */
 	u32 idle;
 	u32 probe;	/* the CPU to look at next for overdue work */

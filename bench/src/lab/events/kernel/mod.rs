@@ -149,6 +149,7 @@ struct Cpu {
     robbed_lag: i64,
     lead: i64,
     eligible_at: u64,
+    idle: bool,
     probe: u32,
     rescued: bool,
     /// The queue that was picked last, plus 1, and whether for MIN_SLICE_NS.
@@ -323,6 +324,7 @@ impl Kernel {
         }
         let mut pick = Pick::on(cpu);
         self.decide(&mut pick, prev, runnable, now);
+        self.at[cpu as usize].idle = pick.queue == NONE;
         if pick.queue == NONE {
             return None;
         }

@@ -173,7 +173,8 @@ impl Kernel {
         for vt in own {
             self.consider(pick, *vt);
         }
-        if pick.vt == NONE || self.choices[pick.vt as usize].0.eligible != 0 {
+        let idle = self.at[cpu as usize].idle;
+        if pick.vt == NONE || idle || self.choices[pick.vt as usize].0.eligible != 0 {
             self.at[cpu as usize].eligible_at = self.now;
         }
         if pick.vt == NONE {
