@@ -123,18 +123,20 @@ static __noinline bool behind_locked(struct pick *pick, u32 other, s64 lag)
 
 /*
  * Whether who waits on CPU `other` has it for itself, but for a moment: alone there, it waits for a thread of the kernel's own that goes first, as
- * the last decision was for it and nobody else of its principal is runnable; or for one that may run nowhere else, and not for long yet.
+ * the last decision was for it and nobody else of its principal is runnable; or for one that may run nowhere else. And not for long yet.
  * Elsewhere it would be in somebody's way.
  */
 static __always_inline bool back_soon_locked(u32 other)
 {
 	u32 q = cpu_ctxs[other].runs, first = VT(VT_HOME(other))->oldest;
+	u64 waits;
 
 	if (VT(VT_HOME(other))->nr != 1 || q >= TIX_QUEUES_MAX || first >= TIX_QUEUES_MAX)
 		return false;
+	waits = now_ns - CLIENTS[first].since;
 	if (q == first)
-		return NODES[QUEUES[q].node].nr_runnable == 1;
-	return QUEUES[q].vt == VT_BOUND(other) && now_ns - CLIENTS[first].since < MIN_SLICE_NS;
+		return NODES[QUEUES[q].node].nr_runnable == 1 && waits < slice_ns;
+	return QUEUES[q].vt == VT_BOUND(other) && waits < MIN_SLICE_NS;
 }
 
 /*

@@ -141,10 +141,11 @@ impl Kernel {
         if self.vts[vt as usize].nr() != 1 || q == NONE {
             return false;
         }
-        if q == first {
-            return self.nodes[self.node_of(q) as usize].runnable == 1;
-        }
         let waits = self.now - self.queues[first as usize].since;
+        if q == first {
+            let alone = self.nodes[self.node_of(q) as usize].runnable == 1;
+            return alone && waits < self.with.slice;
+        }
         self.vt_of(q) == vt + 1 && waits < self.with.min_slice
     }
 
