@@ -173,7 +173,8 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 			 * that is waited for goes first, for which we are not.
 			 */
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, MIN_SLICE_NS, enq_flags | SCX_ENQ_HEAD);
-			run_until(cpu, c, scx_bpf_now(), MIN_SLICE_NS, false);
+			if (c->limited)	/* else it is up to a ms, which who moves pages needs */
+				run_until(cpu, c, scx_bpf_now(), MIN_SLICE_NS, false);
 			return;
 		}
 		c->graces = 0;
