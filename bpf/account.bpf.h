@@ -7,8 +7,9 @@
  * threads sleep and wake up those parts change, and each queue learns of that only when somebody
  * looks at it: a little is due to none of them, or to two. And what a queue is ahead or behind when
  * its last thread goes to sleep belongs to those that stay. So the principal has an account of its
- * own, which is exact (had_ns, and what is due to all of it), and the queues take over, little by
- * little, what their own sum lacks of it.
+ * own, which is exact (had_ns, and what is due to all of it), and when its threads have changed
+ * the queues take over, little by little, what their own sum lacks of it. Were it always so, a crowd
+ * that forks would keep others from starting programs for a second (the guest tests locks::).
  *
  * What a principal could not use because it has fewer threads than CPUs' worth of tickets is not
  * owed to it (model.md §2).
@@ -17,7 +18,8 @@
 #define TIX_ACCOUNT_BPF_H
 
 #define LEAD_MAX ((s64)1 << 32)	/* ns: so that it can be weighed */
-#define EVEN_LOG 5u		/* of what is lacking a look at a queue makes up for 2^-this */
+#define EVENS 32u		/* looks at its queues that even out, after threads came or went, */
+#define EVEN_LOG 5u		/* each 2^-this of what is lacking */
 #define PACE_LOG 4u		/* what is due lately falls by 2^-this each CAP_EVERY_NS */
 
 /* CPU time `ns`, which may be negative, weighed. */
@@ -263,11 +265,16 @@ static __noinline s64 evened_locked(u32 q, s64 lead, u32 load, u32 total)
 	n->sum_lead += lead;
 	if (queue->stint == n->stint)
 		n->sum_lead -= queue->was_lead;
-	more = (account_locked(idx) - n->sum_lead) >> EVEN_LOG;
-	if (load && load < total)
-		more = fund_like(more, fund_size(more) / total * load);
-	n->sum_lead += more;
-	lead = bounded(lead + more);
+	if (total != queue->seen_total)
+		n->evens = EVENS;
+	if (n->evens) {
+		n->evens--;
+		more = (account_locked(idx) - n->sum_lead) >> EVEN_LOG;
+		if (load && load < total)
+			more = fund_like(more, fund_size(more) / total * load);
+		n->sum_lead += more;
+		lead = bounded(lead + more);
+	}
 	queue->stint = n->stint;
 	queue->was_lead = lead;
 	return lead;

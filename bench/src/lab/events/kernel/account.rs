@@ -6,6 +6,7 @@ use tix_core_host::NONE;
 use super::share::{LEAD_MAX, weighed};
 use super::{Kernel, since};
 
+pub(super) const EVENS: u32 = 32;
 pub(super) const EVEN_LOG: u32 = 5;
 pub(super) const PACE_LOG: u32 = 4;
 
@@ -109,9 +110,16 @@ impl Kernel {
         let was = self.queues[q as usize].was_lead;
         let n = &mut self.nodes[node as usize];
         n.sum_lead += lead - was;
-        let mut more = (account - n.sum_lead) >> EVEN_LOG;
-        if load > 0 && load < n.load {
-            more = more / i64::from(n.load) * i64::from(load);
+        if u64::from(n.load) != self.queues[q as usize].seen_part.1 {
+            n.evens = EVENS;
+        }
+        let mut more = 0;
+        if n.evens > 0 {
+            n.evens -= 1;
+            more = (account - n.sum_lead) >> EVEN_LOG;
+            if load > 0 && load < n.load {
+                more = more / i64::from(n.load) * i64::from(load);
+            }
         }
         n.sum_lead += more;
         self.queues[q as usize].was_lead = lead + more;

@@ -79,6 +79,7 @@ struct Node {
     seen_had: u64,
     not_due: u64,
     excess: i64,
+    evens: u32,
     rate: u64,
     slack: u64,
     homes: Option<u32>,
@@ -480,6 +481,7 @@ mod tests {
         };
         assert_eq!(kernel, KERNEL);
         assert_eq!(defined("TIMER_MIN_NS"), TIMER_MIN);
+        assert_eq!(defined("EVENS"), u64::from(account::EVENS));
         assert_eq!(defined("EVEN_LOG"), u64::from(account::EVEN_LOG));
     }
 }
