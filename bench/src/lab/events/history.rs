@@ -176,10 +176,6 @@ impl History {
                 let (mut on, mut yields) = (None, None);
                 let (first, rest) = ends_with(rest, "first");
                 let (stuck, rest) = ends_with(rest, "stuck");
-                ensure!(
-                    on_one(rest) || !first,
-                    "`first` is for a thread that is bound"
-                );
                 for pair in rest.chunks(2) {
                     match pair {
                         ["on", cpu] => on = Some(cpu.parse()?),
@@ -190,6 +186,8 @@ impl History {
                     }
                 }
                 ensure!(on.is_none_or(|cpu| cpu < self.cpus), "there is no such CPU");
+                let bound = on.is_some();
+                ensure!(bound || !first, "`first` is for a thread that is bound");
                 self.threads.push(Thread {
                     node,
                     on,
@@ -239,10 +237,6 @@ fn ends_with<'a, 'b>(words: &'a [&'b str], last: &str) -> (bool, &'a [&'b str]) 
         [rest @ .., word] if *word == last => (true, rest),
         _ => (false, words),
     }
-}
-
-fn on_one(words: &[&str]) -> bool {
-    words.first() == Some(&"on")
 }
 
 fn positive(tickets: &str) -> Result<u32> {

@@ -178,7 +178,7 @@ fn hogs() -> impl Strategy<Value = Vec<u32>> {
 /// What a share may be off by when nothing but this machine's grain is in the way: quanta on one CPU.
 const ONE_CPU: f64 = 5.0;
 /// On several CPUs nothing moves for less than STEAL_NS, nor more often than each CATCH_UP_NS.
-const SEVERAL_CPUS: f64 = 10.0;
+pub(super) const SEVERAL_CPUS: f64 = 10.0;
 /// How far a hog falls behind among others that come and go; set by what is seen, -11.7 in 400 histories.
 const BEHIND: f64 = 13.0;
 

@@ -149,6 +149,7 @@ impl Kernel {
         self.vt_of(q) == vt + 1 && waits < self.with.min_slice
     }
 
+    /// lag_locked().
     fn lag(&self, cpu: u32, mine: Choice, other: u32) -> i64 {
         let c = &self.at[cpu as usize];
         let ahead = since(mine.head, self.v) - since(mine.finish, mine.head);
