@@ -7,9 +7,10 @@
  * threads sleep and wake up those parts change, and each queue learns of that only when somebody
  * looks at it: a little is due to none of them, or to two. And what a queue is ahead or behind when
  * its last thread goes to sleep belongs to those that stay. So the principal has an account of its
- * own, which is exact (had_ns, and what is due to all of it), and when its threads have changed
- * the queues take over, little by little, what their own sum lacks of it. Were it always so, a crowd
- * that forks would keep others from starting programs for a second (the guest tests locks::).
+ * own, which is exact (had_ns, and what is due to all of it), and the queues take over, little by
+ * little, what their own sum lacks of it. Not where they are given more than the principal is due
+ * (forced): there its account would say that they are ahead for ever, and whoever holds a lock in such
+ * a crowd would wait for nothing (the guest tests locks::).
  *
  * What a principal could not use because it has fewer threads than CPUs' worth of tickets is not
  * owed to it (model.md §2).
@@ -18,8 +19,7 @@
 #define TIX_ACCOUNT_BPF_H
 
 #define LEAD_MAX ((s64)1 << 32)	/* ns: so that it can be weighed */
-#define EVENS 32u		/* looks at its queues that even out, after threads came or went, */
-#define EVEN_LOG 5u		/* each 2^-this of what is lacking */
+#define EVEN_LOG 5u		/* each look at a queue evens out 2^-this of what is lacking */
 #define PACE_LOG 4u		/* what is due lately falls by 2^-this each CAP_EVERY_NS */
 
 /* CPU time `ns`, which may be negative, weighed. */
@@ -260,16 +260,16 @@ static __noinline s64 evened_locked(u32 q, s64 lead, u32 load, u32 total)
 	struct tix_queue *queue = &QUEUES[q];
 	u32 idx = queue->node;
 	struct tix_node *n = &NODES[idx];
-	s64 more;
+	s64 lacks, more;
 
 	n->sum_lead += lead;
 	if (queue->stint == n->stint)
 		n->sum_lead -= queue->was_lead;
-	if (total != queue->seen_total)
-		n->evens = EVENS;
-	if (n->evens) {
-		n->evens--;
-		more = (account_locked(idx) - n->sum_lead) >> EVEN_LOG;
+	lacks = account_locked(idx) - n->sum_lead;
+	if (queue->forced) {
+		n->lead -= lacks;	/* it has more than it is due */
+	} else {
+		more = lacks >> EVEN_LOG;
 		if (load && load < total)
 			more = fund_like(more, fund_size(more) / total * load);
 		n->sum_lead += more;

@@ -37,7 +37,6 @@ struct tix_node {
 	s64 excess;		/* what it could not use of what was due, ns */
 	u64 not_due;		/* what of it ran over to others, as of due.h */
 	u64 rate, slack;	/* CPUs' worth that was due to it lately, Q16, and what is in SLACK_NS, virtual time */
-	u32 evens;		/* looks at its queues yet that even these out */
 	u32 stint;		/* how often it became active */
 	u64 cgid;
 	u32 parent;

@@ -6,7 +6,6 @@ use tix_core_host::NONE;
 use super::share::{LEAD_MAX, weighed};
 use super::{Kernel, since};
 
-pub(super) const EVENS: u32 = 32;
 pub(super) const EVEN_LOG: u32 = 5;
 pub(super) const PACE_LOG: u32 = 4;
 
@@ -110,13 +109,12 @@ impl Kernel {
         let was = self.queues[q as usize].was_lead;
         let n = &mut self.nodes[node as usize];
         n.sum_lead += lead - was;
-        if u64::from(n.load) != self.queues[q as usize].seen_part.1 {
-            n.evens = EVENS;
-        }
+        let lacks = account - n.sum_lead;
         let mut more = 0;
-        if n.evens > 0 {
-            n.evens -= 1;
-            more = (account - n.sum_lead) >> EVEN_LOG;
+        if self.queues[q as usize].forced {
+            n.lead -= lacks;
+        } else {
+            more = lacks >> EVEN_LOG;
             if load > 0 && load < n.load {
                 more = more / i64::from(n.load) * i64::from(load);
             }

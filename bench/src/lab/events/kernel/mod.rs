@@ -79,7 +79,6 @@ struct Node {
     seen_had: u64,
     not_due: u64,
     excess: i64,
-    evens: u32,
     rate: u64,
     slack: u64,
     homes: Option<u32>,
@@ -481,7 +480,6 @@ mod tests {
         };
         assert_eq!(kernel, KERNEL);
         assert_eq!(defined("TIMER_MIN_NS"), TIMER_MIN);
-        assert_eq!(defined("EVENS"), u64::from(account::EVENS));
         assert_eq!(defined("EVEN_LOG"), u64::from(account::EVEN_LOG));
     }
 }
