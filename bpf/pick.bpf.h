@@ -18,7 +18,8 @@ static __always_inline void grant_locked(struct pick *pick, u32 q, u32 nr)
 	struct tix_queue *queue = &QUEUES[q];
 	struct cpu_ctx *c = cpu_ctx(pick->cpu);
 
-	if (pick->late == q)
+	/* But not nearer than it is: what it is owed it has yet. */
+	if (pick->late == q && (s64)(queue->tag - (now_v - nr * queue->period)) > 0)
 		queue->tag = now_v - nr * queue->period;
 	pick->queue = c->runs = q;
 	pick->slice = queue->slice < pick->allowed ? queue->slice : pick->allowed;

@@ -111,7 +111,7 @@ impl Kernel {
         n.sum_lead += lead - was;
         let lacks = account - n.sum_lead;
         let mut more = 0;
-        if self.queues[q as usize].forced {
+        if self.queues[q as usize].forced > 0 {
             n.lead -= lacks;
         } else {
             more = lacks >> EVEN_LOG;

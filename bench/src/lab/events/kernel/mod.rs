@@ -94,7 +94,8 @@ struct Place {
     was_lead: i64,
     /// The part of its node's load that it was.
     seen_part: (u64, u64),
-    forced: bool,
+    /// Q16 of the share it is charged by, or 0.
+    forced: u64,
     inverse: u64,
     period: u64,
     slice: u64,

@@ -40,8 +40,9 @@ impl Kernel {
     fn grant(&mut self, pick: &mut Pick, q: u32, nr: u32) {
         let least = self.with.min_slice;
         let queue = &mut self.queues[q as usize];
-        if pick.late == q {
-            queue.tag = self.v.wrapping_sub(u64::from(nr) * queue.period);
+        let due = self.v.wrapping_sub(u64::from(nr) * queue.period);
+        if pick.late == q && since(queue.tag, due) > 0 {
+            queue.tag = due;
         }
         pick.queue = q;
         self.at[pick.cpu as usize].runs = q + 1;
@@ -52,7 +53,10 @@ impl Kernel {
         }
         self.at[pick.cpu as usize].brief = pick.brief;
         pick.grant = pick.slice;
-        pick.rate = self.funds.rate();
+        pick.rate = match queue.forced {
+            0 => self.funds.rate(),
+            part => (self.funds.rate() >> 16) * part,
+        };
         if !pick.brief && pick.late != q {
             let c = &mut self.at[pick.cpu as usize];
             c.lead += (since(queue.tag, self.v) - c.lead) >> self.with.lead_log;

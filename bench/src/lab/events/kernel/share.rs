@@ -75,7 +75,7 @@ impl Kernel {
         let v = self.v;
         let queue = &mut self.queues[q as usize];
         let mut lead;
-        (queue.seen_due, lead) = if queue.seen_v == 0 || queue.forced {
+        (queue.seen_due, lead) = if queue.seen_v == 0 || queue.forced > 0 {
             (due, unweighed(since(queue.tag, v), queue.inverse))
         } else {
             let (load, total) = queue.seen_part;
@@ -141,27 +141,41 @@ impl Kernel {
             (load, total) if load > 0 && load < total => part(n.inverse, total as u32, load as u32),
             _ => n.inverse,
         };
-        let mut forced = false;
+        let mut forced = 0;
         if host::mul_q32(slice, inverse).wrapping_mul(nr) > round {
             slice = (round << 10) / ((inverse >> 22) * nr);
             if slice < self.with.min_slice {
                 slice = self.with.min_slice;
+                let share = inverse >> 16;
                 inverse = ((round << 10) / (nr * slice)) << 22;
-                forced = true;
+                forced = (inverse / share).max(1);
                 self.counts.forced += 1;
             }
         }
-        let v = self.v;
+        let (v, slack) = (self.v, self.v_slack);
         let queue = &mut self.queues[q as usize];
         queue.slice = slice;
         queue.inverse = inverse;
         queue.forced = forced;
         queue.seen_part = (u64::from(load), u64::from(total));
-        if told && !(was_forced && forced) {
-            queue.tag = v.wrapping_add(weighed(lead, kept));
+        if told && !(was_forced > 0 && forced > 0) {
+            let was_lead = since(queue.tag, v);
+            let owed = forced > 0 && lead < 0;
+            let mut lead = weighed(lead, if owed { inverse } else { kept }).cast_signed();
+            if was_forced > 0 && lead.unsigned_abs() > was_lead.unsigned_abs() {
+                lead = was_lead;
+            }
+            queue.tag = v.wrapping_add_signed(lead);
         }
         queue.period = host::mul_q32(slice, inverse);
         queue.group = host::group_of(queue.period).max(BRIEF_GROUP + 1);
+        let most = (self.with.lead_periods * queue.period).max(2 * slack);
+        let (lead, most) = (since(queue.tag, v), most.cast_signed());
+        if forced > 0 && told && lead < -most {
+            queue.tag = v.wrapping_add_signed(-most);
+            let ns = unweighed(-most - lead, inverse);
+            self.forgive(q, ns);
+        }
     }
 
     pub(super) fn turn(&mut self, node: u32, now: u64) {
@@ -177,13 +191,19 @@ impl Kernel {
         n.high = n.vtime;
     }
 
+    fn forced(&self, q: u32) -> bool {
+        q != NONE && self.queues[q as usize].forced > 0
+    }
+
     pub(super) fn charge(&mut self, t: u32, now: u64) {
+        let forced = self.forced(self.tasks[t as usize].ran_from);
         let task = &mut self.tasks[t as usize];
         let used = std::mem::take(&mut task.uncharged);
         let grant = std::mem::take(&mut task.grant);
         let rate = match std::mem::take(&mut task.rate) {
-            rate if rate > 0 && self.cpus == 1 => rate,
-            _ => self.funds.rate(),
+            0 => self.funds.rate(),
+            _ if self.cpus > 1 && !forced => self.funds.rate(),
+            rate => rate,
         };
         task.vtime = task.vtime.wrapping_add(used);
         let (node, from) = (task.node, task.ran_from);
@@ -232,10 +252,14 @@ impl Kernel {
         let up = u64::from(nr);
         let behind = ((self.with.lag_periods + up) * period).min(self.v_round);
         let ahead = ((self.with.lead_periods + up) * period).min(self.v_round + period);
-        let paced = match self.queues[q as usize].forced {
-            true => 0,
-            false => self.nodes[self.node_of(q) as usize].slack,
-        };
+        if self.queues[q as usize].forced > 0 {
+            let behind = behind + 2 * self.v_slack;
+            return (
+                behind.cast_signed(),
+                (self.with.lead_periods * period).cast_signed(),
+            );
+        }
+        let paced = self.nodes[self.node_of(q) as usize].slack;
         let slack = 2 * self.v_slack.max(paced.min(self.v_round));
         (
             (behind + slack).cast_signed(),
@@ -336,7 +360,7 @@ impl Kernel {
     pub(super) fn cap(&mut self, q: u32) {
         let node = self.node_of(q);
         let passed = self.now - self.nodes[node as usize].seen_at;
-        if passed < self.with.cap_every || self.queues[q as usize].forced {
+        if passed < self.with.cap_every || self.queues[q as usize].forced > 0 {
             return;
         }
         self.funds.set_now(self.v);
