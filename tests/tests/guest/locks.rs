@@ -33,8 +33,16 @@ fn a_crowd_that_forks_or_moves_pages_keeps_nobody_waiting() {
         let reports = guest.run(&script).unwrap();
         let forks = reports.get::<Forks>("forks", "").unwrap().result;
         assert!(forks.move_ms < 500.0, "{forks:?}");
-        assert!(forks.start_ms < 1_000.0, "{forks:?}");
-        assert!(forks.moves > 50 && forks.starts > 20, "{forks:?}");
+        // Whoever starts a program waits for a dozen locks, each behind as many of the crowd as happen to. On one CPU it takes up to 90 ms;
+        // on two 0.2 to 0.6 s, seldom 0.9, of 21 to 33 starts (of 30 runs; under the kernel's own scheduler 0.5 s, of 34 and 45). It was
+        // 9.7 s, of 3, when the crowd was owed what others had paid.
+        let (start_ms, starts) = if cpus == 1 {
+            (500.0, 30)
+        } else {
+            (2_000.0, 12)
+        };
+        assert!(forks.start_ms < start_ms, "{forks:?}");
+        assert!(forks.moves > 50 && forks.starts > starts, "{forks:?}");
         // It is not kept from forking either.
         assert!(forks.forks > 500, "{forks:?}");
         // Who moves pages is not interrupted in the middle: a turn of its crowd is 600 ms. With a second CPU to be told of each it
