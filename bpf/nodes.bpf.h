@@ -322,12 +322,16 @@ static void task_leave(struct task_ctx *t)
 	reap();
 }
 
-/* Keep a few queues ready for threads that come to a CPU where nothing may sleep. */
+/*
+ * Keep queues ready for threads that come to a CPU where nothing may sleep: one for each principal that has threads asleep, as far as
+ * that is not too much memory. Else, when all wake up, those that come last would share one queue for all CPUs, and nothing makes more
+ * until another thread is born.
+ */
 static void spare_queues(void)
 {
-	u32 i, q;
+	u32 i, q, nodes = stats.nodes;
 
-	if (nr_cpu_ids == 1 || nr_free_queues >= SPARE_QUEUES)
+	if (nr_cpu_ids == 1 || nr_free_queues >= SPARE_QUEUES + (nodes < SPARE_NODES ? nodes : SPARE_NODES))
 		return;
 	for (i = 0; i < 8 && can_loop; i++) {
 		q = take_fresh(&queues_hi, TIX_QUEUES_MAX);
