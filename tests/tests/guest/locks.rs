@@ -12,7 +12,7 @@ use tix_tests::load::readers::Readers;
 const MOVES: &str = "echo never >/sys/kernel/mm/transparent_hugepage/enabled
     $LOAD compaction --crowd 300 --seconds 10";
 /// Beside a crowd of whom one reads by RCU for so long that its slice is over before it is done.
-const READS: &str = "$LOAD readers --warmup 1 --seconds 5";
+const READS: &str = "$LOAD readers --warmup 0 --seconds 5";
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 
 /// A crowd whose share is too small for its threads is owed nothing for those of its own that others have paid for: it would have all of
@@ -49,7 +49,9 @@ fn a_crowd_that_forks_or_moves_pages_keeps_nobody_waiting() {
         // takes longer than anybody is spared.
         if cpus > 1 {
             let found = reports.get::<Readers>("readers", "").unwrap().result;
-            assert!(found.changes > 50, "{found:?}");
+            // A six-hundredth of two CPUs is one or two in that time. It has up to 400, as it goes first, or one turn of them and none
+            // in the next three.
+            assert!(found.changes > 0, "{found:?}");
             // Grace periods take 40 ms at most, mostly: some 290 of them, and 6 if who reads has to wait for its turn. But a crowd that is
             // ahead of its due when one of it is to go first cannot pay for that, and then it is a turn's length.
             assert!(found.graces > 50, "{found:?}");
