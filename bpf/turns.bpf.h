@@ -54,6 +54,9 @@ static __always_inline void begin_turns(struct cpu_ctx *c, const struct task_str
 		return;
 	if ((nr_limits && (c->limited || may_have_limit(t->node))) || any_idle())
 		return;
+	/* Beside whom it has had hardly more: who was picked here lately, and a CPU that has less to do is ahead of V with all of them. */
+	if (nr_cpu_ids > 1)
+		v += c->lead;
 	if ((s64)(QUEUES[q].tag - v) > (s64)tix_mul_q32(MIN_SLICE_NS / 4, QUEUES[q].inverse))
 		return;
 	c->partner = prev->pid;
