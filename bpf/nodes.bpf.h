@@ -323,8 +323,8 @@ static void task_leave(struct task_ctx *t)
 }
 
 /*
- * Keep queues ready for threads that come to a CPU where nothing may sleep: one for each principal that has threads asleep, as far as
- * that is not too much memory. Else, when all wake up, those that come last would share one queue for all CPUs, and nothing makes more
+ * Keep queues ready for threads that come to a CPU where nothing may sleep: one for each principal, of which
+ * nobody knows how many have threads asleep, as far as that is not too much memory. Else, when all wake up, those that come last would share one queue for all CPUs, and nothing makes more
  * until another thread is born.
  */
 static void spare_queues(void)

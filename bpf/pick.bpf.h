@@ -18,7 +18,7 @@ static __always_inline void grant_locked(struct pick *pick, u32 q, u32 nr)
 	struct tix_queue *queue = &QUEUES[q];
 	struct cpu_ctx *c = cpu_ctx(pick->cpu);
 
-	/* But not nearer than it is: what it is owed it has yet. */
+	/* Who is overdue goes as if it were due just now; but who is behind by more stays so, and has that yet. */
 	if (pick->late == q && (s64)(queue->tag - (now_v - nr * queue->period)) > 0)
 		queue->tag = now_v - nr * queue->period;
 	pick->queue = c->runs = q;

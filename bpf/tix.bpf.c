@@ -58,8 +58,8 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 /* Who is owed service when it wakes up is filed as if it had been due long ago, apart from the others. */
 #define BRIEF_GROUP 0
 #define BRIEF_LEAD (1ull << 56)
-#define SPARE_QUEUES 64
-#define SPARE_NODES 2048
+#define SPARE_QUEUES 64		/* ready for threads that come to another CPU, */
+#define SPARE_NODES 2048	/* and one for each node, of so many at most */
 
 #define TRIES 16			/* picks of one decision: a queue may be empty by then, or have to wait for a limit */
 #define SHUT 3				/* picks of threads that are there and do not come: the kernel gives this CPU none */

@@ -34,8 +34,8 @@ fn a_crowd_that_forks_or_moves_pages_keeps_nobody_waiting() {
         let forks = reports.get::<Forks>("forks", "").unwrap().result;
         assert!(forks.move_ms < 500.0, "{forks:?}");
         // Whoever starts a program waits for a dozen locks, each behind as many of the crowd as happen to. On one CPU it takes up to 90 ms;
-        // on two 0.2 to 0.6 s, seldom 0.9, of 21 to 33 starts (of 30 runs; under the kernel's own scheduler 0.5 s, of 34 and 45). It was
-        // 9.7 s, of 3, when the crowd was owed what others had paid.
+        // on two 0.2 to 0.6 s, seldom 0.9, of 21 to 33 starts (of 30 runs; under the kernel's own scheduler 0.5 s, of 34 and 45). When the
+        // crowd was owed what others had paid it was 9.7 s on one CPU, of 5 in 10 s.
         let (start_ms, starts) = if cpus == 1 {
             (500.0, 30)
         } else {
