@@ -22,7 +22,8 @@
  * Limits: hard tickets and exchange tickets are parts of the machine, and the soft tickets of
  * an issuer of hard ones what those leave: of these what is due is worked out from the present
  * value after all. Where several issuers back one whose siblings sleep, what it owes is for the
- * holders of that one by which it is worth most.
+ * holders of that one by which it is worth most; and if another of them is among those, what comes
+ * back by that one is known, but not what does by issuers of that one in turn.
  */
 #ifndef TIX_DUE_H
 #define TIX_DUE_H
@@ -33,6 +34,12 @@ TIX_INLINE u64 fund_flat(const struct fund_graph *gr, u64 value, u64 at)
 	s64 passed = gr->now - at;
 
 	return fund_like(passed, tix_mul_q62(value, fund_size(passed) & (FUND_ONE - 1)) << FUND_DUE_LOG);
+}
+
+/* Whether what `node` is due is worked out from its present value. */
+TIX_INLINE bool fund_is_flat(const struct fund_node *node)
+{
+	return node->hard || node->delta || node->rest || node->soft_rest || node->hard_issued;
 }
 
 /* Bring what `n` and its tickets have been due up to date, after its funders. */
@@ -47,7 +54,7 @@ TIX_INLINE void fund_accrue(struct fund_graph *gr, struct fund_node *nodes, u32 
 	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++)
 		due += nodes[node->edge[i].issuer].per_ticket * node->edge[i].amount;
 	more = due - node->due;
-	if (node->hard || node->delta || node->rest || node->soft_rest || node->hard_issued)
+	if (fund_is_flat(node))
 		more = fund_flat(gr, fund_soft_value(gr, node), node->at);
 	each = fund_size(more) / among;
 	node->per_ticket += fund_like(more, each);
@@ -126,11 +133,42 @@ TIX_FN s64 fund_owes(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 	return node->lead - (s64)fund_like(more, fund_size(more) >> FUND_DUE_LOG);
 }
 
-/* What others bear is not due to who caused it. */
-TIX_INLINE void fund_except(struct fund_node *holder, u64 due)
+/*
+ * What others bear is not due to who caused it: `each` of the `amount` tickets that it holds, and of those
+ * that it holds through others.
+ */
+TIX_INLINE void fund_except(struct fund_node *holder, u64 each, u64 amount, u64 through)
 {
+	u64 due = each * amount + fund_like(each, fund_size(each) * through >> 8);
+
 	holder->due += due;
 	holder->due_then += due;
+}
+
+/*
+ * Of tickets of `up`: how many `holder` has by those of others that hold some themselves, in 1/256. What
+ * `up`'s holders bear comes back to it by these, which are to be looked at again.
+ */
+TIX_FN u64 fund_through(struct fund_node *nodes, u32 holder, u32 up)
+{
+	u64 sum = tix_forget(0), each;
+	u32 i, j;
+
+	for (i = tix_forget(0); i < nodes[holder].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
+		u32 by = nodes[holder].edge[i].issuer;
+		struct fund_node *node = &nodes[by];
+
+		if (by == up || by == FUND_BASE || !node->among || fund_is_flat(node))
+			continue;
+		each = ((u64)nodes[holder].edge[i].amount << 24) / node->among;
+		if (each >> 40)		/* as nothing else of it is active, whatever that is */
+			each = 1ull << 40;
+		for (j = tix_forget(0); j < node->nr_edges && j < FUND_FUNDERS && can_loop; j++)
+			if (node->edge[j].issuer == up)
+				sum += tix_mul_q32((u64)node->edge[j].amount << 16, each);
+		node->at--;
+	}
+	return sum;
 }
 
 /*
@@ -140,21 +178,25 @@ TIX_INLINE void fund_except(struct fund_node *holder, u64 due)
  */
 TIX_FN void fund_bear(struct fund_graph *gr, struct fund_node *nodes, u32 n, s64 lead, bool came)
 {
-	u64 size = fund_size(lead), amount = FUND_SELF, others, each;
+	u64 size = fund_size(lead), amount = FUND_SELF, through = 0, others, each;
 	s64 shift = came ? lead : -lead;
 	u32 holder = FUND_BASE;	/* none */
 
 	for (gr->steps = 0; gr->steps < FUND_EDGES_MAX && can_loop; gr->steps++) {
 		struct fund_node *node = &nodes[n];
 
-		others = node->issued - (came ? amount : 0);
+		/* In 1/256. What came back, too, is for the others. */
+		others = (node->issued - (came ? amount : 0)) << 8;
+		through = holder && nodes[holder].nr_edges > 1 ? fund_through(nodes, holder, n) : 0;
+		if (came)
+			others = others > through ? others - through : 0;
 		if (n == FUND_BASE)
 			break;
 		if (others) {
-			each = fund_like(shift, (size << FUND_DUE_LOG) / others);
+			each = fund_like(shift, (size << (FUND_DUE_LOG + 8)) / others);
 			node->per_ticket += each;
 			if (holder)
-				fund_except(&nodes[holder], each * amount);
+				fund_except(&nodes[holder], each, amount, through);
 			gr->steps = 0;
 			return;
 		}
@@ -169,14 +211,14 @@ TIX_FN void fund_bear(struct fund_graph *gr, struct fund_node *nodes, u32 n, s64
 		n = node->above;
 	}
 	gr->steps = 0;
-	if (!others || others > nodes[FUND_BASE].issued)
+	if (!others || others >> 8 > nodes[FUND_BASE].issued)
 		return;
 	each = nodes[FUND_BASE].per_ticket;
-	size = tix_mul_q32(size, gr->rate) / others * nodes[FUND_BASE].issued;
+	size = (tix_mul_q32(size, gr->rate) << 8) / others * nodes[FUND_BASE].issued;
 	gr->now += fund_like(shift, size < gr->most ? size : gr->most);
 	fund_tick(gr, &nodes[FUND_BASE]);
 	if (holder && nodes[holder].above_of == FUND_BASE)
-		fund_except(&nodes[holder], (nodes[FUND_BASE].per_ticket - each) * amount);
+		fund_except(&nodes[holder], nodes[FUND_BASE].per_ticket - each, amount, through);
 }
 
 /*

@@ -170,6 +170,49 @@ fn who_is_ahead_is_borne_by_siblings() {
     }
 }
 
+/// What a principal owes does not come back to it where it holds tickets of an issuer and of that one's issuer: all of it is for the others, and none
+/// forgiven meanwhile.
+#[test]
+fn what_others_bear_does_not_come_back_by_another_ticket() {
+    for also in [100, 3_000] {
+        let (bob, cgroup, hog, main, alice) = (1, 2, 3, 4, 5);
+        let mut f = Funds::new(6);
+        f.set_now(1 << 40);
+        back(&mut f, bob, 0, 100);
+        back(&mut f, cgroup, bob, 100);
+        back(&mut f, hog, cgroup, 100);
+        let edges = [(cgroup, 100), (bob, also)].map(|(issuer, amount)| Edge {
+            issuer,
+            amount,
+            hard: false,
+            part: u16::MAX,
+        });
+        f.back(main, &edges, 0);
+        back(&mut f, alice, 0, 300);
+        for n in [hog, main, alice] {
+            f.set_self(n, true);
+            f.value(n);
+        }
+        let due = |f: &mut Funds, n| f.self_due(n).cast_signed() >> 16;
+        let before = [hog, main, alice].map(|n| due(&mut f, n));
+        let since = |f: &mut Funds| {
+            let now = [hog, main, alice].map(|n| due(f, n));
+            [0, 1, 2].map(|i| now[i] - before[i])
+        };
+        f.set_self(main, false);
+        let v = f.bear(main, 1_000_000, false, 1 << 40);
+        assert_eq!(v, 1 << 40, "alice loses nothing");
+        let about = |x: i64, y: i64| (x - y).abs() <= 20;
+        assert!(about(f.owes(main), 1_000_000), "{also}: {}", f.owes(main));
+        let now = since(&mut f);
+        assert!(about(now[0], -1_000_000) && now[2] == 0, "{also}: {now:?}");
+        f.set_self(main, true);
+        assert_eq!(f.bear(main, 1_000_000, true, 1 << 40), v);
+        let now = since(&mut f);
+        assert!(now.iter().all(|x| about(*x, 0)), "{also}: {now:?}");
+    }
+}
+
 /// Who is away and pays for another has had that when it comes back, and until then it is taken from its siblings, not from everybody.
 #[test]
 fn who_pays_while_it_is_away_pays_within_its_currency() {

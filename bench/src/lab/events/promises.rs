@@ -363,7 +363,9 @@ fn siblings_that_sleep_cost_nobody_else() {
 /// it, nor lose.
 #[test]
 fn nor_does_who_is_backed_by_several() {
-    beside_a_hog_of_bobs(3_000);
+    for also in [1, 10, 30, 100, 300, 1_000, 3_000] {
+        beside_a_hog_of_bobs(also);
+    }
 }
 
 /// alice has 300 tickets of base; of bob's 100 a cgroup has 100, with a hog in it, and one that sleeps has some of the cgroup's and `also` of
@@ -386,7 +388,7 @@ fn beside_a_hog_of_bobs(also: u32) {
     let had = record.runs.iter().filter(|r| hers(r.thread));
     let had = had.map(|r| r.to - r.from).sum::<u64>() as f64 / KERNEL.slice as f64;
     let due = 0.75 * history.end as f64 / KERNEL.slice as f64;
-    assert!((had - due).abs() < ONE_CPU, "{had} of {due}");
+    assert!((had - due).abs() < ONE_CPU, "{also}: {had} of {due}");
 }
 
 /// A thread of `node` works up to 5 ms and sleeps up to 3, again and again.
@@ -493,7 +495,7 @@ fn a_crowd_has_what_its_turns_take() {
 // What does not hold yet.
 
 #[test]
-#[ignore = "alice has 300 quanta too many in 15,000. What a hog is due less of than MIN_SLICE_NS in ROUND_NS it has no account of; and what the other owes, of bob's tickets and the cgroup's, comes back to it by the cgroup's"]
+#[ignore = "alice has 240 quanta too many in 15,000, as she has where her sibling is backed by bob alone: what a hog is due less of than MIN_SLICE_NS in ROUND_NS it has no account of"]
 fn what_is_left_to_a_tiny_sibling_is_not_lost() {
     beside_a_hog_of_bobs(1 << 20);
 }
