@@ -323,15 +323,16 @@ static void task_leave(struct task_ctx *t)
 }
 
 /*
- * Keep queues ready for threads that come to a CPU where nothing may sleep: one for each principal, of which
- * nobody knows how many have threads asleep, as far as that is not too much memory. Else, when all wake up, those that come last would share one queue for all CPUs, and nothing makes more
- * until another thread is born.
+ * Keep queues ready for threads that come to a CPU where nothing may sleep: for each principal one on each other CPU,
+ * of which nobody knows which it will come to, as far as that is not too much memory. Else, when all wake up, those that come last would share one queue for
+ * all CPUs, and nothing makes more until another thread is born.
  */
 static void spare_queues(void)
 {
-	u32 i, q, nodes = stats.nodes;
+	u64 more = (nr_cpu_ids - 1) * stats.nodes;
+	u32 i, q;
 
-	if (nr_cpu_ids == 1 || nr_free_queues >= SPARE_QUEUES + (nodes < SPARE_NODES ? nodes : SPARE_NODES))
+	if (nr_cpu_ids == 1 || nr_free_queues >= SPARE_QUEUES + (more < SPARE_MORE ? more : SPARE_MORE))
 		return;
 	for (i = 0; i < 8 && can_loop; i++) {
 		q = take_fresh(&queues_hi, TIX_QUEUES_MAX);
@@ -380,8 +381,10 @@ __noinline u32 tix_home_queue(struct task_ctx *t, u32 vt)
 		}
 	}
 	bpf_spin_unlock(&tix_lock);
-	if (q >= TIX_QUEUES_MAX)
+	if (q >= TIX_QUEUES_MAX) {
+		__sync_fetch_and_add(&stats.unqueued, 1);
 		return VTRR_NONE;
+	}
 	t->home = q;
 	t->home_vt = vt;
 	return q;

@@ -104,16 +104,20 @@ static __noinline bool crowds_locked(struct pick *pick, u32 q)
 /*
  * Whether the next thread of CPU `other`, `lag` behind this one in virtual time, is to be taken
  * over. There all is about as late; and with one thread less it catches up, if slowly. So the next
- * one goes only if it falls behind further, or has not caught up after a while. A thread goes to
- * where as many of its principal are only if nothing else helps.
+ * one goes only if it falls behind further, or has not caught up after a while; that is short where
+ * far more wait than here, as after a thousand were started by one. A thread goes to where as many
+ * of its principal are only if nothing else helps.
  */
 static __noinline bool behind_locked(struct pick *pick, u32 other, s64 lag)
 {
 	struct cpu_ctx *c = cpu_ctx(other);
+	u64 catch_up = CATCH_UP_NS;
 
 	if (lag <= (s64)v_steal)
 		return false;
-	if ((s64)(now_ns - c->robbed_at) < (s64)CATCH_UP_NS && lag < c->robbed_lag + (s64)(v_steal / 2))
+	if (VT(VT_HOME(other))->nr > 2 * VT(VT_HOME(pick->cpu))->nr + MANY_MORE)
+		catch_up = CATCH_UP_MANY_NS;
+	if ((s64)(now_ns - c->robbed_at) < (s64)catch_up && lag < c->robbed_lag + (s64)(v_steal / 2))
 		return false;
 	if (lag <= (s64)(CROWD_STEALS * v_steal) && crowds_locked(pick, vtrr_first(VT(VT_HOME(other)))))
 		return false;

@@ -51,6 +51,8 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define STEAL_NS 20000000ull		/* what is on a CPU that is behind by this another takes over */
 #define CROWD_STEALS 4			/* by so many of it, if it is no more apart from its own there (crowds_locked) */
 #define CATCH_UP_NS 100000000ull	/* and the next one after this */
+#define MANY_MORE 16			/* queues more than twice as many as here: there the next one */
+#define CATCH_UP_MANY_NS 1500000ull	/* goes so soon after this */
 #define LEAD_LOG 4			/* how many picks a CPU's mean is of, 2^this */
 #define CAP_SLICES 32			/* what threads that cannot use it are due all the same (run_over_locked) */
 #define CAP_EVERY_NS 4000000ull		/* how often that is looked at */
@@ -59,7 +61,7 @@ const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
 #define BRIEF_GROUP 0
 #define BRIEF_LEAD (1ull << 56)
 #define SPARE_QUEUES 64		/* ready for threads that come to another CPU, */
-#define SPARE_NODES 2048	/* and one for each node, of so many at most */
+#define SPARE_MORE 2048		/* and for each node one on each other CPU, but so many at most */
 
 #define TRIES 16			/* picks of one decision: a queue may be empty by then, or have to wait for a limit */
 #define SHUT 3				/* picks of threads that are there and do not come: the kernel gives this CPU none */
@@ -211,7 +213,6 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		}
 		q = tix_home_queue(t, vt_of_pinned(p, cpu));
 		if (q == VTRR_NONE) {
-			__sync_fetch_and_add(&stats.unqueued, 1);
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, MIN_SLICE_NS, enq_flags);
 			return;
 		}

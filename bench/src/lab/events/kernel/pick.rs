@@ -125,7 +125,14 @@ impl Kernel {
         if lag <= steal {
             return false;
         }
-        let lately = since(self.now, c.robbed_at) < self.with.catch_up.cast_signed();
+        let waiting = |cpu: u32| self.vts[1 + 2 * cpu as usize].nr();
+        let many = waiting(other) > 2 * waiting(pick.cpu) + self.with.many_more;
+        let catch_up = if many {
+            self.with.catch_up_many
+        } else {
+            self.with.catch_up
+        };
+        let lately = since(self.now, c.robbed_at) < catch_up.cast_signed();
         if lately && lag < c.robbed_lag + steal / 2 {
             return false;
         }
