@@ -140,7 +140,7 @@ struct tix_stats {
 	u64 stolen;		/* choices of another CPU's overdue work */
 	u64 missed;		/* choices whose thread had not arrived yet */
 	u64 forced;		/* runs owed to the 10 s rule, not to a share */
-	u64 unqueued;		/* threads for which there was no queue on their CPU */
+	u64 unqueued;		/* looks for a thread's queue on its CPU that found none, nor a spare one */
 	u64 preempts;		/* slices ended between ticks */
 	u64 overdue;		/* picks of who had waited OVERDUE_NS */
 	u64 lent_ns;		/* CPU time of holders of locks that principals who waited for those paid */

@@ -291,7 +291,7 @@ pub struct Stats {
     pub missed: u64,
     /// Looks at a principal that ran by the 10 s rule, not by its share.
     pub forced: u64,
-    /// Threads for which there was no queue on their CPU: they were put straight on it, or shared one of all CPUs.
+    /// Looks for a thread's queue on its CPU that found none, nor a spare one: it was put straight there, or into one of all CPUs.
     pub unqueued: u64,
     /// Slices ended between ticks.
     pub preempts: u64,

@@ -468,6 +468,35 @@ fn a_surplus_stays_with_the_siblings() {
     several_cpus(Scenario::Infeasible, 35.0);
 }
 
+/// Of a thousand that all wait on one CPU, as those do that one program has started, the others have theirs after 3 s. Taken over one each
+/// CATCH_UP_NS, nine in ten would be where they were.
+#[test]
+fn a_thousand_on_one_cpu_spread() {
+    let (cpus, threads) = (4, 1_000);
+    let mut history = History {
+        cpus,
+        end: 3_000 * MS,
+        ..History::default()
+    };
+    for _ in 0..threads {
+        let node = history.node(0, 100);
+        let thread = history.thread(node);
+        history.run(0, thread, FOREVER);
+        // Threads are born on one CPU after the other: those on the others never do anything.
+        for _ in 1..cpus {
+            history.thread(node);
+        }
+    }
+    let record = run(&history);
+    let mut on = vec![0; history.threads.len()];
+    for run in &record.runs {
+        on[run.thread as usize] = run.cpu;
+    }
+    let busy: Vec<u32> = on.into_iter().step_by(cpus as usize).collect();
+    let stayed = busy.iter().filter(|cpu| **cpu == 0).count();
+    assert!(stayed < 2 * busy.len() / cpus as usize, "{stayed}");
+}
+
 #[track_caller]
 fn several_cpus(scenario: Scenario, most: f64) {
     for seed in 0..5 {
