@@ -2,36 +2,55 @@
 //! The policy put into practice: each cgroup is decided upon when it appears, and what is decided is done by operations like anybody's,
 //! in the policy's name, so that it is in the ledger and in the log.
 //!
-//! The users' databases may be slow to answer (a directory server): they are asked on a thread of their own, and nobody waits for it.
+//! The users' databases may be slow to answer (a directory server): they are asked beside the writer, and not waited for long. A cgroup whose
+//! user is not known yet stays as it is, and is decided upon later.
 
 use crate::core::{Core, Handle};
 use crate::ledger::{Caller, Cid, Hard, Kind, Ledger, Op, POLICY, Resource};
-use crate::policy::{Decision, Declared, Grant, Policy, Problem, Subject, user_of_slice, users};
+use crate::policy::{
+    Decision, Declared, Grant, Policy, Problem, Subject, directory, user_of_slice,
+};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tix_api as api;
 use tokio::sync::{Notify, broadcast};
+
+/// After so long those are decided upon again whose user was not known.
+const LATER: Duration = Duration::from_secs(30);
 
 /// Keeps the policy in `dir` in force, for ever; reads it again when `again` says so.
 pub async fn keep(handle: Handle, dir: PathBuf, again: Arc<Notify>) {
     let mut appear = handle.appear();
     let mut policy = Arc::new(Policy::default());
     let mut first = true;
+    let mut later = Later::default();
+    let mut clock = tokio::time::interval(LATER);
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        policy = read(&handle, &dir, policy, first).await;
+        policy = read(&handle, &dir, policy, first, &mut later).await;
         first = false;
         loop {
             tokio::select! {
                 () = again.notified() => break,
                 path = appeared(&mut appear) => match path {
-                    Some(path) => decide(&handle, &policy, path).await,
+                    Some(path) => decide(&handle, &policy, path, &mut later).await,
                     // Some were missed: look at all of them.
-                    None => all(&handle, &policy).await,
+                    None => all(&handle, &policy, &mut later).await,
                 },
+                _ = clock.tick(), if !later.is_empty() => {
+                    for path in std::mem::take(&mut later) {
+                        decide(&handle, &policy, path, &mut later).await;
+                    }
+                }
             }
         }
     }
 }
+
+/// Cgroups that are decided upon later, by path.
+type Later = BTreeSet<String>;
 
 /// The next cgroup that appears.
 async fn appeared(appear: &mut broadcast::Receiver<String>) -> Option<String> {
@@ -44,7 +63,13 @@ async fn appeared(appear: &mut broadcast::Receiver<String>) -> Option<String> {
 }
 
 /// Reads the files; with a mistake in them what was in force stays.
-async fn read(handle: &Handle, dir: &Path, old: Arc<Policy>, first: bool) -> Arc<Policy> {
+async fn read(
+    handle: &Handle,
+    dir: &Path,
+    old: Arc<Policy>,
+    first: bool,
+    later: &mut Later,
+) -> Arc<Policy> {
     let from = dir.to_owned();
     let loaded = tokio::task::spawn_blocking(move || Policy::load(&from)).await;
     let loaded = loaded.unwrap_or_else(|_| Err(vec![]));
@@ -55,15 +80,15 @@ async fn read(handle: &Handle, dir: &Path, old: Arc<Policy>, first: bool) -> Arc
     tell(handle, dir, &policy, &problems, first).await;
     if problems.is_empty() {
         let declared = Arc::clone(&policy);
-        let done = handle.call(move |core| {
+        let done = handle.act(move |core| {
             for d in declared.declared() {
                 declare(core, d);
             }
         });
         // tixd may be ending.
         let _ = done.await;
-        all(handle, &policy).await;
-        let _ = retire(handle, &policy).await;
+        all(handle, &policy, later).await;
+        let _ = retire(handle, &policy, later).await;
     }
     policy
 }
@@ -100,7 +125,7 @@ async fn tell(handle: &Handle, dir: &Path, policy: &Policy, problems: &[Problem]
 }
 
 /// Every cgroup that is there.
-async fn all(handle: &Handle, policy: &Arc<Policy>) {
+async fn all(handle: &Handle, policy: &Arc<Policy>, later: &mut Later) {
     if policy.is_empty() {
         return;
     }
@@ -116,44 +141,59 @@ async fn all(handle: &Handle, policy: &Arc<Policy>) {
     // In an order of their own: the same policy gives the same ledger.
     paths.sort();
     for path in paths {
-        decide(handle, policy, path).await;
+        decide(handle, policy, path, later).await;
     }
 }
 
 /// What the policy says of the cgroup `path`, done.
-async fn decide(handle: &Handle, policy: &Arc<Policy>, path: String) {
+async fn decide(handle: &Handle, policy: &Arc<Policy>, path: String, later: &mut Later) {
     if !policy.may_concern(&path) {
         return;
     }
-    let Some(decision) = decision(handle, policy, &path).await else {
-        return;
+    let decision = match decision(handle, policy, &path).await {
+        Ok(Some(decision)) => decision,
+        Ok(None) => return,
+        Err(e) => {
+            tracing::warn!("policy for {path}: {e}; it is decided later");
+            later.insert(path);
+            return;
+        }
     };
     let at = path.clone();
-    let done = handle.call(move |core| carry_out(core, &decision, &at));
-    if let Ok(Err(e)) = done.await {
+    let done = handle.act(move |core| carry_out(core, &decision, &at));
+    if let Ok(Err(e)) | Err(e) = done.await {
         tracing::warn!("policy for {path}: {e}");
     }
 }
 
-async fn decision(handle: &Handle, policy: &Arc<Policy>, path: &str) -> Option<Decision> {
+/// An error: it is not known yet whose it is.
+async fn decision(
+    handle: &Handle,
+    policy: &Arc<Policy>,
+    path: &str,
+) -> std::io::Result<Option<Decision>> {
     let at = path.to_owned();
     let dir = handle.call(move |core| {
         let c = core.ledger.get(core.ledger.find(&at)?)?;
         c.mirror.as_ref().map(|m| (m.owner, m.group))
     });
-    let (owner, group) = dir.await.ok()??;
+    let Ok(Some((owner, group))) = dir.await else {
+        return Ok(None);
+    };
+    let user = match user_of_slice(path) {
+        Some(uid) => Some(directory::lookup(uid).await?),
+        None => None,
+    };
     let (policy, path) = (Arc::clone(policy), path.to_owned());
     let decided = tokio::task::spawn_blocking(move || {
-        let user = user_of_slice(&path).map(users::lookup).transpose();
-        let user = user.map_err(|e| tracing::warn!("policy for {path}: {e}"));
         policy.decide(&Subject {
             path: &path,
             owner,
             group,
-            user: user.ok()?,
+            user,
         })
     });
-    decided.await.ok()?
+    Ok(decided.await.ok().flatten())
 }
 
 fn declare(core: &mut Core, d: &Declared) {
@@ -243,8 +283,7 @@ fn carry_out(core: &mut Core, d: &Decision, path: &str) -> Result<(), crate::cor
         Some(_) => {}
     }
     grants(core, &d.currency, &d.grants, &d.origin);
-    let bound = (core.ledger.bindings()).any(|(p, _)| p == path);
-    if bound {
+    if core.ledger.binding(path).is_some() {
         // By the policy before, or by an administrator, who knows better.
         return Ok(());
     }
@@ -337,7 +376,11 @@ fn soft(holder: &str, w: &Grant, has: u64) -> Option<Op> {
 }
 
 /// What an earlier policy bound and this one does not goes back to its parent's weight; what it made and nothing uses goes.
-async fn retire(handle: &Handle, policy: &Arc<Policy>) -> Result<(), crate::core::Failure> {
+async fn retire(
+    handle: &Handle,
+    policy: &Arc<Policy>,
+    later: &mut Later,
+) -> Result<(), crate::core::Failure> {
     let bound = handle.call(|core| {
         let all = core.ledger.bindings().filter(|(_, b)| b.by == POLICY);
         all.map(|(p, b)| (p.to_owned(), core.ledger.name(b.name)))
@@ -350,7 +393,11 @@ async fn retire(handle: &Handle, policy: &Arc<Policy>) -> Result<(), crate::core
         if !there.await? {
             continue;
         }
-        let decided = decision(handle, policy, &path).await;
+        // What was decided before stands until it is known to be otherwise.
+        let Ok(decided) = decision(handle, policy, &path).await else {
+            later.insert(path);
+            continue;
+        };
         if decided.is_some_and(|d| d.currency == name) {
             continue;
         }
@@ -358,12 +405,12 @@ async fn retire(handle: &Handle, policy: &Arc<Policy>) -> Result<(), crate::core
             name,
             path: Some(path.clone()),
         };
-        let done = handle.call(move |core| core.submit(&[op], &Caller::POLICY));
+        let done = handle.act(move |core| core.submit(&[op], &Caller::POLICY));
         done.await??;
-        decide(handle, policy, path).await;
+        decide(handle, policy, path, later).await;
     }
     let declared: Vec<String> = (policy.declared().iter()).map(|d| d.name.clone()).collect();
-    let unused = handle.call(move |core| {
+    let unused = handle.act(move |core| {
         let its = core.ledger.iter().filter(|(_, c)| {
             let used = c.bindings().next().is_some() || declared.contains(&c.name);
             c.by == POLICY && !used

@@ -96,7 +96,7 @@ async fn arrange(handle: &Handle) -> Result<(), Failure> {
             tracing::warn!("{e}");
         }
     }
-    handle.call(move |core| set(core, &paths())).await?
+    handle.act(move |core| set(core, &paths())).await?
 }
 
 fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {

@@ -16,7 +16,6 @@ use tixd::enforce::compaction::{Compaction, Found};
 use tixd::enforce::cpu;
 use tixd::enforce::disk::Disk;
 use tixd::enforce::steward::{Properties, Steward};
-use tixd::policy::users::Names;
 use tixd::policy::{self, Policy, Subject};
 use tixd::{api, cgroups, govern, lifeline, resident, store};
 use tokio::signal::unix::{SignalKind, signal};
@@ -104,8 +103,11 @@ fn main() -> anyhow::Result<()> {
             .and(compacts)
             .and(stopped);
     }
-    let readers = readers(&args.readers);
-    tokio::task::LocalSet::new().block_on(&runtime, serve(args, readers))
+    let readers = runtime.block_on(readers(&args.readers));
+    let done = tokio::task::LocalSet::new().block_on(&runtime, serve(args, readers));
+    // Not for a look-up that hangs: what is to be kept is.
+    runtime.shutdown_background();
+    done
 }
 
 fn stop_scheduler(pin: &Path) -> anyhow::Result<()> {
@@ -242,9 +244,9 @@ fn check_policies(dir: &Path, cgroup_root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The number of the group that may read everything. Blocks.
-fn readers(group: &str) -> Option<u32> {
-    match policy::users::System.gid(group) {
+/// The number of the group that may read everything.
+async fn readers(group: &str) -> Option<u32> {
+    match policy::directory::gid(group).await {
         Ok(Some(gid)) => return Some(gid),
         Ok(None) => tracing::info!("there is no group {group:?}: only root may read everything"),
         Err(e) => tracing::warn!(
@@ -269,9 +271,9 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     }
     let mut again = signal(SignalKind::hangup())?;
     let kept = store::Store::open(&args.state).context("cannot open the ledger")?;
-    let (tx, mut changes) = tokio::sync::mpsc::unbounded_channel();
+    let (tx, mut changes) = tokio::sync::mpsc::channel(tixd::core::TREE_QUEUE);
     let followed = cgroups::Root::open_any(&tree).context("cannot open the cgroup tree")?;
-    let follower = Follower::new(followed, move |change| tx.send(change).is_ok())
+    let follower = Follower::new(followed, move |change| tx.blocking_send(change).is_ok())
         .context("cannot follow the cgroup tree")?;
     std::thread::Builder::new()
         .name("cgroups".into())
