@@ -133,7 +133,7 @@ impl Ledger {
         )?;
         self.need(caller, h, Right::Fund, &format!("fund {holder:?}"))?;
         self.may_give_more(caller)?;
-        self.check_edge(i, h, r)?;
+        self.check_edge(caller.uid, i, h, r)?;
         // One issuer's soft and its hard ticket are two, and the kernel side has room for so many.
         let tickets = self.get(h).map_or(0, |c| self.tickets(c, r).count());
         if self.held(h, i, r, kind).is_none() && tickets >= MAX_FUNDERS {
@@ -243,7 +243,7 @@ impl Ledger {
         self.need(caller, cid, Right::Issue, &format!("bind {name:?}"))?;
         let cgroup = self.bindable(caller, Some(cid), path)?;
         for r in Resource::ALL {
-            self.check_edge(cid, cgroup, r)?;
+            self.check_edge(caller.uid, cid, cgroup, r)?;
         }
         Ok(self
             .bind(cid, path, caller, caller.uid)
@@ -345,7 +345,7 @@ impl Ledger {
         let cgroup = self.bindable(caller, None, path)?;
         self.one_funder_more(cgroup)?;
         // The new currency comes between the two.
-        self.check_edge_at(i, cgroup, Resource::Cpu, 1)?;
+        self.check_edge_at(caller.uid, i, cgroup, Resource::Cpu, 1)?;
         let created = self.make_for(caller, cid, name, path)?;
         let funded = self.add_soft(cid, i, Resource::Cpu, amount, self.passing(caller));
         let bound = self.bind(cid, path, caller, self.passing(caller));

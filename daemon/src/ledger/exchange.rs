@@ -200,17 +200,6 @@ impl Ledger {
         sum
     }
 
-    /// These and whoever they have something from: not who keeps a ticket for one while it is bound.
-    fn backers(&self, of: &[Cid], r: Resource) -> FxHashSet<Cid> {
-        let (mut seen, mut todo) = (FxHashSet::from_iter(of.iter().copied()), of.to_vec());
-        while let Some(c) = todo.pop() {
-            let Some(x) = self.get(c) else { continue };
-            let live = self.tickets(x, r).filter(|t| !t.kept);
-            todo.extend(live.map(|t| t.issuer).filter(|i| seen.insert(*i)));
-        }
-        seen
-    }
-
     /// The parties whose E⁻ is below zero for `r`, in an order that is the same after a restart: they have given away what they have not got.
     pub(super) fn overdrawn(&self, r: Resource) -> Vec<Cid> {
         let mut known = Lower::default();
@@ -359,32 +348,128 @@ impl Ledger {
     }
 
     /// After a change: whoever has given away what is no longer there gets it back, newest exchange first, until E⁻ ≥ 0.
-    pub(super) fn revoke_overdrawn(&mut self) -> Vec<Event> {
+    pub fn revoke_overdrawn(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         if self.exchanges.is_empty() {
             return events;
         }
         for r in Resource::ALL {
+            // What is revoked leaves everybody more, so the exchanges are gone through once. Of memory a
+            // guarantee in bytes may be a larger part of less: then once more.
             loop {
                 let short = self.overdrawn(r);
-                let at_fault = self.backers(&short, r);
-                let newest = self.exchanges.iter().rev().find_map(|(id, x)| {
-                    let mut gave = x.legs.iter().filter(|(_, of, n)| *of == r && *n < 0);
-                    let giver = gave.find(|(p, _, _)| at_fault.contains(p))?.0;
-                    Some((*id, giver))
-                });
-                let Some((id, giver)) = newest else { break };
-                let whose = |c: &&Cid| self.backers(&[**c], r).contains(&giver);
-                let name = self.name(*short.iter().find(whose).unwrap_or(&giver));
-                events.push(self.revoke(
-                    id,
-                    format!(
-                        "{name} no longer has the {} rights that were given away",
-                        r.name()
-                    ),
-                ));
+                let before = events.len();
+                if !short.is_empty() {
+                    self.revoke_for(short, r, &mut events);
+                }
+                if events.len() == before {
+                    break;
+                }
             }
         }
         events
+    }
+
+    /// Revokes exchanges, newest first, whose givers these have what they have from, as long as they are overdrawn.
+    fn revoke_for(&mut self, short: Vec<Cid>, r: Resource, events: &mut Vec<Event>) {
+        let mut fault = Fault::of(self, short, r);
+        let newest_first: Vec<u64> = self.exchanges.keys().rev().copied().collect();
+        for id in newest_first {
+            if fault.short.is_empty() {
+                return;
+            }
+            let legs = self.exchanges.get(&id).map(|x| x.legs.clone());
+            let legs = legs.unwrap_or_default().into_iter();
+            let mut givers = legs.filter(|(_, of, n)| *of == r && *n < 0);
+            let Some(name) = givers.find_map(|(p, _, _)| fault.due_to(self, p, r)) else {
+                continue;
+            };
+            let why = format!(
+                "{} no longer has the {} rights that were given away",
+                self.name(name),
+                r.name()
+            );
+            events.push(self.revoke(id, why));
+        }
+    }
+}
+
+/// Parties that are overdrawn, and whoever they have something from: each of those by how many of its
+/// holders are among them. A party is looked at again when an exchange is to be revoked for it, and only
+/// then, so what it takes is in proportion to the exchanges that are revoked and the parties.
+#[derive(Default)]
+struct Fault {
+    short: FxHashSet<Cid>,
+    count: FxHashMap<Cid, u32>,
+    issuers: FxHashMap<Cid, Vec<Cid>>,
+    holders: FxHashMap<Cid, Vec<Cid>>,
+}
+
+impl Fault {
+    fn of(l: &Ledger, short: Vec<Cid>, r: Resource) -> Fault {
+        let mut fault = Fault::default();
+        let mut todo = short.clone();
+        fault.short.extend(short);
+        while let Some(c) = todo.pop() {
+            let count = fault.count.entry(c).or_insert(0);
+            *count += 1;
+            if *count > 1 {
+                continue;
+            }
+            // Not who keeps a ticket for one while it is bound.
+            let live = l.get(c).into_iter().flat_map(|x| l.tickets(x, r));
+            let issuers: Vec<Cid> = live.filter(|t| !t.kept).map(|t| t.issuer).collect();
+            for issuer in &issuers {
+                fault.holders.entry(*issuer).or_default().push(c);
+            }
+            todo.extend(&issuers);
+            fault.issuers.insert(c, issuers);
+        }
+        fault
+    }
+
+    /// A party that is overdrawn and has something from `giver`.
+    fn due_to(&mut self, l: &Ledger, giver: Cid, r: Resource) -> Option<Cid> {
+        while self.is_in(giver) {
+            let party = self.party_below(giver)?;
+            if l.lower(party, r, &mut Lower::default()) < 0 {
+                return Some(party);
+            }
+            self.heal(party);
+        }
+        None
+    }
+
+    fn is_in(&self, c: Cid) -> bool {
+        self.count.get(&c).is_some_and(|n| *n > 0)
+    }
+
+    fn party_below(&mut self, giver: Cid) -> Option<Cid> {
+        let mut c = giver;
+        while !self.short.contains(&c) {
+            let mut holders = self.holders.remove(&c)?;
+            while holders.last().is_some_and(|h| !self.is_in(*h)) {
+                holders.pop();
+            }
+            let next = holders.last().copied();
+            self.holders.insert(c, holders);
+            c = next?;
+        }
+        Some(c)
+    }
+
+    /// `party` is not overdrawn any more.
+    fn heal(&mut self, party: Cid) {
+        self.short.remove(&party);
+        let mut todo = vec![party];
+        while let Some(c) = todo.pop() {
+            let Some(count) = self.count.get_mut(&c).filter(|n| **n > 0) else {
+                continue;
+            };
+            *count -= 1;
+            if *count == 0 {
+                todo.extend(self.issuers.get(&c).into_iter().flatten());
+            }
+        }
     }
 }

@@ -3,15 +3,23 @@
 //!
 //! For shape, a bound cgroup has both its edges: the binding's and the kept one of its parent, so that unbinding can never close a cycle.
 
+use super::brokers::is_root;
 use super::{
-    BASE, Cid, Currency, Grant, Kind, Ledger, MAX_ANCESTOR_EDGES, MAX_DEPTH, MAX_FUNDERS, Refusal,
-    Resource, SELF_TICKETS, Ticket,
+    BASE, By, Cid, Currency, Grant, Kind, Ledger, MAX_ANCESTOR_EDGES, MAX_DEPTH, MAX_FUNDERS,
+    Refusal, Resource, SELF_TICKETS, Ticket,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
+/// Steps that looking at what a ticket of a user's would do to those below may take: some 10 ms.
+const CHECK_STEPS: u64 = 400_000;
+
 impl Ledger {
     /// The tickets that back `c`: what its parent's weight or its binding gives it, then the grants.
-    pub fn tickets<'a>(&self, c: &'a Currency, r: Resource) -> impl Iterator<Item = Ticket> + 'a {
+    pub fn tickets<'a>(
+        &'a self,
+        c: &'a Currency,
+        r: Resource,
+    ) -> impl Iterator<Item = Ticket> + 'a {
         let soft = |issuer, amount| Ticket {
             issuer,
             kind: Kind::Soft,
@@ -41,7 +49,8 @@ impl Ledger {
             [bound, parents]
         });
         let granted = c.grants(r).iter().map(Grant::as_ticket);
-        tree.into_iter().flatten().flatten().chain(granted)
+        let all = tree.into_iter().flatten().flatten().chain(granted);
+        all.inspect(|_| self.step())
     }
 
     /// Who funds `cid`, each once, in the order of their numbers.
@@ -99,18 +108,29 @@ impl Ledger {
     }
 
     /// Refuse an edge issuer → holder that closes a cycle or breaks a limit for the holder or anything it funds.
-    pub(crate) fn check_edge(&self, issuer: Cid, holder: Cid, r: Resource) -> Result<(), Refusal> {
-        self.check_edge_at(issuer, holder, r, 0)
+    pub(crate) fn check_edge(
+        &self,
+        by: By,
+        issuer: Cid,
+        holder: Cid,
+        r: Resource,
+    ) -> Result<(), Refusal> {
+        self.check_edge_at(by, issuer, holder, r, 0)
     }
 
     /// The same, with `between` further currencies on the way, which will be made for it.
     pub(crate) fn check_edge_at(
         &self,
+        by: By,
         issuer: Cid,
         holder: Cid,
         r: Resource,
         between: usize,
     ) -> Result<(), Refusal> {
+        let most = match is_root(by) {
+            true => u64::MAX,
+            false => CHECK_STEPS,
+        };
         let funders = self.funders(holder, r);
         if between == 0 && funders.contains(&issuer) {
             // It is there already: more of it closes no cycle and makes nothing deeper.
@@ -128,10 +148,20 @@ impl Ledger {
                 self.name(holder)
             )));
         }
-        let mut known = FxHashMap::default();
+        let (mut known, mut by_holder) = (FxHashMap::default(), Funders::default());
         let above = self.above(issuer, r, &mut known);
         let mut depth: FxHashMap<Cid, usize> = FxHashMap::default();
-        for c in self.below(holder, r) {
+        let start = self.steps();
+        let too_much = || {
+            Refusal::LimitReached(format!(
+                "too many tickets are above and below {:?} for one request to look through",
+                self.name(holder)
+            ))
+        };
+        for c in self.below_within(holder, r, most).ok_or_else(too_much)? {
+            if self.steps() - start > most {
+                return Err(too_much());
+            }
             let via = match c == holder {
                 true => above.depth + between + 1,
                 // What is not below the holder is as deep as it was: only what comes through the holder is deeper now.
@@ -147,19 +177,19 @@ impl Ledger {
                     self.name(c)
                 )));
             }
-            let most = self.above(c, r, &mut known).edges + above.edges + between + 1;
-            if most <= MAX_ANCESTOR_EDGES {
+            let paths = self
+                .above(c, r, &mut known)
+                .edges
+                .saturating_add(above.edges);
+            if paths.saturating_add(between + 1) <= MAX_ANCESTOR_EDGES {
                 continue;
             }
             // Counted path by path, which is too many where paths meet: count them one by one.
-            let mut edges = self.ancestry(c, r);
-            edges.extend(self.ancestry(issuer, r));
-            edges.insert((issuer, holder));
-            if edges.len() + between > MAX_ANCESTOR_EDGES {
+            let edges = self.edges_above(&[c, issuer], r, &mut by_holder) + 1 + between;
+            if edges > MAX_ANCESTOR_EDGES {
                 return Err(Refusal::LimitReached(format!(
-                    "{:?} would have {} tickets above it, {MAX_ANCESTOR_EDGES} are allowed",
+                    "{:?} would have {edges} tickets above it, {MAX_ANCESTOR_EDGES} are allowed",
                     self.name(c),
-                    edges.len() + between
                 )));
             }
         }
@@ -192,28 +222,39 @@ impl Ledger {
         sum
     }
 
-    /// All edges above `cid`.
-    pub(super) fn ancestry(&self, cid: Cid, r: Resource) -> FxHashSet<(Cid, Cid)> {
-        let (mut edges, mut todo) = (FxHashSet::default(), vec![cid]);
-        let mut seen = FxHashSet::from_iter([cid]);
+    /// How many edges there are above these, each counted once.
+    fn edges_above(&self, of: &[Cid], r: Resource, known: &mut Funders) -> usize {
+        let mut seen: FxHashSet<Cid> = of.iter().copied().collect();
+        let (mut edges, mut todo) = (0, of.to_vec());
+        todo.dedup();
         while let Some(c) = todo.pop() {
-            for f in self.funders(c, r) {
-                edges.insert((f, c));
-                if seen.insert(f) {
-                    todo.push(f);
-                }
-            }
+            let funders = known.entry(c).or_insert_with(|| self.funders(c, r));
+            edges += funders.len();
+            todo.extend(funders.iter().filter(|f| {
+                self.step();
+                seen.insert(**f)
+            }));
         }
         edges
     }
 
     /// `cid` and all that it funds, directly or not, issuers before holders.
     pub fn below(&self, cid: Cid, r: Resource) -> Vec<Cid> {
+        self.below_within(cid, r, u64::MAX).unwrap_or_default()
+    }
+
+    /// The same; `None` if that takes more than `most` steps.
+    fn below_within(&self, cid: Cid, r: Resource, most: u64) -> Option<Vec<Cid>> {
+        let start = self.steps();
         let (mut order, mut seen) = (Vec::new(), FxHashSet::from_iter([cid]));
         let mut stack: Vec<(Cid, Vec<Cid>)> = vec![(cid, self.funded(cid, r).collect())];
         while let Some((c, rest)) = stack.last_mut() {
+            if self.steps() - start > most {
+                return None;
+            }
             match rest.pop() {
                 Some(next) => {
+                    self.step();
                     if seen.insert(next) {
                         stack.push((next, self.funded(next, r).collect()));
                     }
@@ -225,9 +266,12 @@ impl Ledger {
             }
         }
         order.reverse();
-        order
+        Some(order)
     }
 }
+
+/// Who funds whom, of those that were looked at.
+type Funders = FxHashMap<Cid, Vec<Cid>>;
 
 /// What is above a currency.
 #[derive(Debug, Clone, Copy, Default)]

@@ -148,6 +148,12 @@ impl Ledger {
         lost.iter().for_each(|end| self.drop_limit(end));
     }
 
+    /// How many there are, those not that wait for their cgroup.
+    pub fn limits_there(&self) -> usize {
+        let there = self.limits.keys().filter(|e| self.at_end(e).is_some());
+        there.count()
+    }
+
     /// All that is in force, and where.
     pub fn caps(&self) -> Caps {
         let mut caps = Caps::default();

@@ -251,6 +251,8 @@ impl Event {
 pub struct Ledger {
     /// Boxed: the map grows by moving what it holds.
     currencies: FxHashMap<Cid, Box<Currency>>,
+    /// Their numbers, so that a part of them can be told, and then the next.
+    numbers: BTreeSet<Cid>,
     by_name: FxHashMap<String, Cid>,
     bindings: BTreeMap<String, Binding>,
     brokers: BTreeMap<String, Broker>,
@@ -290,6 +292,8 @@ pub struct Ledger {
     log: Vec<(Key, Option<Row>)>,
     /// Rows are being set: that is not to be undone, nor kept again.
     setting: bool,
+    /// Currencies and tickets looked at so far: what a request costs, whatever the machine.
+    steps: std::cell::Cell<u64>,
 }
 
 impl Ledger {
@@ -308,6 +312,7 @@ impl Ledger {
         });
         let mut ledger = Ledger {
             currencies: FxHashMap::default(),
+            numbers: BTreeSet::from([BASE]),
             by_name: FxHashMap::default(),
             bindings: BTreeMap::new(),
             brokers: BTreeMap::new(),
@@ -333,6 +338,7 @@ impl Ledger {
             rests: Default::default(),
             log: Vec::new(),
             setting: false,
+            steps: Default::default(),
         };
         ledger.currencies.insert(BASE, Box::new(base));
         ledger.by_name.insert("base".to_owned(), BASE);
@@ -341,7 +347,17 @@ impl Ledger {
     }
 
     pub fn get(&self, cid: Cid) -> Option<&Currency> {
+        self.step();
         self.currencies.get(&cid).map(|c| &**c)
+    }
+
+    /// Currencies and tickets looked at since the ledger was made. A request's cost is the difference.
+    pub fn steps(&self) -> u64 {
+        self.steps.get()
+    }
+
+    fn step(&self) {
+        self.steps.set(self.steps.get() + 1);
     }
 
     /// By name or cgroup path.
@@ -356,14 +372,18 @@ impl Ledger {
 
     /// All currencies, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Cid, &Currency)> {
-        self.currencies.iter().map(|(c, x)| (*c, &**x))
+        let all = self.currencies.iter().inspect(|_| self.step());
+        all.map(|(c, x)| (*c, &**x))
     }
 
     /// Their numbers, base first.
     pub fn cids(&self) -> Vec<Cid> {
-        let mut all: Vec<Cid> = self.currencies.keys().copied().collect();
-        all.sort_unstable();
-        all
+        self.numbers.iter().copied().collect()
+    }
+
+    /// Those from `first` on.
+    pub fn cids_from(&self, first: Cid) -> impl Iterator<Item = Cid> {
+        self.numbers.range(first..).copied()
     }
 
     pub fn len(&self) -> usize {
@@ -377,6 +397,11 @@ impl Ledger {
     /// All bindings by path, those that wait for their cgroup too.
     pub fn bindings(&self) -> impl Iterator<Item = (&str, &Binding)> {
         self.bindings.iter().map(|(p, b)| (p.as_str(), b))
+    }
+
+    /// What was bound to the cgroup `path`, which need not be there.
+    pub fn binding(&self, path: &str) -> Option<&Binding> {
+        self.bindings.get(path)
     }
 
     /// Another number whenever what anybody is entitled to may be another.
@@ -404,6 +429,7 @@ impl Ledger {
         if !c.is_mirror() {
             self.made.entry(c.owner).or_default().currencies += 1;
         }
+        self.numbers.insert(cid);
         self.currencies.insert(cid, Box::new(c));
         self.reshaped();
     }
@@ -412,6 +438,7 @@ impl Ledger {
         let Some(c) = self.currencies.remove(&cid) else {
             return;
         };
+        self.numbers.remove(&cid);
         self.by_name.remove(&c.name);
         if !c.is_mirror() {
             self.made.entry(c.owner).or_default().currencies -= 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The durable part of the ledger replaced as a whole, by a document that somebody hands in: every row is checked as an operation would be.
 
-use super::{Change, Grant, Hard, Key, Kind, Ledger, MAX_AMOUNT, Refusal, Resource, Row};
+use super::{Change, Grant, Hard, Key, Kind, Ledger, MAX_AMOUNT, POLICY, Refusal, Resource, Row};
 use std::collections::BTreeMap;
 
 impl Ledger {
@@ -81,7 +81,7 @@ impl Ledger {
                     return Err(Refusal::BadAmount(amount.to_string()));
                 }
                 if let (Some(i), Some(h)) = (self.at_end(issuer), self.at_end(holder)) {
-                    self.check_edge(i, h, *resource)?;
+                    self.check_edge(POLICY, i, h, *resource)?;
                     let g = Grant {
                         issuer: i,
                         kind: *kind,
@@ -107,7 +107,7 @@ impl Ledger {
             (Key::Binding(path), Some(Row::Binding { cid, .. })) => {
                 if let Some(cgroup) = self.find(path) {
                     for r in Resource::ALL {
-                        self.check_edge(*cid, cgroup, r)?;
+                        self.check_edge(POLICY, *cid, cgroup, r)?;
                     }
                 }
             }

@@ -24,12 +24,27 @@ pub struct Cgroup<'a> {
 impl Ledger {
     /// The cgroup is there now, or is otherwise than it was. Its parent must be known.
     pub fn cgroup_here(&mut self, g: &Cgroup<'_>) -> Vec<Event> {
+        let mut events = self.put_cgroup(g);
+        // One more shares what its parent has.
+        events.extend(self.revoke_overdrawn());
+        events
+    }
+
+    /// The cgroup `path` is gone, and all below it: what root gave it waits for it, everything else goes with it.
+    pub fn cgroup_removed(&mut self, path: &str) -> Vec<Event> {
+        let mut events = self.take_cgroup(path);
+        events.extend(self.revoke_overdrawn());
+        events
+    }
+
+    /// As [`Ledger::cgroup_here`], without [`Ledger::revoke_overdrawn`], which is due once after several.
+    pub fn put_cgroup(&mut self, g: &Cgroup<'_>) -> Vec<Event> {
         if let Some(cid) = self.find(g.path) {
             return match self.get(cid).and_then(|c| c.mirror.as_ref()).map(|m| m.id) {
                 Some(known) if known == g.id || cid == BASE => self.cgroup_changed(cid, g),
                 _ => {
-                    let mut events = self.cgroup_removed(g.path);
-                    events.extend(self.cgroup_here(g));
+                    let mut events = self.take_cgroup(g.path);
+                    events.extend(self.put_cgroup(g));
                     events
                 }
             };
@@ -75,8 +90,6 @@ impl Ledger {
             path: g.path.to_owned(),
         }];
         events.extend(self.wake_waiting(g.path, cid));
-        // One more shares what its parent has.
-        events.extend(self.revoke_overdrawn());
         events
     }
 
@@ -114,7 +127,6 @@ impl Ledger {
                 events.extend(self.unbind(g.path));
             }
         }
-        events.extend(self.revoke_overdrawn());
         events
     }
 
@@ -130,8 +142,8 @@ impl Ledger {
         order
     }
 
-    /// The cgroup `path` is gone, and all below it: what root gave it waits for it, everything else goes with it.
-    pub fn cgroup_removed(&mut self, path: &str) -> Vec<Event> {
+    /// As [`Ledger::cgroup_removed`], without [`Ledger::revoke_overdrawn`].
+    pub fn take_cgroup(&mut self, path: &str) -> Vec<Event> {
         let Some(cid) = self
             .find(path)
             .filter(|c| *c != BASE && path.starts_with('/'))
@@ -143,7 +155,7 @@ impl Ledger {
             c.children.iter().map(|k| self.name(*k)).collect()
         });
         for child in below {
-            events.extend(self.cgroup_removed(&child));
+            events.extend(self.take_cgroup(&child));
         }
         let with: Vec<Cid> = (self.transient.get(path).into_iter().flatten())
             .copied()
@@ -184,14 +196,6 @@ impl Ledger {
             cid,
             path: path.to_owned(),
         });
-        events.extend(self.revoke_overdrawn());
         events
-    }
-
-    /// Whether others than its parent fund the cgroup `path`.
-    pub fn funded_apart(&self, path: &str) -> bool {
-        self.find(path)
-            .and_then(|c| self.get(c))
-            .is_some_and(|c| c.bound_to.is_some() || !c.grants(Resource::Cpu).is_empty())
     }
 }

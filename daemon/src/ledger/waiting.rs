@@ -125,7 +125,7 @@ impl Ledger {
         let mut events = Vec::new();
         if let Some(b) = self.bindings.get(path).cloned() {
             let bad = (Resource::ALL.iter()).find_map(|r| {
-                let checked = self.check_edge(b.name, cgroup, *r);
+                let checked = self.check_edge(b.by, b.name, cgroup, *r);
                 checked.err()
             });
             match bad {
@@ -158,7 +158,7 @@ impl Ledger {
         };
         let (i, h) = (self.at_end(issuer)?, self.at_end(holder)?);
         let aside = self.waiting.get(key).copied()?;
-        let checked = self.check_edge(i, h, *resource);
+        let checked = self.check_edge(aside.by, i, h, *resource);
         self.note(key.clone());
         self.wait(key.clone(), None);
         Some(match checked {
