@@ -2,10 +2,12 @@
 //! Operations, from the asker to the disk: applied one by one, kept in groups, and acknowledged only when they would survive a power cut.
 //!
 //! While operations keep coming each is applied to the ledger at once and waits; then all of them are kept with one `fsync`, brought to the
-//! kernel and acknowledged. Nobody reads the ledger in between. If they cannot be kept (the disk is full) the ledger goes back to what it
-//! was, everybody is told, and what is in force stays in force.
+//! kernel and acknowledged. If they cannot be kept (the disk is full) the ledger goes back to what it was, everybody is told, and what is in
+//! force stays in force.
 //!
-//! A group of some size is kept by another thread, and connections are read and written meanwhile: that is half of the work.
+//! The store is written by another thread, one job after the other. While a group is being kept nothing
+//! else changes the ledger's rows: operations and changes of the tree wait. Whoever looks is answered, and
+//! may see what is being kept; nobody is told that it is done, and the kernel is not, before it is.
 
 use super::{Core, Failure, now_usec};
 use crate::ledger::{Caller, Change, Event, Op};
@@ -15,9 +17,6 @@ use tix_api as api;
 
 /// Operations that wait to be kept, at most.
 pub(super) const GROUP: usize = 256;
-
-/// From so many on, another thread keeps them: below, telling it costs more than it saves.
-const BESIDE: usize = 4;
 
 /// Told what was done, once that is kept.
 type Ack = Box<dyn FnOnce(&mut Core, Result<&[Event], Failure>) + Send>;
@@ -52,12 +51,15 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
 impl Core {
     /// Applies `ops`, all or none; `ack` is told when they are kept, or cannot be.
     pub(super) fn stage(&mut self, ops: &[Op], caller: &Caller, ack: Ack) {
-        let mark = self.ledger.mark();
-        if self.group.pending.is_empty() {
-            self.group.mark = mark;
+        match self.apply(ops, caller) {
+            Ok((events, records)) => self.wait_for_store(events, records, caller.uid, ack),
+            Err(e) => ack(self, Err(e)),
         }
-        let mut events = Vec::new();
-        let mut records = Vec::new();
+    }
+
+    fn apply(&mut self, ops: &[Op], caller: &Caller) -> Result<(Vec<Event>, Vec<Record>), Failure> {
+        let mark = self.begin_group();
+        let (mut events, mut records) = (Vec::new(), Vec::new());
         for op in ops {
             match self.ledger.apply(op, caller) {
                 Ok(more) => {
@@ -66,53 +68,79 @@ impl Core {
                 }
                 Err(e) => {
                     self.ledger.undo(mark);
-                    return ack(self, Err(e.into()));
+                    return Err(e.into());
                 }
             }
         }
+        Ok((events, records))
+    }
+
+    /// Where the ledger's log of changes is, from which on the group is what has changed.
+    fn begin_group(&mut self) -> usize {
+        debug_assert!(!self.keeping, "rows change while others are being kept");
+        let mark = self.ledger.mark();
+        if self.group.pending.is_empty() {
+            self.group.mark = mark;
+        }
+        mark
+    }
+
+    /// What has been applied is acknowledged when it is kept.
+    fn wait_for_store(&mut self, events: Vec<Event>, records: Vec<Record>, uid: u32, ack: Ack) {
         self.group.records.extend(records);
-        self.group.pending.push(Pending {
-            events,
-            uid: caller.uid,
-            ack,
+        self.group.pending.push(Pending { events, uid, ack });
+        self.keep_due = true;
+    }
+
+    /// Has another thread do something with the ledger's file, in the order of these calls, and the writer
+    /// what follows from it.
+    pub(super) fn with_store<T: Send + 'static>(
+        &mut self,
+        job: impl FnOnce(&mut Store) -> T + Send + 'static,
+        then: impl FnOnce(&mut Core, T) + Send + 'static,
+    ) {
+        let store = Arc::clone(&self.store);
+        self.storing.push(move || {
+            let done = job(&mut lock(&store));
+            Box::new(move |core| then(core, done))
         });
-        if self.group.len() >= GROUP {
-            self.commit();
-        }
     }
 
-    /// The ledger's file. Nobody else holds it but who keeps a group beside the writer, and that is waited for.
-    pub fn store(&self) -> MutexGuard<'_, Store> {
-        lock(&self.store)
-    }
-
-    /// Keeps the group, and acknowledges it.
-    pub(super) fn commit(&mut self) {
-        let group = std::mem::take(&mut self.group);
-        if group.len() > 0 {
-            let kept = self.keep(&group.records);
-            self.acknowledge(group, kept);
-        }
-    }
-
-    /// The same; connections are read and written meanwhile.
-    pub(super) async fn commit_beside(&mut self) {
-        if self.group.len() < BESIDE {
-            return self.commit();
+    /// Has what has changed kept, if nothing is being kept: the group, what the tree did, and what there is
+    /// to tell the log.
+    pub(super) fn keep_if_due(&mut self) {
+        if self.keeping || !std::mem::take(&mut self.keep_due) {
+            return;
         }
         let mut group = std::mem::take(&mut self.group);
-        let (records, changes) = (std::mem::take(&mut group.records), self.ledger.changes());
-        let store = Arc::clone(&self.store);
-        let beside = tokio::task::spawn_blocking(move || {
-            let done = lock(&store).commit(&records, &changes);
-            (records, done)
-        });
-        let kept = match beside.await {
-            Ok((records, done)) => self.kept(&records, done),
-            Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
-            Err(_) => Err(Failure::Ending.to_string()),
-        };
-        self.acknowledge(group, kept);
+        let mut records = std::mem::take(&mut self.late);
+        let late = records.len();
+        records.append(&mut group.records);
+        let changes = self.ledger.changes();
+        if changes.is_empty() && records.is_empty() {
+            self.ledger.settle();
+            return self.acknowledge(group, Ok(()));
+        }
+        self.keeping = true;
+        self.with_store(
+            move |store| {
+                let done = store.commit(&records, &changes);
+                (records, done)
+            },
+            move |core, (mut records, done)| {
+                core.keeping = false;
+                let kept = core.kept(&records, done);
+                if kept.is_err() {
+                    // What the tree did cannot be refused: what cannot be kept now is kept later. The oldest
+                    // records go first: it is about what people should know now.
+                    records.truncate(late);
+                    records.append(&mut core.late);
+                    let over = records.len().saturating_sub(1000);
+                    core.late = records.split_off(over);
+                }
+                core.acknowledge(group, kept);
+            },
+        );
     }
 
     /// Carries out what was kept, or takes back what was not, and tells who asked for it.
@@ -129,23 +157,16 @@ impl Core {
                 }
             }
             Err(why) => {
-                self.ledger.undo(mark);
+                if !pending.is_empty() {
+                    self.ledger.undo(mark);
+                    // The scheduler may have been loaded meanwhile.
+                    self.cpu.push_all(&self.ledger);
+                }
                 for p in pending {
                     (p.ack)(self, Err(Failure::NotKept(why.clone())));
                 }
             }
         }
-    }
-
-    /// Writes what has changed since it was last kept, and `records`.
-    fn keep(&mut self, records: &[Record]) -> Result<(), String> {
-        let changes = self.ledger.changes();
-        if changes.is_empty() && records.is_empty() {
-            self.ledger.settle();
-            return Ok(());
-        }
-        let done = self.store().commit(records, &changes);
-        self.kept(records, done)
     }
 
     /// Sees to what it means that these were kept, or could not be.
@@ -171,38 +192,35 @@ impl Core {
         }
     }
 
-    /// What the tree did cannot be refused: what cannot be kept now is kept later.
-    pub(super) fn keep_or_later(&mut self, events: &[Event]) {
-        let mut records = std::mem::take(&mut self.late);
-        records.extend(self.told(events));
-        if self.keep(&records).is_err() {
-            // The oldest go first: it is about what people should know now.
-            let over = records.len().saturating_sub(1000);
-            self.late = records.split_off(over);
-        }
+    /// Has `events` told to the log, with what else is kept next.
+    pub(super) fn keep_soon(&mut self, events: &[Event]) {
+        let records = self.told(events);
+        self.late.extend(records);
+        self.keep_due = true;
     }
 
-    /// Does it now, kept when this returns. With several operations: all or none.
+    /// Applies it now, for tixd itself; with several operations all or none. Should it not be kept the log of
+    /// tixd says so.
+    ///
+    /// # Errors
+    /// It was refused.
     pub fn submit(&mut self, ops: &[Op], caller: &Caller) -> Result<(), Failure> {
-        self.commit();
-        let (tx, rx) = std::sync::mpsc::channel();
-        self.stage(
-            ops,
-            caller,
-            Box::new(move |_, done| {
-                // The receiver is in this function.
-                let _ = tx.send(done.map(|_| ()));
-            }),
-        );
-        self.commit();
-        rx.try_recv().unwrap_or(Err(Failure::Ending))
+        let (events, records) = self.apply(ops, caller)?;
+        let ack: Ack = Box::new(|_, done| {
+            if let Err(e) = done {
+                tracing::warn!("{e}");
+            }
+        });
+        self.wait_for_store(events, records, caller.uid, ack);
+        Ok(())
     }
 
     /// Once a second: what could not be kept before.
     pub(super) fn keep_again(&mut self) {
-        if self.unwritable.is_none() {
+        if self.unwritable.is_none() || self.keeping {
             return;
         }
+        self.late.retain(|r| r.kind != "store");
         let probe = Record {
             time_usec: now_usec(),
             uid: crate::ledger::TIXD,
@@ -211,23 +229,22 @@ impl Core {
             ..Record::default()
         };
         self.late.push(probe);
-        self.keep_or_later(&[]);
-        if self.unwritable.is_some() {
-            self.late.retain(|r| r.kind != "store");
-        }
+        self.keep_due = true;
     }
 }
 
 impl Core {
     /// Makes these changes to the ledger's rows, all or none, or only sees whether they could be made.
+    ///
+    /// # Errors
+    /// The rows make no ledger.
     pub fn import(
         &mut self,
         changes: &[Change],
         dry_run: bool,
         caller: &Caller,
     ) -> Result<(), Failure> {
-        self.commit();
-        let mark = self.ledger.mark();
+        let mark = self.begin_group();
         let events = self.ledger.restore(changes)?;
         if dry_run {
             self.ledger.undo(mark);
@@ -240,15 +257,16 @@ impl Core {
             text: format!("{} rows of the ledger replaced", changes.len()),
             ..Record::default()
         };
-        if let Err(why) = self.keep(&[record]) {
-            self.ledger.undo(mark);
-            return Err(Failure::NotKept(why));
-        }
-        self.carry_out(&[(&events, caller.uid)]);
-        self.cpu.push_all(&self.ledger);
-        self.write_marks();
-        self.look_at_guarantees();
-        self.say(api::EventKind::Policy, "a ledger was imported");
+        let ack: Ack = Box::new(|core, done| {
+            if done.is_err() {
+                return;
+            }
+            core.cpu.push_all(&core.ledger);
+            core.write_marks();
+            core.look_at_guarantees();
+            core.say(api::EventKind::Policy, "a ledger was imported");
+        });
+        self.wait_for_store(events, vec![record], caller.uid, ack);
         Ok(())
     }
 }

@@ -43,6 +43,9 @@ impl Core {
             let Some(w) = self.marks.get(file, path) else {
                 continue;
             };
+            if self.marks.coming.contains(&(file, path.to_owned())) {
+                continue;
+            }
             let found = file.read(&self.root, path);
             match found {
                 Ok(n) if n == self.shown(file, w.number) => {

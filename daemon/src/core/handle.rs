@@ -1,42 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How others reach the writer: what they ask, in which order it comes, and whose time it takes.
 
-use super::{Core, Failure, commit};
-use crate::ledger::{Caller, Event, Ledger, Op, Refusal};
+use super::{Core, Failure, clocks, commit};
+use crate::ledger::{BASE, Caller, Cid, Event, Ledger, Op, Refusal};
+use crate::store::Store;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tix_api as api;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{Mutex, broadcast, mpsc, oneshot};
 
-type Job = Box<dyn FnOnce(&mut Core) + Send>;
+pub(super) type Job = Box<dyn FnOnce(&mut Core) + Send>;
 
-/// What the writer is asked: to look, which sees only what is kept, or to change something.
-pub enum Ask {
-    Look(Job),
-    Change(Job),
-}
+/// Steps in the ledger ([`Ledger::steps`]) after which a long request makes room for others' requests.
+/// Some 20 ns each, and what is made of them.
+pub const SLICE_STEPS: u64 = 20_000;
+/// Currencies that a slice tells of at most.
+const SLICE: usize = 1_000;
 
 /// How others reach the writer.
 #[derive(Clone)]
 pub struct Handle {
-    asks: mpsc::Sender<Ask>,
+    asks: Door,
     /// For what does not wait behind others' requests.
-    first: mpsc::Sender<Ask>,
+    first: Door,
     events: broadcast::Sender<api::Event>,
     appear: broadcast::Sender<String>,
     /// Where the writer's time is counted, nanoseconds.
-    spent: Option<Arc<AtomicU64>>,
+    pub(super) spent: Option<Arc<AtomicU64>>,
+    /// Whose turn it is to have all clocks read.
+    pub(super) clocks: Arc<Mutex<clocks::Turn>>,
+}
+
+/// Two queues of one rank: those who look do not wait behind those who change something.
+#[derive(Clone)]
+struct Door {
+    looks: mpsc::Sender<Job>,
+    changes: mpsc::Sender<Job>,
 }
 
 /// What the writer is asked, root's before others'.
-pub struct Asks {
-    first: mpsc::Receiver<Ask>,
-    rest: mpsc::Receiver<Ask>,
+pub struct Queue {
+    first: mpsc::Receiver<Job>,
+    rest: mpsc::Receiver<Job>,
 }
 
-impl Asks {
-    pub async fn recv(&mut self) -> Option<Ask> {
+impl Queue {
+    pub async fn recv(&mut self) -> Option<Job> {
         tokio::select! {
             biased;
             Some(ask) = self.first.recv() => Some(ask),
@@ -44,10 +54,17 @@ impl Asks {
         }
     }
 
-    pub fn try_recv(&mut self) -> Option<Ask> {
+    pub fn try_recv(&mut self) -> Option<Job> {
         let first = self.first.try_recv().ok();
         first.or_else(|| self.rest.try_recv().ok())
     }
+}
+
+/// What the writer is asked: to look at something, at any time; or to change something, when what was
+/// changed before is kept.
+pub struct Asks {
+    pub looks: Queue,
+    pub changes: Queue,
 }
 
 /// Counts the time until it is dropped.
@@ -97,7 +114,7 @@ impl Handle {
             // The asker may have gone meanwhile.
             let _ = tx.send(f(core));
         });
-        let sent = self.asks.send(Ask::Look(job)).await;
+        let sent = self.asks.looks.send(job).await;
         sent.map_err(|_| Failure::Ending)?;
         rx.await.map_err(|_| Failure::Ending)
     }
@@ -131,9 +148,76 @@ impl Handle {
                 }
             }
         });
-        let sent = self.asks.send(Ask::Change(job)).await;
+        let sent = self.asks.changes.send(job).await;
         sent.map_err(|_| Failure::Ending)?;
         rx.await.map_err(|_| Failure::Ending)?
+    }
+
+    /// Runs `f`, which may change the ledger, and returns what it says when all of that is kept.
+    ///
+    /// # Errors
+    /// What `f` changed could not be kept, and is undone.
+    pub async fn act<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Core) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (tx, rx) = oneshot::channel();
+        let spent = self.spent.clone();
+        let job: Job = Box::new(move |core| {
+            let _time = Stopwatch::start(&spent);
+            let found = f(core);
+            // With no operation of its own: it comes after all that `f` has submitted.
+            core.stage(
+                &[],
+                &Caller::ROOT,
+                Box::new(move |_, done| {
+                    // The asker may have gone meanwhile.
+                    let _ = tx.send(done.map(|_| found));
+                }),
+            );
+        });
+        let sent = self.asks.changes.send(job).await;
+        sent.map_err(|_| Failure::Ending)?;
+        rx.await.map_err(|_| Failure::Ending)?
+    }
+
+    /// What `each` says of every currency, base first, in slices between which others have their turn.
+    /// A currency that comes or goes meanwhile may be in it or not.
+    ///
+    /// # Errors
+    /// When tixd is ending.
+    pub async fn slices<T: Send + 'static>(
+        &self,
+        each: impl Fn(&mut Core, Cid) -> Option<T> + Clone + Send + 'static,
+    ) -> Result<Vec<T>, Failure> {
+        let (mut all, mut next) = (Vec::new(), Some(BASE));
+        while let Some(from) = next {
+            let each = each.clone();
+            let (some, rest) = self.call(move |core| slice(core, from, each)).await?;
+            all.extend(some);
+            next = rest;
+        }
+        Ok(all)
+    }
+
+    /// What `f` reads of the ledger's file, beside the writer, after what is being written to it.
+    ///
+    /// # Errors
+    /// When tixd is ending.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&Store) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (tx, rx) = oneshot::channel();
+        self.call(move |core| {
+            core.with_store(
+                move |store| f(store),
+                // The asker may have gone meanwhile.
+                move |_, found| drop(tx.send(found)),
+            );
+        })
+        .await?;
+        rx.await.map_err(|_| Failure::Ending)
     }
 
     /// Everything that happens: telling of it costs something while anybody listens.
@@ -151,14 +235,48 @@ pub fn pair(
     events: broadcast::Sender<api::Event>,
     appear: broadcast::Sender<String>,
 ) -> (Handle, Asks) {
-    let (asks, rest) = mpsc::channel(commit::GROUP);
-    let (before, first) = mpsc::channel(commit::GROUP);
+    let door = || {
+        let (looks, look) = mpsc::channel(commit::GROUP);
+        let (changes, change) = mpsc::channel(commit::GROUP);
+        (Door { looks, changes }, look, change)
+    };
+    let ((asks, look, change), (first, first_look, first_change)) = (door(), door());
     let handle = Handle {
         asks,
-        first: before,
+        first,
         events,
         appear,
         spent: None,
+        clocks: Arc::default(),
     };
-    (handle, Asks { first, rest })
+    let asks = Asks {
+        looks: Queue {
+            first: first_look,
+            rest: look,
+        },
+        changes: Queue {
+            first: first_change,
+            rest: change,
+        },
+    };
+    (handle, asks)
+}
+
+/// What `each` says of the currencies from `from` on, and where to go on.
+fn slice<T>(
+    core: &mut Core,
+    from: Cid,
+    each: impl Fn(&mut Core, Cid) -> Option<T>,
+) -> (Vec<T>, Option<Cid>) {
+    let start = core.ledger.steps();
+    let some: Vec<Cid> = core.ledger.cids_from(from).take(SLICE + 1).collect();
+    let (mut out, mut done) = (Vec::new(), 0);
+    for cid in some.iter().take(SLICE) {
+        if core.ledger.steps() - start > SLICE_STEPS {
+            break;
+        }
+        out.extend(each(core, *cid));
+        done += 1;
+    }
+    (out, some.get(done).copied())
 }

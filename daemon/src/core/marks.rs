@@ -93,6 +93,8 @@ pub(super) struct Marks {
     pub(super) told: Tellings,
     /// What of both is not in the store yet, which could not be written.
     pub(super) unsaved: BTreeSet<Mark>,
+    /// Recorded, or about to be, and then to be written.
+    pub(super) coming: BTreeSet<Mark>,
     /// What could not be brought about, and why.
     pub(super) failed: BTreeMap<Mark, String>,
     /// Guarantees that others wrote over.
@@ -250,30 +252,50 @@ impl Core {
         if self.observes() {
             return;
         }
-        let kept = self.store().set_marks(changed, told);
-        if let Err(e) = kept {
-            if self.marks.unsaved.is_empty() {
-                tracing::error!("{e}; that is tried again each second");
-            }
-            let marks = changed.iter().map(|(m, _)| m);
-            let marks = marks.chain(told.iter().map(|(m, _)| m)).cloned();
-            self.marks.unsaved.extend(marks);
+        self.after_marks(changed, told, |_| ());
+    }
+
+    /// The same; `then` is done when they are kept, or cannot be.
+    fn after_marks(
+        &mut self,
+        changed: &[(Mark, Option<Written>)],
+        told: &[(Mark, Numbers)],
+        then: impl FnOnce(&mut Core) + Send + 'static,
+    ) {
+        if changed.is_empty() && told.is_empty() {
+            return then(self);
         }
+        let (changed, told) = (changed.to_vec(), told.to_vec());
+        self.with_store(
+            move |store| {
+                let kept = store.set_marks(&changed, &told);
+                (changed, told, kept)
+            },
+            |core, (changed, told, kept)| {
+                if let Err(e) = kept {
+                    if core.marks.unsaved.is_empty() {
+                        tracing::error!("{e}; that is tried again each second");
+                    }
+                    let marks = changed.into_iter().map(|(m, _)| m);
+                    let marks = marks.chain(told.into_iter().map(|(m, _)| m));
+                    core.marks.unsaved.extend(marks);
+                }
+                then(core);
+            },
+        );
     }
 
     /// Once a second: what could not be saved, as it is by now.
     pub(super) fn save_unsaved(&mut self) {
-        if self.marks.unsaved.is_empty() {
+        if self.marks.unsaved.is_empty() || !self.storing.is_idle() {
             return;
         }
         let marks = &self.marks;
         let now = |m: &Mark| (m.clone(), marks.written.get(m).copied());
         let changed: Vec<_> = marks.unsaved.iter().map(now).collect();
         let told: Vec<_> = marks.unsaved.iter().map(|m| marks.told.kept(m)).collect();
-        let kept = self.store().set_marks(&changed, &told);
-        if kept.is_ok() {
-            self.marks.unsaved.clear();
-        }
+        self.marks.unsaved.clear();
+        self.save_marks(&changed, &told);
     }
 
     fn funding(&self, file: File, path: &str) -> Option<u64> {
@@ -394,10 +416,18 @@ impl Core {
         let all = fresh.iter().map(|(path, w)| (path, w.number));
         let all = all.chain(stale.iter().map(|(path, funding)| (path, *funding)));
         let told = self.about_to_tell(file, all);
-        self.save_marks(&known, &told);
-        for (path, written) in &fresh {
-            self.put(file, path, written.number);
-        }
+        self.marks
+            .coming
+            .extend(known.iter().map(|(m, _)| m.clone()));
+        self.after_marks(&known, &told, move |core| {
+            for (path, written) in &fresh {
+                core.marks.coming.remove(&(file, path.clone()));
+                // Another may be wanted by now.
+                if core.marks.get(file, path) == Some(*written) {
+                    core.put(file, path, written.number);
+                }
+            }
+        });
         let mut gone: Vec<(Mark, Option<Written>)> = Vec::new();
         for (path, funding) in stale {
             self.put(file, &path, funding);
@@ -419,10 +449,12 @@ impl Core {
         }
         self.try_to_put(file, path, number);
         let told = self.about_to_tell(file, std::iter::once((&path.to_owned(), number)));
-        self.save_marks(&[], &told);
-        if let (Some(property), Some(steward)) = (file.property(), &self.steward) {
-            steward.set(path, property, number);
-        }
+        let path = path.to_owned();
+        self.after_marks(&[], &told, move |core| {
+            if let (Some(property), Some(steward)) = (file.property(), &core.steward) {
+                steward.set(&path, property, number);
+            }
+        });
     }
 
     pub(super) fn try_to_put(&mut self, file: File, path: &str, number: u64) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The one writer: it alone has the ledger. Check, journal, apply, push to the kernel, publish; and follow what the cgroup tree does.
 
+mod beside;
+mod clocks;
 mod commit;
 mod demand;
 mod foreign;
@@ -19,11 +21,13 @@ use crate::enforce::presence::{Outlook, Poll};
 use crate::enforce::{cpu, disk, limit, memory, steward};
 use crate::ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use crate::store::{self, Loaded, Record, Store};
+use beside::Lane;
+use clocks::Clocks;
 use commit::Group;
 use demand::Demand;
 pub use giveback::{GivenBack, give_back};
-use handle::Asks;
-pub use handle::{Ask, Handle, Stopwatch};
+use handle::{Asks, Job, Queue};
+pub use handle::{Handle, SLICE_STEPS, Stopwatch};
 use marks::Marks;
 pub use marks::{File, Mark, Written};
 use notices::Notices;
@@ -40,6 +44,15 @@ use usage::{Counted, Usage};
 
 /// After an answer that took longer, connections are read before the next one.
 const LONG: Duration = Duration::from_millis(1);
+/// So long changes are taken into one group.
+const MOST: Duration = Duration::from_millis(10);
+/// Changes of the tree, and steps in the ledger for them, after which others have their turn: they are
+/// kept together.
+const TREE_CHANGES: usize = 256;
+const TREE_STEPS: u64 = 200_000;
+/// Changes of the tree that wait. Then the follower does, and the kernel's own queue of them takes over,
+/// which tells when it is full: then the tree is listed anew.
+pub const TREE_QUEUE: usize = 1024;
 
 /// Why an operation did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -63,8 +76,19 @@ pub struct Core {
     store: Arc<Mutex<Store>>,
     pub notices: Notices,
     group: Group,
-    /// Records that could not be kept yet.
+    /// Records that are not kept yet.
     late: Vec<Record>,
+    /// A group is being kept: no row changes until it is.
+    keeping: bool,
+    /// There is something to keep.
+    keep_due: bool,
+    /// The most steps in the ledger between two turns of those who ask, and where the last turn began.
+    longest_turn: u64,
+    turn_began: u64,
+    /// What is done with the store, and with files of cgroups, by other threads.
+    storing: Lane,
+    reading: Lane,
+    clocks: Clocks,
     /// Why the ledger cannot be written.
     pub unwritable: Option<String>,
     /// Guarantees that are not worth what they say.
@@ -112,7 +136,7 @@ impl Core {
         (store, loaded): (Store, Loaded),
         mut cpu: cpu::Cpu,
         steward: Option<steward::Steward>,
-        changes: &mut mpsc::UnboundedReceiver<Change>,
+        changes: &mut mpsc::Receiver<Change>,
     ) -> Result<Core, Failure> {
         let mut ledger = Ledger::new(loaded.next_cid, memory());
         ledger.number_from(loaded.next_cid, loaded.next_exchange);
@@ -136,6 +160,13 @@ impl Core {
             throttles: limit::Throttles::default(),
             group: Group::default(),
             late: Vec::new(),
+            keeping: false,
+            keep_due: false,
+            longest_turn: 0,
+            turn_began: 0,
+            storing: Lane::default(),
+            reading: Lane::default(),
+            clocks: Clocks::default(),
             unwritable: None,
             unheld: Vec::new(),
             usage,
@@ -173,7 +204,7 @@ impl Core {
         let rows = loaded.rows.len();
         core.ledger.load(loaded.rows);
         let swept = core.ledger.sweep();
-        core.keep_or_later(&swept);
+        core.keep_soon(&swept);
         if !core.cpu.in_charge() && core.cpu.outlook() == Outlook::Loading {
             core.cpu.loaded().await;
         }
@@ -184,6 +215,7 @@ impl Core {
         core.tell_last_words();
         core.check_guarantees();
         core.look_at_guarantees();
+        core.finish_keeping().await;
         tracing::info!("{} currencies, {rows} rows read", core.ledger.len());
         Ok(core)
     }
@@ -192,59 +224,107 @@ impl Core {
     pub async fn run(
         mut self,
         mut asks: Asks,
-        mut changes: mpsc::UnboundedReceiver<Change>,
+        mut changes: mpsc::Receiver<Change>,
         stop: impl Future<Output = ()>,
     ) -> Core {
         let mut tick = tokio::time::interval(Duration::from_secs(1));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         tokio::pin!(stop);
+        self.turn_began = self.ledger.steps();
         loop {
+            self.keep_if_due();
+            self.count_turn();
+            let free = !self.keeping;
             // In no order: neither those who ask nor those who make cgroups keep the rest waiting.
             tokio::select! {
                 () = &mut stop => break,
-                Some(change) = changes.recv() => self.tree_changed(change),
-                ask = asks.recv() => match ask {
-                    Some(ask) => self.answer(ask, &mut asks).await,
+                then = self.storing.done() => then(&mut self),
+                then = self.reading.done() => then(&mut self),
+                Some(change) = changes.recv(), if free => self.tree_changes(change, &mut changes),
+                look = asks.looks.recv() => match look {
+                    Some(look) => self.answer(look, &mut asks.looks),
                     None => break,
                 },
+                Some(change) = asks.changes.recv(), if free => {
+                    self.change(change, &mut asks.changes).await;
+                }
                 in_force = self.cpu.loaded() => self.loaded(in_force),
-                () = self.overhaul.time() => self.overhaul_if_time(),
+                () = self.overhaul.time(), if free => self.overhaul_if_time(),
                 _ = tick.tick() => self.tick(),
             }
         }
         self.save_usage();
+        self.finish_keeping().await;
         self
     }
 
-    /// This one, and whatever else is asked by now, with one commit for changes that follow each other.
-    async fn answer(&mut self, first: Ask, asks: &mut Asks) {
-        let mut next = Some(first);
-        let mut left = commit::GROUP;
-        while let Some(ask) = next {
-            left -= 1;
-            match ask {
-                Ask::Look(job) => {
-                    self.commit();
-                    let start = Instant::now();
-                    job(self);
-                    // What root asks goes before others' long requests; but it must have been read.
-                    if start.elapsed() > LONG {
-                        break;
-                    }
-                }
-                Ask::Change(job) => job(self),
-            }
-            if left == 0 {
-                break;
-            }
-            next = asks.try_recv();
-            if next.is_none() && self.group.len() > 0 {
+    fn count_turn(&mut self) {
+        let now = self.ledger.steps();
+        self.longest_turn = self.longest_turn.max(now - self.turn_began);
+        self.turn_began = now;
+    }
+
+    /// The most steps in the ledger ([`Ledger::steps`]) so far for which whoever asks, root too, has waited
+    /// for others; counted anew from now on.
+    pub fn take_longest_turn(&mut self) -> u64 {
+        std::mem::take(&mut self.longest_turn)
+    }
+
+    /// What is being kept, and what is to be kept yet, is.
+    async fn finish_keeping(&mut self) {
+        self.keep_if_due();
+        while !self.storing.is_idle() {
+            let then = self.storing.done().await;
+            then(self);
+            self.keep_if_due();
+        }
+    }
+
+    /// This one, and whatever else is asked by now.
+    fn answer(&mut self, first: Job, looks: &mut Queue) {
+        let start = Instant::now();
+        first(self);
+        // What root asks goes before others' long requests; but it must have been read.
+        while start.elapsed() < LONG
+            && let Some(look) = looks.try_recv()
+        {
+            look(self);
+        }
+    }
+
+    /// This one, and whatever else is asked for by now: they are kept together.
+    async fn change(&mut self, first: Job, changes: &mut Queue) {
+        first(self);
+        let start = Instant::now();
+        while self.group.len() < commit::GROUP && start.elapsed() < MOST {
+            let mut next = changes.try_recv();
+            if next.is_none() {
                 // Connections whose requests have arrived meanwhile put them in.
                 tokio::task::yield_now().await;
-                next = asks.try_recv();
+                next = changes.try_recv();
+            }
+            match next {
+                Some(change) => change(self),
+                None => break,
             }
         }
-        self.commit_beside().await;
+    }
+
+    /// This one, and what else has happened by now: kept together.
+    fn tree_changes(&mut self, first: Change, changes: &mut mpsc::Receiver<Change>) {
+        let start = self.ledger.steps();
+        self.tree_changed(first);
+        for _ in 1..TREE_CHANGES {
+            if self.ledger.steps() - start > TREE_STEPS {
+                break;
+            }
+            match changes.try_recv() {
+                Ok(change) => self.tree_changed(change),
+                Err(_) => break,
+            }
+        }
+        let revoked = self.ledger.revoke_overdrawn();
+        self.tree_did(revoked);
     }
 
     pub fn handle(&self) -> (Handle, Asks) {
@@ -284,7 +364,6 @@ impl Core {
     }
 
     fn tree_changed(&mut self, change: Change) {
-        self.commit();
         match change {
             Change::Here {
                 path,
@@ -299,7 +378,7 @@ impl Core {
                 let fresh = self.mirror_id(&path) != Some(id);
                 let weight = self.funding_of(File::CpuWeight, &path, weight, fresh);
                 let disk = self.funding_of(File::IoWeight, &path, disk, fresh);
-                let events = self.ledger.cgroup_here(&Cgroup {
+                let events = self.ledger.put_cgroup(&Cgroup {
                     path: &path,
                     id,
                     weight,
@@ -320,10 +399,7 @@ impl Core {
             Change::Gone { path } => {
                 self.trouble.remove(&path);
                 self.forget_all(&path);
-                if self.ledger.funded_apart(&path) {
-                    self.count_usage();
-                }
-                let events = self.ledger.cgroup_removed(&path);
+                let events = self.ledger.take_cgroup(&path);
                 self.tree_did(events);
             }
             Change::Touched { path } => self.touched(&path),
@@ -352,12 +428,15 @@ impl Core {
             text: message.to_owned(),
             ..Record::default()
         });
-        self.keep_or_later(&[]);
+        self.keep_soon(&[]);
     }
 
     fn tree_did(&mut self, events: Vec<Event>) {
+        if events.is_empty() {
+            return;
+        }
         if self.complete {
-            self.keep_or_later(&events);
+            self.keep_soon(&events);
         }
         self.carry_out(&[(&events, crate::ledger::TIXD)]);
     }
@@ -408,7 +487,7 @@ impl Core {
             // Nobody watching is fine.
             let _ = self.events.send(e);
         }
-        self.keep_or_later(&[]);
+        self.keep_soon(&[]);
     }
 
     /// Loading the scheduler has come to an end.
@@ -442,7 +521,10 @@ impl Core {
     /// Takes those off the book whose time is over, as many as one operation does.
     fn expire_offers(&mut self) {
         let now = now_usec();
-        if self.unwritable.is_some() || self.ledger.book().expired(now).next().is_none() {
+        if self.keeping
+            || self.unwritable.is_some()
+            || self.ledger.book().expired(now).next().is_none()
+        {
             return;
         }
         let tixd = Caller {
@@ -463,14 +545,21 @@ impl Core {
             self.disk.look(&self.root);
         }
         self.expire_offers();
+        self.count_usage_beside();
+        // A disk that is slower than that is not asked for more.
+        if !self.storing.is_idle() {
+            return;
+        }
         let now_and_then = self.saved.elapsed().as_secs() >= 30;
         if now_and_then || self.pruning {
-            let pruned = self.store().prune(now_usec());
-            self.pruning = warned(pruned) > Some(0);
+            self.with_store(
+                |store| store.prune(now_usec()),
+                |core, pruned| core.pruning = warned(pruned) > Some(0),
+            );
         }
-        let tidied = self.store().tidy();
-        warned(tidied);
-        self.count_usage();
+        self.with_store(Store::tidy, |_, tidied| {
+            warned(tidied);
+        });
         if now_and_then {
             self.save_usage();
         }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 impl Core {
     /// Brings the ledger's activity up to date, for values of this moment.
-    pub fn refresh(&mut self) {
+    pub(super) fn refresh(&mut self) {
         let (running, throttles) = self.running();
         self.throttles = throttles;
         self.ledger
@@ -41,18 +41,11 @@ impl Core {
                 .collect();
             return (running, throttles);
         }
-        let populated = |path: &str| {
-            self.root
-                .cgroup(path)
-                .and_then(|c| c.read("cgroup.events"))
-                .is_ok_and(|t| t.lines().any(|l| l == "populated 1"))
+        let populated = |cid: &Cid| {
+            let mirror = self.ledger.get(*cid).and_then(|c| c.mirror.as_ref());
+            *cid != BASE && mirror.is_some_and(|m| self.clocks.populated.contains(&m.id))
         };
-        let leaf = |cid: Cid| {
-            let c = self.ledger.get(cid).filter(|_| cid != BASE)?;
-            let m = c.mirror.as_ref()?;
-            (c.mirrored_children().next().is_none() && populated(&m.path)).then_some(cid)
-        };
-        let running = self.mirrors().filter_map(leaf).collect();
+        let running = self.mirrors().filter(populated).collect();
         (running, Throttles::default())
     }
 

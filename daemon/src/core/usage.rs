@@ -3,6 +3,7 @@
 //! they were below it, so it is added up as they come and go.
 
 use super::Core;
+use super::clocks::Wanted;
 use crate::ledger::{Cid, Resource};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
@@ -51,10 +52,13 @@ impl Core {
                 changed.push((*cid, gone));
             }
         }
-        if !changed.is_empty()
-            && let Err(e) = self.store().set_usage(&changed)
-        {
-            tracing::error!("{e}");
+        if !changed.is_empty() {
+            let then = |_: &mut Core, done| {
+                if let Err(e) = done {
+                    tracing::error!("{e}");
+                }
+            };
+            self.with_store(move |store| store.set_usage(&changed), then);
         }
         self.counted = counted;
         self.saved = Instant::now();
@@ -102,14 +106,25 @@ impl Core {
             .collect()
     }
 
-    /// Reads the clocks of all named currencies.
-    pub fn count_usage(&mut self) {
+    /// The cgroups that any currency's use is counted by.
+    pub(super) fn counted_cgroups(&mut self) -> Wanted {
+        let counted = self.counted();
+        let all = counted.cgroups.values().flatten();
+        let mut all: Wanted = all.map(|(id, path)| (*id, path.clone(), false)).collect();
+        self.counted = counted;
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Adds up what all named currencies have used, by the clocks that were read last.
+    pub(super) fn count_usage(&mut self) {
         let before = self.counted.shape;
         let counted = self.counted();
         for (cid, cgroups) in &counted.cgroups {
             let read: Vec<(u64, u64)> = cgroups
                 .iter()
-                .filter_map(|(id, path)| Some((*id, self.root.used_usec(path).ok()?)))
+                .filter_map(|(id, _)| Some((*id, *self.clocks.used_usec.get(id)?)))
                 .collect();
             let usage = self.usage.entry(*cid).or_default();
             for (id, now) in read {
@@ -127,10 +142,10 @@ impl Core {
         self.counted = counted;
     }
 
-    /// CPU time of `cid` so far, microseconds.
+    /// CPU time of `cid` when the clocks were read last, microseconds.
     pub fn used_usec(&mut self, cid: Cid) -> u64 {
         let now = match self.ledger.get(cid).and_then(|c| c.mirror.as_ref()) {
-            Some(m) => self.root.used_usec(&m.path).unwrap_or(0),
+            Some(m) => self.clocks.used_usec.get(&m.id).copied().unwrap_or(0),
             None => self.usage.get(&cid).map_or(0, |u| u.total),
         };
         let largest = self.largest.entry(cid).or_insert(0);

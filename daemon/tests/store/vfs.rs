@@ -57,6 +57,8 @@ pub struct State {
     pub failing: Option<(std::ops::Range<u64>, Fault)>,
     /// The process ends in the middle of this one.
     pub kill_at: Option<u64>,
+    /// A sync takes as long as this says.
+    pub stalled: bool,
     /// Steps are only counted.
     pub forget: bool,
 }
@@ -353,6 +355,9 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: i64) -> c_int 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: see `on`.
     if let Some((disk, name)) = unsafe { on(file) } {
+        while disk.state().stalled {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         let mut s = disk.state();
         if s.killed_now() {
             die();
