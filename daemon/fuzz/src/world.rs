@@ -26,10 +26,13 @@ pub const BOBS: &str = "/user.slice/user-1001.slice";
 /// A service of the system's.
 pub const SERVICE: &str = "/system.slice/web.service";
 
+/// Changes of the tree that may wait: a test makes no more between two looks.
+const CHANGES: usize = 1 << 16;
+
 pub struct World {
     handle: Handle,
     hall: Hall,
-    changes: mpsc::UnboundedSender<Change>,
+    changes: mpsc::Sender<Change>,
     /// Every cgroup, and the inode of its directory.
     there: BTreeMap<String, u64>,
     stop: Option<oneshot::Sender<()>>,
@@ -39,8 +42,19 @@ pub struct World {
 
 /// Runs `f` with a new world.
 pub fn with<T>(runtime: &tokio::runtime::Runtime, f: impl AsyncFnOnce(&mut World) -> T) -> T {
+    // The ledger is synchronised after every change: in memory, if it can be, that takes no time.
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    with_in(runtime, dir.expect("a directory"), f)
+}
+
+/// The same, in `dir`: the ledger is in `state` there.
+pub fn with_in<T>(
+    runtime: &tokio::runtime::Runtime,
+    dir: TempDir,
+    f: impl AsyncFnOnce(&mut World) -> T,
+) -> T {
     LocalSet::new().block_on(runtime, async {
-        let mut world = World::start().await;
+        let mut world = World::start(dir).await;
         let done = f(&mut world).await;
         world.end().await;
         done
@@ -55,13 +69,10 @@ pub fn runtime() -> tokio::runtime::Runtime {
 }
 
 impl World {
-    async fn start() -> World {
-        // The ledger is synchronised after every change: in memory, if it can be, that takes no time.
-        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-        let dir = dir.expect("a directory");
+    async fn start(dir: TempDir) -> World {
         let tree = dir.path().join("tree");
         std::fs::create_dir(&tree).expect("a tree");
-        let (changes, mut told) = mpsc::unbounded_channel();
+        let (changes, mut told) = mpsc::channel(CHANGES);
         let mut there = BTreeMap::new();
         for (path, uid) in [
             ("/", 0),
@@ -74,7 +85,7 @@ impl World {
             let id = place(&tree, &changes, path, uid).expect("a cgroup");
             there.insert(path.to_owned(), id);
         }
-        changes.send(Change::Complete).expect("it listens");
+        changes.try_send(Change::Complete).expect("it listens");
         let kept = Store::open(&dir.path().join("state")).expect("a new ledger");
         let root = Root::open_any(&tree).expect("the tree");
         let core = Core::start(root, kept, Cpu::observer(), None, &mut told)
@@ -143,7 +154,7 @@ impl World {
             std::fs::remove_dir_all(self.tree().join(&path[1..])).expect("it was there");
             self.there.remove(&path);
             self.changes
-                .send(Change::Gone { path })
+                .try_send(Change::Gone { path })
                 .expect("it listens");
         }
     }
@@ -162,6 +173,25 @@ impl World {
             yield_now().await;
         }
         self.handle.call(f).await.expect("it answers")
+    }
+
+    /// Changes the ledger without asking by a socket, and returns when that is kept.
+    pub async fn act<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Core) -> T + Send + 'static,
+    ) -> T {
+        self.handle.act(f).await.expect("it is kept")
+    }
+
+    /// The most steps in the ledger since this was asked last for which others had to wait.
+    pub async fn longest_turn(&self) -> u64 {
+        // The turn of those who ask comes when what was asked before has been counted.
+        for _ in 0..2 {
+            self.handle.call(|_| ()).await.expect("it answers");
+            yield_now().await;
+        }
+        let taken = self.handle.call(Core::take_longest_turn).await;
+        taken.expect("it answers")
     }
 
     async fn taken_in(&self) -> bool {
@@ -192,12 +222,7 @@ impl World {
 }
 
 /// Makes the directory of a cgroup, and tells of it as the follower does.
-fn place(
-    tree: &Path,
-    changes: &mpsc::UnboundedSender<Change>,
-    path: &str,
-    uid: u32,
-) -> Option<u64> {
+fn place(tree: &Path, changes: &mpsc::Sender<Change>, path: &str, uid: u32) -> Option<u64> {
     let dir = tree.join(path.trim_start_matches('/'));
     // The directory is not uid's: only the ledger asks whose a cgroup is that it knows.
     let made = std::fs::create_dir_all(&dir)
@@ -214,7 +239,7 @@ fn place(
         group: uid,
         inner_threads: path == "/",
     };
-    changes.send(change).ok().map(|()| id)
+    changes.try_send(change).ok().map(|()| id)
 }
 
 /// A connection, spoken to in plain messages.

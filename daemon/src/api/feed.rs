@@ -2,18 +2,18 @@
 //! What a watcher is sent: samples as time goes, and events as they happen.
 
 use super::pace::Pace;
-use super::processes::Whose;
-use super::session::CHEAP;
+use super::processes::{self, Whose};
+use super::session::{CHEAP, beside, written};
 use super::view;
-use super::whole::Whole;
-use crate::core::Handle;
+use super::whole::Written;
+use crate::core::{Failure, Handle, now_usec};
 use std::rc::Rc;
 use std::time::Duration;
-use tix_api::{Error, Event, EventKind, WatchReply};
+use tix_api::{Error, Event, EventKind, Sample, WatchReply};
 use tokio::sync::{broadcast, mpsc};
 use zlink::Reply;
 
-pub type Item = std::result::Result<Reply<Whole<WatchReply>>, Error>;
+pub type Item = std::result::Result<Reply<Written<WatchReply>>, Error>;
 
 /// Who watches what.
 pub struct Watch {
@@ -57,7 +57,7 @@ pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
             () = tx.closed() => return,
             _ = clock.tick() => {
                 pace.wait(user, cost).await;
-                let Ok(sample) = handle.call(move |core| view::sample(core, processes)).await else {
+                let Ok(sample) = sample(&handle, processes).await else {
                     return;
                 };
                 cost = 1.0 + sample.currencies.len() as f64 / CHEAP;
@@ -69,8 +69,12 @@ pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
                 Err(broadcast::error::RecvError::Closed) => return,
             },
         };
+        // tixd is ending.
+        let Ok(reply) = written(reply).await else {
+            return;
+        };
         if tx
-            .send(Ok(Reply::new(Some(Whole(reply))).set_continues(Some(more))))
+            .send(Ok(Reply::new(Some(reply)).set_continues(Some(more))))
             .await
             .is_err()
             || !more
@@ -78,6 +82,25 @@ pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
             return;
         }
     }
+}
+
+/// How everything is now.
+async fn sample(handle: &Handle, whose: Option<Whose>) -> Result<Sample, Failure> {
+    handle.read_clocks().await?;
+    let monotonic_usec = handle.call(|core| core.clocks_read_at()).await?;
+    let currencies = handle.slices(view::currency_sample).await?;
+    let processes = match whose {
+        Some(whose) => beside(move || processes::all(whose)).await.ok(),
+        None => None,
+    };
+    Ok(Sample {
+        time_usec: now_usec(),
+        monotonic_usec,
+        cpus: std::thread::available_parallelism()
+            .map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
+        currencies,
+        processes,
+    })
 }
 
 fn missed(n: u64) -> Event {

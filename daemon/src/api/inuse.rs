@@ -4,6 +4,7 @@
 
 use super::session::Session;
 use super::view;
+use super::whole::Written;
 use crate::cgroups::{Cgroup, Root};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -18,10 +19,11 @@ const LAST: i32 = 19;
 
 impl Session {
     /// Every currency, with what its cgroups hold and use.
-    pub(super) async fn tree_in_use(&self) -> Result<TreeReply, Error> {
-        let (tree, top) = self
-            .ask_all(|core| (view::tree(core), core.root.path().to_owned()))
-            .await?;
+    pub(super) async fn tree_in_use(&self) -> Result<Written<TreeReply>, Error> {
+        self.read_clocks().await?;
+        let currencies = self.ask_each(view::currency).await?;
+        let tree = TreeReply { currencies };
+        let top = self.ask(|core| core.root.path().to_owned()).await?;
         let uid = self.user;
         self.reading.wait(uid, 1.0).await;
         // Read for a peer that has gone, too: the next one waits for it, and it counts. What the user changes does not wait for it.
@@ -41,6 +43,7 @@ impl Session {
                     tree
                 }
             };
+            let filled = Written::of(&filled);
             let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
             spent.fetch_add(took, Ordering::Relaxed);
             // Who asked may have gone.
@@ -52,7 +55,8 @@ impl Session {
         };
         let thread = std::thread::Builder::new().name("read".into());
         thread.spawn(read).map_err(|e| failed(&e))?;
-        filled.await.map_err(|e| failed(&e))
+        let filled = filled.await.map_err(|e| failed(&e))?;
+        filled.map_err(|e| failed(&e))
     }
 }
 

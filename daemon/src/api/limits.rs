@@ -103,7 +103,7 @@ pub fn over(core: &Core, cid: Cid) -> Vec<Limit> {
 
 /// That limits are set and nothing holds them, in words.
 pub fn not_held(core: &Core, in_force: bool) -> Option<String> {
-    let limits = core.ledger.caps().limits.len();
+    let limits = core.ledger.limits_there();
     (limits > 0 && !in_force).then(|| {
         let (set, hold) = match limits {
             1 => ("1 limit of a currency".to_owned(), "holds"),

@@ -9,6 +9,7 @@ mod cost;
 mod decides;
 mod devices;
 mod doors;
+mod explain;
 mod feed;
 mod guard;
 mod inuse;

@@ -4,13 +4,13 @@
 use super::amount::{self, Amount};
 use super::feed::{Watch, feed};
 use super::processes::Whose;
-use super::session::{Session, bad};
+use super::session::{Session, bad, written};
 use super::transfer::Import;
 use super::whole::{
     Whole, WholeExchange, WholeExchanges, WholeExplain, WholeExport, WholeList, WholeLog,
     WholeOffer, WholeOffers, WholeStatus, WholeTree, WholeWatch,
 };
-use super::{market, names, transfer, view};
+use super::{explain, market, names, transfer, view};
 use crate::core::{Core, now_usec};
 use crate::ledger::{Event as Happened, Kind as TicketKind, Ledger, Op, Part, Refusal};
 use crate::store::{Page, Query, SCAN};
@@ -50,11 +50,13 @@ impl Session {
     }
 
     async fn tree(&self) -> Result<WholeTree, Error> {
-        self.tree_in_use().await.map(Whole)
+        self.tree_in_use().await
     }
 
     async fn list_currencies(&self) -> Result<WholeList, Error> {
-        self.ask_all(|core| view::list(core)).await.map(Whole)
+        let each = |core: &mut Core, cid| view::name(core, cid);
+        let currencies = self.ask_each(each).await?;
+        written(ListReply { currencies }).await
     }
 
     async fn create(
@@ -253,11 +255,12 @@ impl Session {
         let name = names::currency(&self.handle, &name, self.caller.uid).await?;
         let wanted = name.clone();
         let r = view::from_api(resource.unwrap_or(Resource::Cpu));
+        self.read_clocks().await?;
         let found = self
             .ask(move |core| {
                 core.ledger
                     .find(&wanted)
-                    .and_then(|c| view::explain(core, c, r))
+                    .and_then(|c| explain::explain(core, c, r))
             })
             .await?;
         let found = found.ok_or_else(|| view::refusal(&Refusal::NoSuchCurrency(name)));
@@ -485,6 +488,13 @@ impl Session {
         // What is others' business is the readers' to read.
         let concerning = (mine.unwrap_or(false) || !self.reads_all).then_some(uid);
         self.pace.wait(self.user, 5.0).await;
+        let subject = match subject {
+            Some(s) => {
+                let known = move |core: &mut Core| names::known(&core.ledger, &s, uid).unwrap_or(s);
+                Some(self.ask(known).await?)
+            }
+            None => None,
+        };
         let newest = after.is_none() && since_usec.is_none();
         let limit = usize::try_from(limit).unwrap_or(1);
         let mut page = Page {
@@ -499,9 +509,8 @@ impl Session {
                 break;
             }
             let subject = subject.clone();
-            let slice = self.ask(move |core| {
-                let subject = subject.map(|s| names::known(&core.ledger, &s, uid).unwrap_or(s));
-                core.store().log(&Query {
+            let slice = self.handle.read(move |store| {
+                store.log(&Query {
                     after: if newest { 0 } else { from },
                     before: if newest { from } else { i64::MAX },
                     newest,
@@ -513,7 +522,8 @@ impl Session {
                     ..Query::default()
                 })
             });
-            let slice = slice.await?.map_err(|e| names::internal(e.into()))?;
+            let slice = slice.await.map_err(names::internal)?;
+            let slice = slice.map_err(|e| names::internal(e.into()))?;
             page.records.extend(slice.records);
             page.next = slice.next;
         }
@@ -533,12 +543,12 @@ impl Session {
         more: bool,
     ) -> impl Stream<Item = Result<Reply<WholeExport>, Error>> + Unpin {
         let allowed = self.readers_only("export the ledger");
-        let text = match allowed {
-            Ok(()) => self.ask_all(|core| transfer::document(&core.ledger)).await,
+        let parts = match allowed {
+            Ok(()) => self.export_parts().await,
             Err(e) => Err(e),
         };
-        let parts: Vec<Result<String, Error>> = match text {
-            Ok(text) => transfer::parts(&text).into_iter().map(Ok).collect(),
+        let parts: Vec<Result<String, Error>> = match parts {
+            Ok(parts) => parts.into_iter().map(Ok).collect(),
             Err(e) => vec![Err(e)],
         };
         let last = parts.len().saturating_sub(1);
@@ -568,8 +578,10 @@ impl Session {
             return Err(bad(format!("no import {id}"), "begin with ImportBegin"));
         };
         let caller = self.caller.clone();
-        self.ask(move |core| transfer::import(core, &import, dry_run, &caller))
-            .await?
+        let done = self
+            .handle
+            .act(move |core| transfer::import(core, &import, dry_run, &caller));
+        done.await.map_err(names::internal)?
     }
 
     #[zlink(more)]

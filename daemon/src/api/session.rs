@@ -4,9 +4,12 @@
 use super::names;
 use super::pace::Pace;
 use super::peer::Process;
-use super::transfer::Import;
+use super::people::UNKNOWN;
+use super::transfer::{self, Import};
+use super::whole::Written;
 use crate::core::{Core, Failure, Handle};
-use crate::ledger::{Caller, Event, Ledger, Op, Refusal};
+use crate::ledger::{Caller, Cid, Event, Ledger, Op, Refusal};
+use serde::Serialize;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,14 +46,33 @@ impl Session {
         self.handle.call(f).await.map_err(names::internal)
     }
 
-    /// The same, for what tells of every currency.
-    pub(super) async fn ask_all<T: Send + 'static>(
-        &self,
-        f: impl FnOnce(&mut Core) -> T + Send + 'static,
-    ) -> Result<T, Error> {
+    /// What tells of every currency waits for its turn by how many there are.
+    pub(super) async fn wait_for_all(&self) -> Result<(), Error> {
         let n = self.ask(|core| core.ledger.len()).await?;
         self.pace.wait(self.user, n as f64 / CHEAP).await;
-        self.handle.call(f).await.map_err(names::internal)
+        Ok(())
+    }
+
+    /// What `each` says of every currency, in slices between which others have their turn.
+    pub(super) async fn ask_each<T: Send + 'static>(
+        &self,
+        each: impl Fn(&mut Core, Cid) -> Option<T> + Clone + Send + 'static,
+    ) -> Result<Vec<T>, Error> {
+        self.wait_for_all().await?;
+        let all = self.handle.slices(each).await;
+        all.map_err(names::internal)
+    }
+
+    /// The ledger as a document, of one moment: a copy of it is put into words beside the writer.
+    pub(super) async fn export_parts(&self) -> Result<Vec<String>, Error> {
+        self.wait_for_all().await?;
+        let ledger = self.ask(|core| core.ledger.clone()).await?;
+        beside(move || transfer::parts(&transfer::document(&ledger))).await
+    }
+
+    /// Has all clocks of cgroups read, if they were not a moment ago.
+    pub(super) async fn read_clocks(&self) -> Result<(), Error> {
+        self.handle.read_clocks().await.map_err(names::internal)
     }
 
     pub(super) async fn change<T: Send + 'static>(
@@ -124,9 +146,16 @@ impl Session {
 
     /// What the ledger holds is counted by uid, and people have thousands of subordinate ones.
     fn people_only(&self) -> Result<(), Error> {
-        match self.user == self.caller.uid {
-            true => Ok(()),
-            false => Err(Error::NotPermitted {
+        match self.user {
+            user if user == self.caller.uid => Ok(()),
+            UNKNOWN => Err(Error::NotPermitted {
+                message: format!(
+                    "uid {} may not change anything: it is a subordinate uid, and it is not known yet of which user",
+                    self.caller.uid
+                ),
+                hint: "the system's user database has not answered; try again, outside of the user namespace".into(),
+            }),
+            _ => Err(Error::NotPermitted {
                 message: format!(
                     "uid {} may not change anything: it is a subordinate uid of uid {}",
                     self.caller.uid, self.user
@@ -157,4 +186,24 @@ pub(super) fn bad(message: String, hint: &str) -> Error {
         message,
         hint: hint.into(),
     }
+}
+
+/// Does `f`, which takes its time, beside the writer.
+pub(super) async fn beside<T: Send + 'static>(
+    f: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(f).await;
+    done.map_err(|e| match e.is_panic() {
+        true => std::panic::resume_unwind(e.into_panic()),
+        false => names::internal(Failure::Ending),
+    })
+}
+
+/// A long reply in words, put there beside the writer.
+pub(super) async fn written<T: Serialize + Send + 'static>(reply: T) -> Result<Written<T>, Error> {
+    let written = beside(move || Written::of(&reply)).await?;
+    written.map_err(|e| Error::Internal {
+        message: e.to_string(),
+        hint: "see tixd's log".into(),
+    })
 }

@@ -5,11 +5,10 @@ use super::cost;
 use super::decides;
 use super::limits;
 use super::peer::Process;
-use super::processes::Whose;
 use crate::cgroups;
 use crate::core::{Core, now_usec, to_api};
 use crate::enforce::disk::{self, Mechanism};
-use crate::ledger::{self, BASE, Cid, Currency, POLICY, Refusal, Resource, TIXD, fraction};
+use crate::ledger::{self, Cid, Currency, POLICY, Refusal, Resource, TIXD, fraction};
 use crate::store::Record;
 use crate::units;
 use tix_api as api;
@@ -56,7 +55,7 @@ pub fn from_api(r: api::Resource) -> Resource {
     }
 }
 
-fn kind(k: ledger::Kind) -> api::Kind {
+pub fn kind(k: ledger::Kind) -> api::Kind {
     match k {
         ledger::Kind::Soft => api::Kind::Soft,
         ledger::Kind::Hard => api::Kind::Hard,
@@ -138,7 +137,7 @@ fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
     }
 }
 
-fn currency(core: &mut Core, cid: Cid) -> Option<api::Currency> {
+pub fn currency(core: &mut Core, cid: Cid) -> Option<api::Currency> {
     let [cpu, disk, memory, net] = Resource::ALL.map(|r| share(core, cid, r));
     let c = core.ledger.get(cid)?;
     Some(api::Currency {
@@ -161,28 +160,14 @@ fn currency(core: &mut Core, cid: Cid) -> Option<api::Currency> {
     })
 }
 
-pub fn tree(core: &mut Core) -> api::TreeReply {
-    core.count_usage();
-    core.refresh();
-    let all = core.ledger.cids().into_iter();
-    api::TreeReply {
-        currencies: all.filter_map(|c| currency(core, c)).collect(),
-    }
-}
-
-pub fn list(core: &Core) -> api::ListReply {
-    let name = |cid: Cid| {
-        let c = core.ledger.get(cid)?;
-        Some(api::CurrencyName {
-            cid,
-            name: c.name.clone(),
-            cgroup: cgroup_of(c),
-            owner: c.owner,
-        })
-    };
-    api::ListReply {
-        currencies: core.ledger.cids().into_iter().filter_map(name).collect(),
-    }
+pub fn name(core: &Core, cid: Cid) -> Option<api::CurrencyName> {
+    let c = core.ledger.get(cid)?;
+    Some(api::CurrencyName {
+        cid,
+        name: c.name.clone(),
+        cgroup: cgroup_of(c),
+        owner: c.owner,
+    })
 }
 
 /// Who it was, in words.
@@ -401,112 +386,23 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
 
 /// Room in the scheduler's tables (`bpf/intf.h`).
 const NODES_MAX: u32 = 131_072 + 1_024;
-/// Paths that `explain` shows.
-const PATHS: usize = 256;
-
-/// `a` as a fraction of `b`.
-fn ratio(a: u128, b: u128) -> f64 {
-    match b {
-        0 => 0.0,
-        b => a as f64 / b as f64,
+/// All limits that count for `cid`.
+pub fn to_limits(core: &Core, cid: Cid, r: Resource) -> Vec<api::Limit> {
+    match r {
+        Resource::Cpu => limits::over(core, cid),
+        _ => vec![],
     }
 }
 
-fn step(core: &Core, t: &ledger::Ticket, holder: Cid, r: Resource) -> api::Step {
-    let ledger = &core.ledger;
-    let active = ledger.active(holder, r);
-    api::Step {
-        issuer: ledger.name(t.issuer),
-        holder: ledger.name(holder),
-        kind: kind(t.kind),
-        amount: t.amount,
-        bytes: t.bytes.then_some(true),
-        issued_active: ledger.soft_active(t.issuer, r),
-        issued: ledger.soft_issued(t.issuer, r),
-        active,
-        part: ratio(
-            ledger.ticket_value(t, r, true),
-            ledger.entitlement(t.issuer, r),
-        ),
-        part_now: match active {
-            true => ratio(ledger.ticket_value(t, r, false), ledger.value(t.issuer, r)),
-            false => 0.0,
-        },
-    }
-}
-
-pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainReply> {
-    core.count_usage();
-    core.refresh();
-    let currency = currency(core, cid)?;
-    let mut paths = Vec::new();
-    let mut truncated = false;
-    let mut todo: Vec<(Cid, Vec<api::Step>, f64, f64)> = vec![(cid, vec![], 1.0, 1.0)];
-    while let Some((c, mut steps, sure, now)) = todo.pop() {
-        if c == BASE {
-            steps.reverse();
-            paths.push(api::FundingPath {
-                steps,
-                entitlement: sure,
-                share: now,
-            });
-            if paths.len() == PATHS {
-                truncated = !todo.is_empty();
-                break;
-            }
-            continue;
-        }
-        let Some(x) = core.ledger.get(c) else {
-            continue;
-        };
-        for t in core.ledger.tickets(x, r).filter(|t| !t.kept) {
-            let step = step(core, &t, c, r);
-            let (sure, now) = (sure * step.part, now * step.part_now);
-            let mut steps = steps.clone();
-            steps.push(step);
-            todo.push((t.issuer, steps, sure, now));
-        }
-    }
-    paths.sort_by(|a, b| b.entitlement.total_cmp(&a.entitlement));
-    Some(api::ExplainReply {
-        currency,
-        resource: to_api(r),
-        base_tickets: core.ledger.total(r),
-        paths,
-        limits: match r {
-            Resource::Cpu => limits::over(core, cid),
-            _ => vec![],
-        },
-        truncated,
+pub fn currency_sample(core: &mut Core, cid: Cid) -> Option<api::CurrencySample> {
+    let cpu = share(core, cid, Resource::Cpu);
+    let c = core.ledger.get(cid)?;
+    Some(api::CurrencySample {
+        cid,
+        name: c.name.clone(),
+        cgroup: cgroup_of(c),
+        owner: c.owner,
+        active: core.ledger.active(cid, Resource::Cpu),
+        cpu,
     })
-}
-
-pub fn sample(core: &mut Core, processes: Option<Whose>) -> api::Sample {
-    core.count_usage();
-    core.refresh();
-    let all = core.ledger.cids().into_iter();
-    let currencies = all
-        .filter_map(|cid| {
-            let cpu = share(core, cid, Resource::Cpu);
-            let c = core.ledger.get(cid)?;
-            Some(api::CurrencySample {
-                cid,
-                name: c.name.clone(),
-                cgroup: cgroup_of(c),
-                owner: c.owner,
-                active: core.ledger.active(cid, Resource::Cpu),
-                cpu,
-            })
-        })
-        .collect();
-    let mono = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    api::Sample {
-        time_usec: now_usec(),
-        monotonic_usec: mono.tv_sec.unsigned_abs() * 1_000_000
-            + mono.tv_nsec.unsigned_abs() / 1_000,
-        cpus: std::thread::available_parallelism()
-            .map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
-        currencies,
-        processes: processes.map(super::processes::all),
-    }
 }

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a request costs has a bound, whatever graph users have made: counted in steps of the ledger, which
+//! are the same on every machine.
+
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+use tix_fuzz::world::{ALICE, ALICES, Client, World, runtime, with};
+use tixd::core::Core;
+use tixd::ledger::{Caller, Hard, MAX_OWNED, Op, Resource};
+
+/// Steps for which others wait: some 10 ms of a slow CPU.
+const MOST: u64 = 500_000;
+
+/// What alice makes.
+#[derive(Debug, Clone)]
+struct Shape {
+    /// Layers of named currencies, each funded by all of the layer below.
+    layers: usize,
+    wide: usize,
+    /// The lowest layer is funded by her own cgroup.
+    funded: bool,
+    /// Currencies that the highest layer funds, and resources of which it does.
+    fan: usize,
+    resources: usize,
+    /// Hard tickets beside the soft ones.
+    hard: bool,
+    /// Cgroups below her own.
+    cgroups: usize,
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    (
+        (1..=31usize, 1..=16usize, any::<bool>()),
+        (0..=MAX_OWNED, 1..=3usize, any::<bool>(), 0..=400usize),
+    )
+        .prop_map(
+            |((layers, wide, funded), (fan, resources, hard, cgroups))| Shape {
+                layers,
+                wide,
+                funded,
+                fan,
+                resources,
+                hard,
+                cgroups,
+            },
+        )
+}
+
+fn name(layer: usize, n: usize) -> String {
+    format!("x{layer}-{n}")
+}
+
+/// What is refused is beyond a quota: the graph is at it.
+fn make(core: &mut Core, op: Op) -> bool {
+    core.submit(&[op], &Caller::user(ALICE)).is_ok()
+}
+
+fn create(core: &mut Core, name: &str) -> bool {
+    let op = Op::Create {
+        cid: core.ledger.next_cid(),
+        name: name.to_owned(),
+        owner: ALICE,
+        group: ALICE,
+        mode: 0o700,
+    };
+    make(core, op)
+}
+
+fn fund(core: &mut Core, holder: &str, issuer: &str, resource: Resource) {
+    let op = Op::Fund {
+        holder: holder.to_owned(),
+        issuer: issuer.to_owned(),
+        resource,
+        amount: 100,
+    };
+    make(core, op);
+}
+
+fn build(core: &mut Core, shape: &Shape) {
+    for layer in 0..shape.layers {
+        for n in 0..shape.wide {
+            let this = name(layer, n);
+            if !create(core, &this) {
+                return;
+            }
+            if layer == 0 && shape.funded {
+                fund(core, &this, ALICES, Resource::Cpu);
+            }
+            for below in 0..shape.wide {
+                if layer > 0 {
+                    fund(core, &this, &name(layer - 1, below), Resource::Cpu);
+                }
+            }
+        }
+    }
+    let top = name(shape.layers - 1, 0);
+    for n in 0..shape.fan {
+        let this = format!("fan{n}");
+        if !create(core, &this) {
+            return;
+        }
+        for r in Resource::ALL.into_iter().take(shape.resources) {
+            fund(core, &this, &top, r);
+        }
+        if shape.hard {
+            make(
+                core,
+                Op::Reserve {
+                    holder: this.clone(),
+                    issuer: top.clone(),
+                    resource: Resource::Cpu,
+                    amount: Hard::Milli(1),
+                },
+            );
+        }
+        make(
+            core,
+            Op::Limit {
+                name: this,
+                resource: Resource::Cpu,
+                milli: 1000,
+            },
+        );
+    }
+}
+
+/// Every method, for the highest and for the lowest of what was made.
+fn requests(top: &str, low: &str, cgroup: &str) -> Vec<(&'static str, Value)> {
+    let edge = |holder: &str, issuer: &str| json!({"holder": holder, "issuer": issuer, "resource": "cpu", "amount": 1});
+    let taken =
+        |holder: &str, issuer: &str| json!({"holder": holder, "issuer": issuer, "resource": "cpu"});
+    let mut all = Vec::new();
+    for resource in ["cpu", "disk", "memory", "net"] {
+        for name in [top, low, cgroup, "base", ALICES] {
+            all.push(("Explain", json!({"name": name, "resource": resource})));
+        }
+    }
+    all.extend([
+        ("Status", json!({})),
+        ("Tree", json!({})),
+        ("ListCurrencies", json!({})),
+        ("Log", json!({})),
+        ("Watch", json!({})),
+        ("Export", json!({})),
+        ("Create", json!({"name": "new"})),
+        ("Fund", edge("new", top)),
+        ("Unfund", taken("new", top)),
+        ("Fund", edge(low, "new")),
+        ("Unfund", taken(low, "new")),
+        ("Fund", edge(low, top)),
+        ("Fund", edge(ALICES, low)),
+        ("Fund", edge(cgroup, top)),
+        (
+            "Reserve",
+            json!({"holder": low, "issuer": ALICES, "resource": "cpu", "milli": 100}),
+        ),
+        ("Unreserve", taken(low, ALICES)),
+        (
+            "Limit",
+            json!({"name": low, "resource": "cpu", "milli": 100}),
+        ),
+        ("Unlimit", json!({"name": low, "resource": "cpu"})),
+        ("Chmod", json!({"name": low, "mode": "770"})),
+        ("Chown", json!({"name": low, "group": ALICE})),
+        ("Bind", json!({"name": top, "target": cgroup})),
+        ("Explain", json!({"name": cgroup})),
+        ("Unbind", json!({"name": top})),
+        ("RunBegin", json!({"issuer": top, "cgroup": cgroup})),
+        ("Unbind", json!({"name": "run-1"})),
+        ("NiceBegin", json!({"giver": ALICES, "cgroup": cgroup})),
+        (
+            "Offer",
+            json!({"principal": ALICES, "give": "1 cpu", "want": "1 disk"}),
+        ),
+        ("Offers", json!({})),
+        ("Offers", json!({"principal": ALICES})),
+        ("Exchanges", json!({})),
+        ("Exchanges", json!({"principal": ALICES})),
+        ("ShowExchange", json!({"id": 1})),
+        ("Amend", json!({"id": 1, "give": "2 cpu"})),
+        ("Accept", json!({"id": 1, "principal": low})),
+        ("Cancel", json!({"id": 1})),
+        ("Destroy", json!({"name": low})),
+        ("Destroy", json!({"name": top})),
+        ("Tree", json!({})),
+    ]);
+    all
+}
+
+async fn ask_all(world: &mut World, shape: &Shape) -> u64 {
+    let cgroup = format!("{ALICES}/c0");
+    world.appears(&cgroup, ALICE);
+    for n in 1..shape.cgroups {
+        world.appears(&format!("{ALICES}/c{n}"), ALICE);
+    }
+    world.look(|_| ()).await;
+    let building = shape.clone();
+    world.act(move |core| build(core, &building)).await;
+    world.longest_turn().await;
+    let (top, low) = (name(shape.layers - 1, 0), name(0, 0));
+    let mut alice = world.connect(ALICE);
+    let mut most = 0;
+    for (method, parameters) in requests(&top, &low, &cgroup) {
+        let answer = alice.call(method, parameters.clone()).await;
+        assert!(answer.is_object());
+        let steps = world.longest_turn().await;
+        assert!(
+            steps <= MOST,
+            "{method} {parameters} took {steps} steps at once, for {shape:?}"
+        );
+        most = most.max(steps);
+    }
+    most
+}
+
+#[test]
+fn no_graph_makes_a_request_dear() {
+    let limits = [
+        // 2^30 paths, of nothing and of something.
+        (31, 2, false, 0),
+        (31, 2, true, 0),
+        // Every quota used up: tickets above a currency, and currencies.
+        (16, 4, true, MAX_OWNED),
+        (2, 16, true, MAX_OWNED),
+        (1, 1, true, MAX_OWNED),
+    ];
+    let shape = |(layers, wide, funded, fan)| Shape {
+        layers,
+        wide,
+        funded,
+        fan,
+        resources: 3,
+        hard: true,
+        cgroups: 400,
+    };
+    let mut most = 0;
+    for limit in limits {
+        let shape = shape(limit);
+        let runtime = runtime();
+        let took = with(&runtime, async |world| ask_all(world, &shape).await);
+        println!("{took} steps at most for {shape:?}");
+        most = most.max(took);
+    }
+    assert!(most > 1000, "{most}: nothing is counted");
+}
+
+#[test]
+fn no_graph_at_random_does_either() {
+    let config = ProptestConfig {
+        cases: 8,
+        max_shrink_iters: 0,
+        ..ProptestConfig::default()
+    };
+    let drawn = TestRunner::new(config).run(&shapes(), |shape| {
+        let runtime = runtime();
+        with(&runtime, async |world| ask_all(world, &shape).await);
+        Ok(())
+    });
+    drawn.unwrap();
+}
+
+/// One of alice's requests and root's, together.
+async fn beside(alice: &mut Client, root: &mut Client, call: &Value) -> Value {
+    assert!(alice.send(format!("{call}\0").as_bytes()).await);
+    assert!(root.done("Status", json!({})).await["version"].is_string());
+    alice.message().await.unwrap()
+}
+
+#[test]
+fn paths_without_number_are_explained_and_root_is_answered_meanwhile() {
+    with(&runtime(), async |world| {
+        let shape = |funded| Shape {
+            layers: 31,
+            wide: 2,
+            funded,
+            fan: 0,
+            resources: 0,
+            hard: false,
+            cgroups: 0,
+        };
+        let unfunded = shape(false);
+        world.act(move |core| build(core, &unfunded)).await;
+        let (mut alice, mut root) = (world.connect(ALICE), world.connect(0));
+        let call = json!({"method": "org.tix.Tix.Explain", "parameters": {"name": name(30, 1)}});
+        let found = beside(&mut alice, &mut root, &call).await;
+        // None of them comes from base, and that is all there is to say.
+        let found = &found["parameters"];
+        assert_eq!(
+            (&found["paths"], &found["truncated"]),
+            (&json!([]), &json!(false))
+        );
+        // Two layers less are few enough to be funded: 32 tickets is the longest path.
+        for n in 0..2 {
+            let holder = name(4, n);
+            world
+                .act(move |core| fund(core, &holder, ALICES, Resource::Cpu))
+                .await;
+        }
+        let found = beside(&mut alice, &mut root, &call).await;
+        let found = &found["parameters"];
+        let paths = found["paths"].as_array().unwrap();
+        assert!(paths.len() > 100 && found["truncated"] == json!(true));
+        let sum: usize = paths
+            .iter()
+            .map(|p| p["steps"].as_array().unwrap().len())
+            .sum();
+        assert!(sum <= 4096 + 32, "{sum}");
+    });
+}
+
+/// CPU time of this thread, which all of tixd but what it does beside the writer is on.
+fn cpu_ms() -> f64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    let ns: f64 = stat.split(' ').next().unwrap().parse().unwrap();
+    ns / 1e6
+}
+
+#[test]
+#[ignore = "a measurement: prints what requests cost on a machine with 10,000 cgroups"]
+fn ten_thousand_cgroups() {
+    with(&runtime(), async |world| {
+        for n in 0..10_000 {
+            assert!(world.appears(&format!("{ALICES}/c{n}"), ALICE));
+        }
+        world.look(|_| ()).await;
+        let mut root = world.connect(0);
+        for (method, parameters) in [
+            ("Tree", json!({})),
+            ("ListCurrencies", json!({})),
+            ("Watch", json!({})),
+            ("Explain", json!({"name": ALICES})),
+            ("Status", json!({})),
+            ("Export", json!({})),
+        ] {
+            world.longest_turn().await;
+            let before = cpu_ms();
+            root.done(method, parameters).await;
+            let took = cpu_ms() - before;
+            let steps = world.longest_turn().await;
+            println!("{method}: {steps} steps in the longest turn, {took:.1} ms of this thread");
+        }
+    });
+}

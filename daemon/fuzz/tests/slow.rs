@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A disk that takes as long as it likes, and cgroups that go faster than it writes.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../tests/store/vfs.rs"]
+#[allow(dead_code)]
+mod vfs;
+
+use serde_json::json;
+use tix_fuzz::world::{ALICE, ALICES, BOB, Client, World, runtime, with_in};
+use tixd::ledger::{Caller, Op};
+use tokio::task::yield_now;
+use vfs::{Disk, Step};
+
+/// Runs `f` with a new world, and the disk that its ledger is on.
+fn on_disk(f: impl AsyncFnOnce(&mut World, Disk)) {
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let dir = dir.unwrap();
+    let state = dir.path().join("state");
+    let disk = Disk::at(&state);
+    with_in(&runtime(), dir, async |world| f(world, disk).await);
+    Disk::forget(&state);
+}
+
+async fn has_no_answer(client: &mut Client) {
+    for _ in 0..100 {
+        tokio::select! {
+            biased;
+            answer = client.message() => panic!("{answer:?} before it is kept"),
+            () = yield_now() => {}
+        }
+    }
+}
+
+fn syncs(disk: &Disk) -> usize {
+    let steps = &disk.state().steps;
+    let syncs = steps.iter().filter(|s| matches!(s, Step::Sync { .. }));
+    syncs.count()
+}
+
+#[test]
+fn who_looks_does_not_wait_for_a_disk_that_does_not_answer() {
+    on_disk(async |world, disk| {
+        let (mut alice, mut bob) = (world.connect(ALICE), world.connect(BOB));
+        let mut root = world.connect(0);
+        alice.done("Create", json!({"name": "before"})).await;
+        disk.state().stalled = true;
+        let create = |name| {
+            let call =
+                json!({"method": "org.tix.Tix.Create", "parameters": {"name": name}}).to_string();
+            format!("{call}\0")
+        };
+        assert!(alice.send(create("one").as_bytes()).await);
+        has_no_answer(&mut alice).await;
+        // What comes after it waits as well, whoever asks.
+        assert!(bob.send(create("two").as_bytes()).await);
+        let cgroup = format!("{ALICES}/late");
+        assert!(world.appears(&cgroup, ALICE));
+        // The watchdog asks as this does; and root, and everybody who looks.
+        world.longest_turn().await;
+        for client in [&mut root, &mut world.connect(BOB)] {
+            for (method, parameters) in [
+                ("Status", json!({})),
+                ("Tree", json!({})),
+                ("ListCurrencies", json!({})),
+                ("Explain", json!({"name": "before"})),
+                ("Offers", json!({})),
+                ("Exchanges", json!({})),
+                ("Watch", json!({})),
+            ] {
+                client.done(method, parameters).await;
+            }
+        }
+        has_no_answer(&mut alice).await;
+        has_no_answer(&mut bob).await;
+        disk.state().stalled = false;
+        for client in [&mut alice, &mut bob] {
+            let answer = client.message().await.unwrap();
+            assert!(answer["error"].is_null(), "{answer}");
+        }
+        world.look(|_| ()).await;
+        root.done("Explain", json!({"name": cgroup})).await;
+    });
+}
+
+#[test]
+fn cgroups_that_go_together_are_kept_together() {
+    const MANY: usize = 1000;
+    on_disk(async |world, disk| {
+        let top = format!("{ALICES}/top");
+        assert!(world.appears(&top, ALICE));
+        for n in 0..MANY {
+            assert!(world.appears(&format!("{top}/{n}"), ALICE));
+        }
+        world.look(|_| ()).await;
+        // Something of each that is kept, and goes with it.
+        let chmod = top.clone();
+        world
+            .act(move |core| {
+                for n in 0..MANY {
+                    let op = Op::Chmod {
+                        name: format!("{chmod}/{n}"),
+                        mode: 0o755,
+                    };
+                    core.submit(&[op], &Caller::user(ALICE)).unwrap();
+                }
+            })
+            .await;
+        let before = syncs(&disk);
+        world.goes(&top);
+        world.look(|_| ()).await;
+        world.act(|_| ()).await;
+        let took = syncs(&disk) - before;
+        println!("{took} syncs for {MANY} cgroups that went");
+        assert!((1..=MANY / 50).contains(&took), "{took}");
+    });
+}
