@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use tix_fuzz::world::{ALICE, ALICES, Client, World, runtime, with};
 use tixd::core::Core;
-use tixd::ledger::{Caller, Hard, MAX_OWNED, Op, Resource};
+use tixd::ledger::{Caller, Hard, Ledger, MAX_OWNED, Op, Resource, Terms};
 
 /// Steps for which others wait: some 10 ms of a slow CPU.
 const MOST: u64 = 500_000;
@@ -27,7 +27,7 @@ struct Shape {
     resources: usize,
     /// Hard tickets beside the soft ones.
     hard: bool,
-    /// Cgroups below her own.
+    /// Cgroups below her own, funded by the highest layer, too.
     cgroups: usize,
 }
 
@@ -97,6 +97,9 @@ fn build(core: &mut Core, shape: &Shape) {
         }
     }
     let top = name(shape.layers - 1, 0);
+    for n in 0..shape.cgroups {
+        fund(core, &format!("{ALICES}/c{n}"), &top, Resource::Cpu);
+    }
     for n in 0..shape.fan {
         let this = format!("fan{n}");
         if !create(core, &this) {
@@ -343,4 +346,74 @@ fn ten_thousand_cgroups() {
             println!("{method}: {steps} steps in the longest turn, {took:.1} ms of this thread");
         }
     });
+}
+
+/// Parties that have what they give from one currency; how many steps it takes to revoke all that they gave.
+fn revocations(n: usize) -> u64 {
+    let mut l = Ledger::new(1, 0);
+    let apply = |l: &mut Ledger, op: &Op| l.apply(op, &Caller::ROOT).unwrap();
+    let fund = |holder: &str, issuer: &str, resource, amount| Op::Fund {
+        holder: holder.to_owned(),
+        issuer: issuer.to_owned(),
+        resource,
+        amount,
+    };
+    let parties: Vec<String> = (0..n).map(|n| format!("p{n}")).collect();
+    for name in parties.iter().map(String::as_str).chain(["x", "y"]) {
+        let op = Op::Create {
+            cid: l.next_cid(),
+            name: name.to_owned(),
+            owner: 0,
+            group: 0,
+            mode: 0o700,
+        };
+        apply(&mut l, &op);
+    }
+    apply(&mut l, &fund("x", "base", Resource::Cpu, 1 << 20));
+    apply(&mut l, &fund("y", "base", Resource::Disk, 1 << 20));
+    for name in &parties {
+        apply(&mut l, &fund(name, "x", Resource::Cpu, 100));
+    }
+    for name in &parties {
+        let offer = l.next_number();
+        let terms = Terms {
+            gives: Resource::Cpu,
+            give: 1000,
+            wants: Resource::Disk,
+            want: 1000,
+            least: 1000,
+            expires: None,
+        };
+        let op = Op::Offer {
+            id: offer,
+            party: name.clone(),
+            terms,
+            now: 1,
+        };
+        apply(&mut l, &op);
+        let op = Op::Accept {
+            offer,
+            party: "y".to_owned(),
+            now: 1,
+        };
+        apply(&mut l, &op);
+    }
+    assert_eq!(l.exchanges().count(), n);
+    let before = l.steps();
+    let op = Op::Unfund {
+        holder: "x".to_owned(),
+        issuer: "base".to_owned(),
+        resource: Resource::Cpu,
+        amount: None,
+    };
+    apply(&mut l, &op);
+    assert_eq!(l.exchanges().count(), 0);
+    l.steps() - before
+}
+
+#[test]
+fn what_is_revoked_at_once_costs_in_proportion() {
+    let (few, many) = (revocations(100), revocations(800));
+    println!("{few} steps for 100 exchanges, {many} for 800");
+    assert!(many < 12 * few, "{few} steps for 100, {many} for 800");
 }

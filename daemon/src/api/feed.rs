@@ -86,8 +86,7 @@ pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
 
 /// How everything is now.
 async fn sample(handle: &Handle, whose: Option<Whose>) -> Result<Sample, Failure> {
-    handle.read_clocks().await?;
-    let monotonic_usec = handle.call(|core| core.clocks_read_at()).await?;
+    let monotonic_usec = handle.read_clocks_now().await?;
     let currencies = handle.slices(view::currency_sample).await?;
     let processes = match whose {
         Some(whose) => beside(move || processes::all(whose)).await.ok(),

@@ -11,7 +11,8 @@ use crate::cgroups::Root;
 use crate::ledger::Cid;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The least time from one reading to the next.
 const EACH: Duration = Duration::from_millis(100);
@@ -66,6 +67,28 @@ fn monotonic_usec() -> u64 {
 pub(super) struct Turn(Option<Instant>);
 
 impl Handle {
+    /// Has the clocks of all cgroups read after this was asked, and tells when. That may have to wait until
+    /// they may be read again.
+    ///
+    /// # Errors
+    /// When tixd is ending.
+    pub async fn read_clocks_now(&self) -> Result<u64, Failure> {
+        let asked = monotonic_usec();
+        let mut read_at = 0;
+        for _ in 0..2 {
+            self.read_clocks().await?;
+            read_at = self.call(|core| core.clocks.monotonic_usec).await?;
+            if read_at >= asked {
+                break;
+            }
+            let due = self.clocks.lock().await.0;
+            if let Some(due) = due {
+                tokio::time::sleep_until(due).await;
+            }
+        }
+        Ok(read_at)
+    }
+
     /// Has the clocks of all cgroups as they are now, or were a moment ago.
     ///
     /// # Errors
@@ -110,11 +133,6 @@ impl Core {
         // Where the scheduler's tables do not say who runs, whoever has processes does.
         let leaf = cid != crate::ledger::BASE && c.mirrored_children().next().is_none();
         Some((m.id, m.path.clone(), leaf && !self.cpu.in_charge()))
-    }
-
-    /// When they were read, as the monotonic clock has it, microseconds.
-    pub fn clocks_read_at(&self) -> u64 {
-        self.clocks.monotonic_usec
     }
 
     fn take_clocks(&mut self, clocks: Clocks) {

@@ -42,7 +42,7 @@ use tokio::sync::{broadcast, mpsc};
 pub use told::Numbers;
 use usage::{Counted, Usage};
 
-/// After an answer that took longer, connections are read before the next one.
+/// After a turn that took longer, connections are read before the next one.
 const LONG: Duration = Duration::from_millis(1);
 /// So long changes are taken into one group.
 const MOST: Duration = Duration::from_millis(10);
@@ -240,9 +240,11 @@ impl Core {
                 () = &mut stop => break,
                 then = self.storing.done() => then(&mut self),
                 then = self.reading.done() => then(&mut self),
-                Some(change) = changes.recv(), if free => self.tree_changes(change, &mut changes),
+                Some(change) = changes.recv(), if free => {
+                    self.tree_changes(change, &mut changes).await;
+                }
                 look = asks.looks.recv() => match look {
-                    Some(look) => self.answer(look, &mut asks.looks),
+                    Some(look) => self.answer(look, &mut asks.looks).await,
                     None => break,
                 },
                 Some(change) = asks.changes.recv(), if free => {
@@ -281,7 +283,7 @@ impl Core {
     }
 
     /// This one, and whatever else is asked by now.
-    fn answer(&mut self, first: Job, looks: &mut Queue) {
+    async fn answer(&mut self, first: Job, looks: &mut Queue) {
         let start = Instant::now();
         first(self);
         // What root asks goes before others' long requests; but it must have been read.
@@ -290,12 +292,13 @@ impl Core {
         {
             look(self);
         }
+        give_way(start).await;
     }
 
     /// This one, and whatever else is asked for by now: they are kept together.
     async fn change(&mut self, first: Job, changes: &mut Queue) {
-        first(self);
         let start = Instant::now();
+        first(self);
         while self.group.len() < commit::GROUP && start.elapsed() < MOST {
             let mut next = changes.try_recv();
             if next.is_none() {
@@ -308,11 +311,12 @@ impl Core {
                 None => break,
             }
         }
+        give_way(start).await;
     }
 
     /// This one, and what else has happened by now: kept together.
-    fn tree_changes(&mut self, first: Change, changes: &mut mpsc::Receiver<Change>) {
-        let start = self.ledger.steps();
+    async fn tree_changes(&mut self, first: Change, changes: &mut mpsc::Receiver<Change>) {
+        let (start, began) = (self.ledger.steps(), Instant::now());
         self.tree_changed(first);
         for _ in 1..TREE_CHANGES {
             if self.ledger.steps() - start > TREE_STEPS {
@@ -325,6 +329,7 @@ impl Core {
         }
         let revoked = self.ledger.revoke_overdrawn();
         self.tree_did(revoked);
+        give_way(began).await;
     }
 
     pub fn handle(&self) -> (Handle, Asks) {
@@ -563,6 +568,13 @@ impl Core {
         if now_and_then {
             self.save_usage();
         }
+    }
+}
+
+/// After a long turn connections are read and written before the next one.
+async fn give_way(start: Instant) {
+    if start.elapsed() > LONG {
+        tokio::task::yield_now().await;
     }
 }
 

@@ -4,9 +4,12 @@
 
 use super::Core;
 use super::clocks::Wanted;
-use crate::ledger::{Cid, Resource};
+use crate::ledger::{BASE, Cid, Resource};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
+
+/// Steps in the ledger that finding out whose use counts for whom may take: some 10 ms.
+const COUNT_STEPS: u64 = 300_000;
 
 /// CPU time of a named currency: what the cgroups below it have used while they were below it.
 #[derive(Debug, Default, Clone)]
@@ -78,11 +81,19 @@ impl Core {
     }
 
     /// For each named currency that funds any, the cgroups whose use counts for it: those it funds, directly or not, each counted once
-    /// with its descendants.
+    /// with its descendants. Where all that are above all cgroups are too many the latest cgroups are left out.
     fn find_counted(&self) -> HashMap<Cid, Vec<(u64, String)>> {
         let mut paths: HashMap<Cid, BTreeMap<String, u64>> = HashMap::new();
-        for c in self.mirrors().filter_map(|c| self.ledger.get(c)) {
+        let start = self.ledger.steps();
+        for c in (self.ledger.cids_from(BASE)).filter_map(|c| self.ledger.get(c)) {
             let Some(m) = &c.mirror else { continue };
+            if self.ledger.steps() - start > COUNT_STEPS {
+                tracing::debug!(
+                    "{} and later cgroups: too many fund them to be counted",
+                    m.path
+                );
+                break;
+            }
             let funders = c.bound_to.into_iter();
             let mut todo: Vec<Cid> = funders
                 .chain(c.grants(Resource::Cpu).iter().map(|g| g.issuer))
@@ -156,15 +167,26 @@ impl Core {
 
 /// Without those that are inside of others, which have their use already.
 fn outermost(paths: BTreeMap<String, u64>) -> Vec<(u64, String)> {
-    let mut out: Vec<(u64, String)> = Vec::new();
-    for (path, id) in paths {
-        let inside = out.iter().any(|(_, p)| {
-            path.strip_prefix(p.as_str())
-                .is_some_and(|rest| rest.starts_with('/'))
-        });
-        if !inside {
-            out.push((id, path));
-        }
+    let above = |path: &str| {
+        let ends = path.match_indices('/').map(|(i, _)| i).filter(|i| *i > 0);
+        ends.map(|i| path[..i].to_owned()).collect::<Vec<_>>()
+    };
+    let inside = |path: &str| above(path).iter().any(|up| paths.contains_key(up));
+    let outer = paths.iter().filter(|(path, _)| !inside(path));
+    outer.map(|(path, id)| (*id, path.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::outermost;
+
+    #[test]
+    fn what_is_inside_of_another_counts_once() {
+        let paths = ["/a", "/a-b", "/a/x", "/a/x/y", "/b/x", "/b/xy"];
+        let all = paths.iter().zip(1..).map(|(p, n)| ((*p).to_owned(), n));
+        let found: Vec<String> = (outermost(all.collect()).into_iter())
+            .map(|(_, path)| path)
+            .collect();
+        assert_eq!(found, ["/a", "/a-b", "/b/x", "/b/xy"]);
     }
-    out
 }
