@@ -213,13 +213,13 @@ impl Ledger {
                 let b = self.bindings.get(&m.path).map(|b| (b.name, b.withdrawn));
                 let is = c.bound_to.map(|n| (n, c.withdrawn));
                 tell(b == is, format!("{:?}: bound {is:?}, not {b:?}", c.name));
-                let says = c
+                let disk = c
                     .bound_to
                     .and_then(|n| self.get(n))
-                    .map(Currency::says_of_disk);
+                    .map(Currency::has_disk);
                 tell(
-                    says.is_none_or(|says| says == c.disk),
-                    format!("{:?} has not been told: {says:?}", c.name),
+                    disk.is_none_or(|disk| disk == c.disk),
+                    format!("{:?} has not been told: {disk:?}", c.name),
                 );
             }
             for k in &c.children {

@@ -159,6 +159,30 @@ pub fn any_do() -> impl Strategy<Value = Do> {
     ]
 }
 
+/// The same of one resource, among currencies that others may give tickets to and do nothing else with.
+pub fn any_do_of(r: Resource) -> impl Strategy<Value = Do> {
+    let gifts = prop_oneof![Just(0o704u16), Just(0o744), Just(0o774)];
+    let open = (any_name(), gifts).prop_map(|(name, mode)| Do::Op(0, Op::Chmod { name, mode }));
+    let bound = (0usize..3, any_name(), any_path())
+        .prop_map(|(who, name, path)| Do::Op(who, Op::Bind { name, path }));
+    let other = any_do().prop_map(move |d| match d {
+        Do::Op(who, op) => Do::Op(who, of(r, op)),
+        other => other,
+    });
+    prop_oneof![3 => open, 3 => bound, 24 => other]
+}
+
+fn of(r: Resource, mut op: Op) -> Op {
+    if let Op::Fund { resource, .. }
+    | Op::Unfund { resource, .. }
+    | Op::Reserve { resource, .. }
+    | Op::Unreserve { resource, .. } = &mut op
+    {
+        *resource = r;
+    }
+    op
+}
+
 fn root_op(op: Op) -> Do {
     Do::Op(0, op)
 }
