@@ -213,10 +213,7 @@ impl Ledger {
                 let b = self.bindings.get(&m.path).map(|b| (b.name, b.withdrawn));
                 let is = c.bound_to.map(|n| (n, c.withdrawn));
                 tell(b == is, format!("{:?}: bound {is:?}, not {b:?}", c.name));
-                let disk = c
-                    .bound_to
-                    .and_then(|n| self.get(n))
-                    .map(Currency::has_disk);
+                let disk = c.bound_to.and_then(|n| self.get(n)).map(Currency::has_disk);
                 tell(
                     disk.is_none_or(|disk| disk == c.disk),
                     format!("{:?} has not been told: {disk:?}", c.name),

@@ -4,7 +4,7 @@
 use crate::invariants::exact;
 use crate::model::{Model, below};
 use crate::oracle::{Q, q, ratio};
-use crate::random::{ALICE, Do, PATHS, any_do, any_do_of, any_start, caller};
+use crate::random::{ALICE, Do, PATHS, any_do, any_do_of, any_start, caller, gifts};
 use crate::world::World;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError};
@@ -141,8 +141,8 @@ proptest! {
 
     #[test]
     fn nor_do_tickets_for_the_disk_of_what_is_bound(
-        start in any_start(),
-        dos in prop::collection::vec(any_do_of(Resource::Disk), 1..60),
+        start in gifts(Resource::Disk),
+        dos in prop::collection::vec(any_do_of(Resource::Disk), 0..20),
         mine in prop::collection::vec(any_do_of(Resource::Disk), 1..50),
     ) {
         theirs_alone(&start, &dos, &mine)?;
@@ -150,9 +150,18 @@ proptest! {
 
     #[test]
     fn nor_do_tickets_for_memory_of_what_is_bound(
-        start in any_start(),
-        dos in prop::collection::vec(any_do_of(Resource::Memory), 1..60),
+        start in gifts(Resource::Memory),
+        dos in prop::collection::vec(any_do_of(Resource::Memory), 0..20),
         mine in prop::collection::vec(any_do_of(Resource::Memory), 1..50),
+    ) {
+        theirs_alone(&start, &dos, &mine)?;
+    }
+
+    #[test]
+    fn nor_do_tickets_for_the_cpu_of_what_is_bound(
+        start in gifts(Resource::Cpu),
+        dos in prop::collection::vec(any_do_of(Resource::Cpu), 0..20),
+        mine in prop::collection::vec(any_do_of(Resource::Cpu), 1..50),
     ) {
         theirs_alone(&start, &dos, &mine)?;
     }
