@@ -43,6 +43,7 @@ impl Ledger {
         if let Some(old) = known {
             self.count_one(holder, r, &old.as_ticket(), false);
             self.count_given(old.by, false);
+            self.count_by_root(old.by, r, false);
             if old.bytes {
                 self.in_bytes.remove(&(old.issuer, holder));
             }
@@ -57,6 +58,7 @@ impl Ledger {
         if g.amount > 0 {
             self.count_one(holder, r, &g.as_ticket(), true);
             self.count_given(g.by, true);
+            self.count_by_root(g.by, r, true);
             if g.bytes {
                 self.in_bytes.insert((g.issuer, holder));
             }

@@ -210,12 +210,16 @@ impl Ledger {
     /// Check and do it, or refuse and leave everything as it was.
     pub fn apply(&mut self, op: &Op, caller: &Caller) -> Result<Vec<Event>, Refusal> {
         let mark = self.mark();
-        let done = self.perform(op, caller);
+        let before = self.before(op);
+        let done = self.perform(op, caller).and_then(|mut events| {
+            self.withdraw_disk(caller, &events);
+            events.extend(self.keep_up_lifeline(before, self.issues_base(caller))?);
+            Ok(events)
+        });
         if done.is_err() {
             self.undo(mark);
         }
         let mut events = done?;
-        self.withdraw_disk(caller, &events);
         if !op.is_of_the_market() {
             events.extend(self.revoke_overdrawn());
         }

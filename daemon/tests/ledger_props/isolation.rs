@@ -22,6 +22,11 @@ fn guaranteed(w: &World) -> BTreeMap<(String, Resource), Q> {
     all.collect()
 }
 
+/// The same among directories by their owners.
+pub fn in_hand_of(owners: &BTreeMap<String, u32>, path: &str, user: u32) -> bool {
+    owners.get(&Model::parent(path)) == Some(&user)
+}
+
 /// The user may make, remove and weigh this directory: its parent is the user's.
 fn in_hand(m: &Model, path: &str, user: u32) -> bool {
     path.starts_with('/')
