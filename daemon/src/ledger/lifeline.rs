@@ -105,7 +105,8 @@ impl Ledger {
 
     /// What it should hold of base; nothing of what nobody shares by tickets.
     fn due_to_lifeline(&self, r: Resource) -> u64 {
-        let Some(x) = self.lifeline().and_then(|l| self.get(l)) else {
+        let lifeline = self.lifeline().filter(|_| KEPT.contains(&r));
+        let Some(x) = lifeline.and_then(|l| self.get(l)) else {
             return 0;
         };
         // Root's, as only root's steps raise it: a user's tickets move nobody's.
@@ -119,8 +120,8 @@ impl Ledger {
         lifeline_due(rest, reserved)
     }
 
-    /// What it is entitled to of `r` in all states, in base tickets as [`Ledger::entitlement`] counts them.
-    pub fn lifeline_floor(&self, r: Resource) -> u128 {
+    /// The least that it is entitled to of `r`, as [`Ledger::entitlement`] counts.
+    pub(super) fn lifeline_floor(&self, r: Resource) -> u128 {
         if self.due_to_lifeline(r) == 0 {
             return 0;
         }
@@ -163,11 +164,9 @@ impl Ledger {
     pub(super) fn before(&self, op: &Op) -> Before {
         Before {
             due: KEPT.map(|r| self.due_to_lifeline(r)),
-            limits: match op {
-                Op::Limit { .. } | Op::Bind { .. } | Op::Run { .. } | Op::Nice { .. } => {
-                    self.limits_of_lifeline()
-                }
-                _ => Vec::new(),
+            limits: match op.moves_tickets() || matches!(op, Op::Limit { .. }) {
+                true => self.limits_of_lifeline(),
+                false => Vec::new(),
             },
             refused: self.refused_of_lifeline(op),
         }
@@ -259,23 +258,18 @@ impl Ledger {
             {
                 "it gives nothing away".to_owned()
             }
-            Op::Fund { holder, issuer, .. } | Op::Reserve { holder, issuer, .. }
+            Op::Fund { holder, .. } if own(holder) => {
+                "base gives it what is due to it; `tixctl reserve` guarantees more".to_owned()
+            }
+            Op::Reserve { holder, issuer, .. }
                 if own(holder) && self.find(issuer) != Some(BASE) =>
             {
-                "it is base that backs it".to_owned()
+                "base alone backs it".to_owned()
             }
             Op::Unfund {
-                holder,
-                issuer,
-                resource,
-                amount,
-            } if own(holder) && self.find(issuer) == Some(BASE) => {
-                let asked = amount.map_or(u64::MAX, i64::unsigned_abs);
-                let left = self.lifeline_holds(*resource).saturating_sub(asked);
+                holder, resource, ..
+            } if own(holder) => {
                 let due = self.due_to_lifeline(*resource);
-                if left >= due {
-                    return None;
-                }
                 format!("{due} {} tickets are due to it", resource.name())
             }
             Op::Nice { giver: party, .. } | Op::Offer { party, .. } | Op::Accept { party, .. }

@@ -193,6 +193,22 @@ impl Op {
         }
     }
 
+    /// Who is funded by whom may be otherwise after it.
+    pub(super) fn moves_tickets(&self) -> bool {
+        matches!(
+            self,
+            Op::Fund { .. }
+                | Op::Unfund { .. }
+                | Op::Reserve { .. }
+                | Op::Unreserve { .. }
+                | Op::Bind { .. }
+                | Op::Unbind { .. }
+                | Op::Destroy { .. }
+                | Op::Run { .. }
+                | Op::Nice { .. }
+        )
+    }
+
     /// It moves what parties have given and got and nothing else, and looks itself at whether they have it.
     fn is_of_the_market(&self) -> bool {
         matches!(

@@ -182,7 +182,7 @@ fn nothing_is_done_to_it() {
     let all = [
         it.destroy(0, "lifeline"),
         it.does(0, unfund("lifeline", CPU)),
-        it.unfund(0, "lifeline", "base", Some(40)),
+        it.unfund(0, "lifeline", "base", Some(1)),
         it.chmod(0, "lifeline", 0o777),
         it.chown(0, "lifeline", Some(ALICE)),
         it.limit(0, "lifeline", 100),
@@ -200,6 +200,7 @@ fn nothing_is_done_to_it() {
         it.fund(0, "/big", "lifeline", 262_144),
         it.reserve(0, "/big", "lifeline", CPU, hard),
         it.fund(0, "lifeline", "other", 1),
+        it.fund(0, "lifeline", "base", 1),
         it.reserve(0, "lifeline", "other", CPU, hard),
         it.run(0, "run-1", "lifeline", 10, "/big"),
         nice,
@@ -223,8 +224,8 @@ fn nothing_is_done_to_it() {
     // Beside it what root likes.
     it.limit(0, "/system.slice/mine.service", 100).unwrap();
     it.limit(0, "/user.slice", 100).unwrap();
-    it.fund(0, "lifeline", "base", 1000).unwrap();
-    it.unfund(0, "lifeline", "base", Some(10)).unwrap();
+    it.reserve(0, "lifeline", "base", CPU, hard).unwrap();
+    it.unreserve(0, "lifeline", "base", CPU).unwrap();
     assert!(forbidden(it.destroy(ALICE, "lifeline")));
 }
 
