@@ -59,7 +59,8 @@ impl Core {
         let mut events = Vec::new();
         let mut records = Vec::new();
         for op in ops {
-            match self.ledger.apply(op, caller) {
+            let checked = op.check_enforced(&self.ledger);
+            match checked.and_then(|()| self.ledger.apply(op, caller)) {
                 Ok(more) => {
                     records.extend(self.records(op, &more, caller.uid));
                     events.extend(more);

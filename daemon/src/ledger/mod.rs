@@ -111,6 +111,11 @@ impl Resource {
     pub fn name(self) -> &'static str {
         ["cpu", "disk", "memory", "net"][self.index()]
     }
+
+    /// Something gives each what its tickets say.
+    pub fn is_enforced(self) -> bool {
+        self != Resource::Net
+    }
 }
 
 /// A binding, by path: it may wait for its cgroup.

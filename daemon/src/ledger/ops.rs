@@ -193,6 +193,29 @@ impl Op {
         }
     }
 
+    /// The resource it would give rights to that nothing enforces.
+    fn gives_unenforced(&self, ledger: &Ledger) -> Option<Resource> {
+        let of = match self {
+            Op::Fund { resource, .. } | Op::Reserve { resource, .. } => [*resource; 2],
+            Op::Offer { terms, .. } | Op::Amend { terms, .. } => [terms.gives, terms.wants],
+            Op::Accept { offer, .. } => {
+                let pair = ledger.book().get(*offer)?.pair;
+                [pair.gives, pair.wants]
+            }
+            _ => return None,
+        };
+        of.into_iter().find(|r| !r.is_enforced())
+    }
+
+    /// The gate before [`Ledger::apply`] for what is asked from outside: rights that nothing enforces are given to nobody. Those in a ledger from
+    /// before stay, and can be taken back.
+    pub fn check_enforced(&self, ledger: &Ledger) -> Result<(), Refusal> {
+        match self.gives_unenforced(ledger) {
+            Some(r) => Err(Refusal::NotEnforced(r)),
+            None => Ok(()),
+        }
+    }
+
     /// Who is funded by whom may be otherwise after it.
     pub(super) fn moves_tickets(&self) -> bool {
         matches!(
