@@ -31,7 +31,7 @@ pub enum ResourceArg {
     Disk,
     /// Memory
     Memory,
-    /// Network output
+    /// Network output: not enforced yet, and only taken back
     Net,
 }
 

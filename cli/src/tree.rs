@@ -222,9 +222,12 @@ impl<'a> Walk<'a> {
             columns.extend(["MODE", "OWNER", "GROUP"]);
         }
         match self.shown.resource() {
-            None => columns.extend([">CPU", ">DISK", ">MEMORY", ">NET"]),
+            None => columns.extend([">CPU", ">DISK", ">MEMORY", ">NET (NOT ENFORCED)"]),
             Some(resource) => {
-                columns.extend([">TICKETS", ">ENTITLED"]);
+                columns.extend(match resource.is_enforced() {
+                    true => [">TICKETS", ">ENTITLED"],
+                    false => [">TICKETS", ">ENTITLED (NOT ENFORCED)"],
+                });
                 if resource == Resource::Memory {
                     columns.push(">BYTES");
                 }

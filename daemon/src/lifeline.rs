@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A small share of their own for what an administrator needs when users take everything: PID 1, logins and tixd itself.
 //!
-//! Where systemd runs, these are cgroups below `/` and `/system.slice`; the currency `lifeline`, funded by base with about 10 % of what base issues, is bound to
-//! them. They are principals like any other (model.md §2): while they sleep their tickets count for nothing, so users' shares are not
-//! touched. Without systemd they live in the root cgroup, whose hidden leaf has 100 of base's tickets that nobody can take, and nothing needs doing.
+//! Where systemd runs, these are cgroups below `/` and `/system.slice`; the currency `lifeline` is bound to them, and the ledger keeps it at a tenth of the
+//! machine in every step (`ledger/lifeline.rs`). They are principals like any other (model.md §2): while they sleep their tickets count for
+//! nothing, so users' shares are not touched. Without systemd they live in the root cgroup, whose hidden leaf has 100 of base's tickets that nobody can take, and nothing needs doing.
 
 use crate::cgroups::systemd;
 use crate::core::{Core, Failure, Handle};
-use crate::ledger::{Caller, Cid, Currency, DEFAULT_MODE, Op, Resource};
+use crate::ledger::{Caller, DEFAULT_MODE, Op};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
@@ -19,14 +19,6 @@ const UNITS: [&str; 5] = [
     "systemd-logind.service",
     "dbus.service",
 ];
-
-const LEAST: u64 = 10;
-
-/// 10 % of all: a ninth of the rest. On a slow machine that users attack tixd alone uses half of that, and who is close to all of its
-/// share waits long for each of its turns.
-fn due(rest: u64) -> u64 {
-    (rest / 9).max(LEAST)
-}
 
 /// Keeps it as it should be, for ever.
 pub async fn keep(handle: Handle) {
@@ -40,7 +32,7 @@ pub async fn keep(handle: Handle) {
         if let Err(e) = arrange(&handle).await {
             tracing::warn!("lifeline: {e}");
         }
-        // When one of them appears at once, and otherwise now and then: base may have issued more.
+        // When one of them appears at once, and otherwise now and then: systemd may not have enabled the CPU controller for it.
         tokio::select! {
             _ = clock.tick() => {}
             () = appears(&mut appear) => {}
@@ -79,7 +71,7 @@ fn place(unit: &str) -> String {
     }
 }
 
-/// Creates, funds and binds it, as far as that is not done.
+/// Creates and binds it, as far as that is not done.
 async fn arrange(handle: &Handle) -> Result<(), Failure> {
     for unit in UNITS {
         let path = place(unit);
@@ -116,8 +108,9 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
     let Some(cid) = core.ledger.find(NAME) else {
         return Ok(());
     };
-    fund(core, cid, Resource::Cpu)?;
-    fund(core, cid, Resource::Disk)?;
+    if core.ledger.lifeline() != Some(cid) {
+        core.keep_lifeline(cid, paths);
+    }
     for path in paths {
         let free = core
             .ledger
@@ -137,53 +130,4 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Has the currency `cid` hold what is due to it.
-fn fund(core: &mut Core, cid: Cid, resource: Resource) -> Result<(), Failure> {
-    let amount = |c: &Currency| c.grants(resource).iter().map(|g| g.amount).sum();
-    let has: u64 = core.ledger.get(cid).map_or(0, amount);
-    // While nobody shares the disk by tickets its weights are others' business.
-    let shared = resource == Resource::Cpu
-        || (core.ledger.iter()).any(|(c, x)| c != cid && !x.grants(resource).is_empty());
-    let wanted = match shared {
-        true => due(core.ledger.total(resource).saturating_sub(has)),
-        false => 0,
-    };
-    let fund = |amount: u64| Op::Fund {
-        holder: NAME.into(),
-        issuer: "base".into(),
-        resource,
-        amount: i64::try_from(amount).unwrap_or(i64::MAX),
-    };
-    // Only when it is off by a quarter: each change is journaled.
-    if wanted > has + has / 4 {
-        core.submit(&[fund(wanted - has)], &Caller::ROOT)?;
-    } else if (has > LEAST || wanted == 0) && wanted < has - has / 4 {
-        let amount = i64::try_from(has - wanted).ok();
-        core.submit(
-            &[Op::Unfund {
-                holder: NAME.into(),
-                issuer: "base".into(),
-                resource,
-                amount,
-            }],
-            &Caller::ROOT,
-        )?;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn ten_per_cent_of_all() {
-        for rest in [0, 100, 1900, 1_000_000] {
-            let own = super::due(rest);
-            assert!(
-                own >= 10 && (rest < 100 || (own * 10).abs_diff(rest + own) <= 10),
-                "{rest}: {own}"
-            );
-        }
-    }
 }

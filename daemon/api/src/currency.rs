@@ -36,6 +36,11 @@ impl Resource {
             Resource::Net => "net",
         }
     }
+
+    /// Something gives each what its tickets say: else nothing new is given, and what there is shares nothing.
+    pub fn is_enforced(self) -> bool {
+        self != Resource::Net
+    }
 }
 
 /// A soft ticket is a weight among its issuer's active tickets; a hard one a guaranteed fraction of its issuer.

@@ -43,6 +43,8 @@ pub fn refusal(r: &Refusal) -> api::Error {
         Refusal::NoSuchOffer(_) => E::NoSuchOffer { message, hint },
         Refusal::BadOffer(_) => E::BadOffer { message, hint },
         Refusal::SelfTrade { .. } => E::SelfTrade { message, hint },
+        Refusal::Lifeline(_) => E::NotPermitted { message, hint },
+        Refusal::NotEnforced(_) => E::BadParameter { message, hint },
     }
 }
 
@@ -244,6 +246,26 @@ fn disks(core: &mut Core) -> Vec<api::DiskStatus> {
         .collect()
 }
 
+/// That there are rights which nothing enforces, and who has them.
+fn unenforced(l: &ledger::Ledger) -> Option<String> {
+    const SHOWN: usize = 5;
+    let names = l.holders_of_unenforced();
+    let mut who: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+    let more = match names.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        n => format!("{n} more"),
+    };
+    who.extend(Some(more.as_str()).filter(|m| !m.is_empty()));
+    let (last, others) = who.split_last()?;
+    let who = match others {
+        [] => (*last).to_owned(),
+        _ => format!("{} and {last}", others.join(", ")),
+    };
+    Some(format!(
+        "tix does not enforce net: the rights of {who} to it share nothing"
+    ))
+}
+
 pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply {
     // What tixd says of it is to be no older than what the kernel says.
     core.look();
@@ -346,6 +368,12 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
                 r.name()
             ),
             "root: `tixctl unfund NAME --from base RESOURCE` withdraws them",
+        );
+    }
+    if let Some(message) = unenforced(&core.ledger) {
+        problem(
+            message,
+            "take it back: `tixctl unfund NAME --from ISSUER net`, `tixctl unreserve`, `tixctl cancel`",
         );
     }
     api::StatusReply {

@@ -61,7 +61,8 @@ impl Core {
         let mark = self.begin_group();
         let (mut events, mut records) = (Vec::new(), Vec::new());
         for op in ops {
-            match self.ledger.apply(op, caller) {
+            let checked = op.check_enforced(&self.ledger);
+            match checked.and_then(|()| self.ledger.apply(op, caller)) {
                 Ok(more) => {
                     records.extend(self.records(op, &more, caller.uid));
                     events.extend(more);

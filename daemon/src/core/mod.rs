@@ -446,6 +446,12 @@ impl Core {
         self.carry_out(&[(&events, crate::ledger::TIXD)]);
     }
 
+    /// `cid`, which backs the cgroups `paths`, is the lifeline from now on.
+    pub fn keep_lifeline(&mut self, cid: Cid, paths: &[String]) {
+        let events = self.ledger.keep_lifeline(cid, paths.iter().cloned());
+        self.tree_did(events);
+    }
+
     /// Says which guarantees cannot be held, and which can be again.
     fn look_at_guarantees(&mut self) {
         let now = self.ledger.unheld();

@@ -198,7 +198,9 @@ impl Cpu {
         let mut due: BTreeSet<Cid> = resting.iter().copied().collect();
         due.extend(touched);
         due.remove(&BASE);
-        for cid in due {
+        // The lifeline's rise goes before what it is for: tixd runs on it.
+        let first = ledger.lifeline().filter(|l| due.remove(l));
+        for cid in first.into_iter().chain(due) {
             self.push_one(ledger, cid, resting.contains(&cid));
         }
         let Some(s) = self.presence.scheduler() else {

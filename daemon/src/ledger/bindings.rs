@@ -7,8 +7,8 @@
 //! For the same reason only root undoes what root bound.
 //!
 //! The disk's ticket is replaced from when the currency has tickets for the disk, and others may give it the first, or give up the last. So that
-//! one is withdrawn, and issued again, when somebody who may issue it changes what tickets for the disk the currency has. A first that comes
-//! from others puts it aside; a last that goes with others leaves it withdrawn.
+//! one is withdrawn, and issued again, when somebody who may issue it changes what tickets for the disk the currency has. Until then
+//! the currency's tickets come on top: a gift takes nothing. A last that goes with others leaves it withdrawn.
 //!
 //! Binding needs `i` on the currency and `f` on the cgroup's (model.md §1). So whoever gives others `f` on a cgroup lets them choose what
 //! backs it: what it was due from its parent is theirs to replace.
@@ -20,7 +20,8 @@ use super::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Which of the parent's weight tickets for a cgroup its binding withdrew; the others that it replaces are put aside, and counted.
+/// Which of the parent's weight tickets for a cgroup its binding withdrew. One for the CPU that it did not is put aside, and counted;
+/// one for the disk stays in force.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Withdrawn {
@@ -132,7 +133,7 @@ impl Ledger {
     /// What binding the cgroup `path` to `name` withdraws.
     fn withdraws(&self, caller: &Caller, name: Cid, path: &str) -> Withdrawn {
         match self.may_withdraw(caller, path) {
-            true => Withdrawn::by_its_issuer(self.has_disk(name)),
+            true => Withdrawn::by_its_issuer(self.holds_disk(name)),
             false => Withdrawn::Nothing,
         }
     }
@@ -145,8 +146,9 @@ impl Ledger {
         }
     }
 
-    fn has_disk(&self, name: Cid) -> bool {
-        self.get(name).is_some_and(|c| c.says_of_disk().instead)
+    fn holds_disk(&self, name: Cid) -> bool {
+        self.get(name)
+            .is_some_and(|c| !c.grants(Resource::Disk).is_empty())
     }
 
     /// The caller has changed what tickets for the disk these currencies have: where the caller may, the parents' tickets are withdrawn, or issued
@@ -161,7 +163,7 @@ impl Ledger {
             })
             .collect();
         for name in changed {
-            let now = Withdrawn::by_its_issuer(self.has_disk(name));
+            let now = Withdrawn::by_its_issuer(self.holds_disk(name));
             let paths: Vec<String> = (self.bindings_of(name))
                 .filter(|p| {
                     let was = self.bindings.get(*p).map(|b| b.withdrawn);
@@ -233,10 +235,10 @@ impl Ledger {
 
     pub(super) fn attach(&mut self, cgroup: Cid, b: &Binding, path: &str) -> Event {
         let (name, withdrawn) = (b.name, b.withdrawn);
-        let disk = self.get(name).map(Currency::says_of_disk);
+        let disk = self.get(name).is_some_and(Currency::has_disk);
         self.retake(cgroup, |c| {
             (c.bound_to, c.withdrawn) = (Some(name), withdrawn);
-            c.disk = disk.unwrap_or_default();
+            c.disk = disk;
         });
         Event::Bound {
             name,
@@ -256,14 +258,14 @@ impl Ledger {
         let Some(x) = self.get(name).filter(|_| r == Resource::Disk) else {
             return;
         };
-        let says = x.says_of_disk();
+        let disk = x.has_disk();
         let bound = |path: &String| {
             let cgroup = self.bound_at(path, name)?;
-            (self.get(cgroup)?.disk != says).then_some(cgroup)
+            (self.get(cgroup)?.disk != disk).then_some(cgroup)
         };
         let told: Vec<Cid> = x.binds.iter().filter_map(bound).collect();
         for cgroup in told {
-            self.retake(cgroup, |c| c.disk = says);
+            self.retake(cgroup, |c| c.disk = disk);
         }
     }
 

@@ -142,8 +142,8 @@ pub struct Currency {
     pub transient: Option<String>,
     /// For a mirrored currency: the currency bound to its cgroup.
     pub bound_to: Option<Cid>,
-    /// What that says about the disk.
-    pub(super) disk: Bound,
+    /// That has tickets for the disk, or rights to it from an exchange.
+    pub(super) disk: bool,
     /// Which of the parent's weight tickets its binding withdrew.
     pub(super) withdrawn: Withdrawn,
     /// For a named currency: the cgroups it is bound to, there or waited for.
@@ -153,13 +153,13 @@ pub struct Currency {
     pub(super) side: [Side; Resource::COUNT],
 }
 
-/// What the currency that a cgroup is bound to says about a resource. Who never had tickets for the disk speaks of the CPU alone, and the
-/// cgroup's own weight for the disk stays what it is.
+/// What the currency that a cgroup is bound to does for a resource. Of the disk it replaces the parent's ticket only where that was
+/// withdrawn: what somebody else gave the currency comes on top, and takes nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Bound {
     /// It funds the cgroup,
     pub funds: bool,
-    /// and instead of the parent: what came by an exchange alone is on top.
+    /// and instead of the parent.
     pub instead: bool,
 }
 
@@ -174,7 +174,7 @@ impl Currency {
             mirror: None,
             transient: None,
             bound_to: None,
-            disk: Bound::default(),
+            disk: false,
             withdrawn: Withdrawn::default(),
             binds: BTreeSet::new(),
             children: BTreeSet::new(),
@@ -191,11 +191,10 @@ impl Currency {
         let bound = self.bound_to.is_some();
         match r {
             // Who withdrew the parent's ticket for it is the one to bring it back, whatever has become of it since.
-            Resource::Disk if bound && self.withdrawn.of(r) => Bound {
-                funds: true,
-                instead: true,
+            Resource::Disk => Bound {
+                funds: bound && (self.disk || self.withdrawn.of(r)),
+                instead: bound && self.withdrawn.of(r),
             },
-            Resource::Disk if bound => self.disk,
             _ => Bound {
                 funds: bound,
                 instead: bound,
@@ -203,13 +202,9 @@ impl Currency {
         }
     }
 
-    /// What it says to the cgroups that are bound to it.
-    pub(super) fn says_of_disk(&self) -> Bound {
-        let instead = !self.grants(Resource::Disk).is_empty();
-        Bound {
-            funds: instead || self.delta(Resource::Disk) != 0,
-            instead,
-        }
+    /// Has it anything of the disk for the cgroups that are bound to it?
+    pub(super) fn has_disk(&self) -> bool {
+        !self.grants(Resource::Disk).is_empty() || self.delta(Resource::Disk) != 0
     }
 
     /// It mirrors a cgroup (base: the root).

@@ -2,7 +2,8 @@
 //! Tickets on top of what the cgroup tree gives: given, withdrawn, given up, and gone with their ends.
 
 use super::brokers::is_root;
-use super::{BASE, Cid, Event, Grant, Key, Kind, Ledger, Resource, TIXD};
+use super::{BASE, Cid, End, Event, Grant, Key, Kind, Ledger, Resource, TIXD};
+use std::collections::BTreeSet;
 
 impl Ledger {
     /// The ticket that `issuer` gave `holder`.
@@ -43,6 +44,7 @@ impl Ledger {
         if let Some(old) = known {
             self.count_one(holder, r, &old.as_ticket(), false);
             self.count_given(old.by, false);
+            self.count_by_root(old.by, r, false);
             if old.bytes {
                 self.in_bytes.remove(&(old.issuer, holder));
             }
@@ -57,6 +59,7 @@ impl Ledger {
         if g.amount > 0 {
             self.count_one(holder, r, &g.as_ticket(), true);
             self.count_given(g.by, true);
+            self.count_by_root(g.by, r, true);
             if g.bytes {
                 self.in_bytes.insert((g.issuer, holder));
             }
@@ -133,6 +136,33 @@ impl Ledger {
         let total = &mut self.lapsed_total[r.index()];
         *total = *total - was.unwrap_or(0) + amount;
         self.reshaped();
+    }
+
+    /// Who holds, waits for or trades rights that nothing enforces, given before they were refused.
+    pub fn holders_of_unenforced(&self) -> BTreeSet<String> {
+        let unenforced = |r: &Resource| !r.is_enforced();
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        for c in self.currencies.values() {
+            let mut held = Resource::ALL.into_iter().filter(unenforced);
+            if held.any(|r| !c.grants(r).is_empty() || c.delta(r) != 0) {
+                names.insert(c.name.clone());
+            }
+        }
+        for key in self.waiting.keys() {
+            match key {
+                Key::Ticket {
+                    holder, resource, ..
+                } if unenforced(resource) => names.insert(match holder {
+                    End::Cid(c) => self.name(*c),
+                    End::Path(path) => path.clone(),
+                }),
+                _ => continue,
+            };
+        }
+        let offers = self.book.iter_from(0);
+        let offers = offers.filter(|o| [o.pair.gives, o.pair.wants].iter().any(unenforced));
+        names.extend(offers.map(|o| self.name(o.party)));
+        names
     }
 
     /// The grants that `cid` holds and those that it issued, with their holders. Costs what they are, not what there is.

@@ -20,6 +20,7 @@ mod exchange;
 mod grants;
 mod graph;
 mod hard;
+mod lifeline;
 mod limit;
 mod market;
 mod ops;
@@ -38,6 +39,7 @@ pub use currency::{Currency, Grant, Issued, Kind, Mirror, Ticket};
 pub use durable::Change;
 pub use exchange::Exchange;
 pub use hard::{Hard, Unheld};
+pub use lifeline::lifeline_due;
 pub use limit::{Caps, Limit, MAX_LIMIT};
 pub use market::Ended;
 pub use ops::{Op, Part, Ref, Terms};
@@ -108,6 +110,11 @@ impl Resource {
 
     pub fn name(self) -> &'static str {
         ["cpu", "disk", "memory", "net"][self.index()]
+    }
+
+    /// Something gives each what its tickets say.
+    pub fn is_enforced(self) -> bool {
+        self != Resource::Net
     }
 }
 
@@ -280,6 +287,9 @@ pub struct Ledger {
     transient: HashMap<String, BTreeSet<Cid>>,
     /// What each user has made: named currencies, and tickets given.
     made: FxHashMap<u32, rights::Made>,
+    /// Tickets that root, the policy or tixd gave, those that wait too.
+    given_by_root: [usize; Resource::COUNT],
+    lifeline: Option<lifeline::Lifeline>,
     /// Bytes of memory that can be reserved.
     memory: u64,
     next: Cid,
@@ -330,6 +340,8 @@ impl Ledger {
             in_bytes: BTreeSet::new(),
             transient: HashMap::new(),
             made: FxHashMap::default(),
+            given_by_root: [0; Resource::COUNT],
+            lifeline: None,
             memory,
             next: next.max(1),
             next_exchange: 1,

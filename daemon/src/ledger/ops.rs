@@ -193,6 +193,45 @@ impl Op {
         }
     }
 
+    /// The resource it would give rights to that nothing enforces.
+    fn gives_unenforced(&self, ledger: &Ledger) -> Option<Resource> {
+        let of = match self {
+            Op::Fund { resource, .. } | Op::Reserve { resource, .. } => [*resource; 2],
+            Op::Offer { terms, .. } | Op::Amend { terms, .. } => [terms.gives, terms.wants],
+            Op::Accept { offer, .. } => {
+                let pair = ledger.book().get(*offer)?.pair;
+                [pair.gives, pair.wants]
+            }
+            _ => return None,
+        };
+        of.into_iter().find(|r| !r.is_enforced())
+    }
+
+    /// The gate before [`Ledger::apply`] for what is asked from outside: rights that nothing enforces are given to nobody. Those in a ledger from
+    /// before stay, and can be taken back.
+    pub fn check_enforced(&self, ledger: &Ledger) -> Result<(), Refusal> {
+        match self.gives_unenforced(ledger) {
+            Some(r) => Err(Refusal::NotEnforced(r)),
+            None => Ok(()),
+        }
+    }
+
+    /// Who is funded by whom may be otherwise after it.
+    pub(super) fn moves_tickets(&self) -> bool {
+        matches!(
+            self,
+            Op::Fund { .. }
+                | Op::Unfund { .. }
+                | Op::Reserve { .. }
+                | Op::Unreserve { .. }
+                | Op::Bind { .. }
+                | Op::Unbind { .. }
+                | Op::Destroy { .. }
+                | Op::Run { .. }
+                | Op::Nice { .. }
+        )
+    }
+
     /// It moves what parties have given and got and nothing else, and looks itself at whether they have it.
     fn is_of_the_market(&self) -> bool {
         matches!(
@@ -210,12 +249,16 @@ impl Ledger {
     /// Check and do it, or refuse and leave everything as it was.
     pub fn apply(&mut self, op: &Op, caller: &Caller) -> Result<Vec<Event>, Refusal> {
         let mark = self.mark();
-        let done = self.perform(op, caller);
+        let before = self.before(op);
+        let done = self.perform(op, caller).and_then(|mut events| {
+            self.withdraw_disk(caller, &events);
+            events.extend(self.keep_up_lifeline(before, self.issues_base(caller))?);
+            Ok(events)
+        });
         if done.is_err() {
             self.undo(mark);
         }
         let mut events = done?;
-        self.withdraw_disk(caller, &events);
         if !op.is_of_the_market() {
             events.extend(self.revoke_overdrawn());
         }

@@ -71,6 +71,10 @@ pub enum Refusal {
     BadLimit(String),
     #[error("{0:?} has no limit of its own")]
     NotLimited(String),
+    #[error("{0}")]
+    Lifeline(String),
+    #[error("{} tickets would share nothing: tix does not enforce them yet", .0.name())]
+    NotEnforced(super::Resource),
     #[error("{name:?} would trade with itself: offer {offer} is its own")]
     SelfTrade { name: String, offer: u64 },
 }
@@ -130,6 +134,12 @@ impl Refusal {
             }
             Refusal::NotLimited(_) => {
                 "`tixctl explain NAME` shows which limits count for it; a cgroup's cpu.max is lifted where it was set"
+            }
+            Refusal::Lifeline(_) => {
+                "it lets root be heard whatever others run: fund, limit or bind what others run instead"
+            }
+            Refusal::NotEnforced(_) => {
+                "share cpu, disk or memory; tickets from before can be taken back: `tixctl unfund`, `unreserve`, `cancel`"
             }
             Refusal::SelfTrade { .. } => "cancel or amend that one first",
         }

@@ -5,17 +5,18 @@ use super::{Change, Grant, Hard, Key, Kind, Ledger, MAX_AMOUNT, POLICY, Refusal,
 use std::collections::BTreeMap;
 
 impl Ledger {
-    /// What must change for the durable rows to be `wanted`, those of jobs that run now excepted: goings first, and currencies before what
-    /// hangs on them.
+    /// What must change for the durable rows to be `wanted`, those of jobs that run now and of the lifeline excepted: goings first, and
+    /// currencies before what hangs on them.
     pub fn difference(&self, wanted: &BTreeMap<Key, Row>) -> Vec<Change> {
         let now: BTreeMap<Key, Row> = self.rows().into_iter().collect();
-        let lasting = |k: &&Key| !self.is_passing(k);
+        let lasting = |k: &&Key| !self.is_passing(k) && !self.is_of_lifeline(k, None);
         let mut gone: Vec<Change> = (now.keys().filter(lasting))
             .filter(|k| !wanted.contains_key(k))
             .map(|k| (k.clone(), None))
             .collect();
         gone.reverse();
-        let new = wanted.iter().filter(|(k, row)| now.get(k) != Some(row));
+        let new = (wanted.iter())
+            .filter(|(k, row)| now.get(k) != Some(row) && !self.is_of_lifeline(k, Some(row)));
         gone.extend(new.map(|(k, row)| (k.clone(), Some(row.clone()))));
         gone
     }
@@ -39,13 +40,16 @@ impl Ledger {
     /// Makes these changes, all or none.
     pub fn restore(&mut self, changes: &[Change]) -> Result<Vec<super::Event>, Refusal> {
         let mark = self.mark();
-        for (key, row) in changes {
-            if let Err(e) = self.restore_one(key, row) {
-                self.undo(mark);
-                return Err(e);
-            }
+        let before = self.before_import();
+        let done = (changes.iter())
+            .try_for_each(|(key, row)| self.restore_one(key, row))
+            .and_then(|()| self.keep_up_lifeline(before, true));
+        if done.is_err() {
+            self.undo(mark);
         }
-        Ok(self.revoke_overdrawn())
+        let mut events = done?;
+        events.extend(self.revoke_overdrawn());
+        Ok(events)
     }
 
     fn restore_one(&mut self, key: &Key, row: &Option<Row>) -> Result<(), Refusal> {

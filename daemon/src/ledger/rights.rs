@@ -2,7 +2,7 @@
 //! Names, amounts, and how much one user may make.
 
 use super::brokers::{Caller, is_root};
-use super::{By, Cid, Ledger, MAX_AMOUNT, MAX_GIVEN, MAX_OWNED, Refusal};
+use super::{By, Cid, Ledger, MAX_AMOUNT, MAX_GIVEN, MAX_OWNED, Refusal, Resource, TIXD};
 
 /// What a user has made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,6 +13,11 @@ pub(super) struct Made {
     pub tickets: usize,
     /// Exchanges that came of it.
     pub exchanges: usize,
+}
+
+/// Root, the policy or tixd did it.
+pub(super) fn is_roots(by: By) -> bool {
+    is_root(by) || by == TIXD
 }
 
 /// `[a-z][a-z0-9_-]{0,62}`, and not `base`.
@@ -92,6 +97,18 @@ impl Ledger {
         match more {
             true => made.tickets += 1,
             false => made.tickets -= 1,
+        }
+    }
+
+    /// One ticket of `r` more, or less, that is no user's.
+    pub(super) fn count_by_root(&mut self, by: By, r: Resource, more: bool) {
+        if !is_roots(by) {
+            return;
+        }
+        let given = &mut self.given_by_root[r.index()];
+        match more {
+            true => *given += 1,
+            false => *given -= 1,
         }
     }
 

@@ -25,7 +25,6 @@ impl Ledger {
     /// The cgroup is there now, or is otherwise than it was. Its parent must be known.
     pub fn cgroup_here(&mut self, g: &Cgroup<'_>) -> Vec<Event> {
         let mut events = self.put_cgroup(g);
-        // One more shares what its parent has.
         events.extend(self.revoke_overdrawn());
         events
     }
@@ -90,6 +89,8 @@ impl Ledger {
             path: g.path.to_owned(),
         }];
         events.extend(self.wake_waiting(g.path, cid));
+        // One more shares what its parent has.
+        events.extend(self.shared_anew(parent));
         events
     }
 
@@ -101,6 +102,7 @@ impl Ledger {
             return vec![];
         };
         let Some(m) = &c.mirror else { return vec![] };
+        let parent = m.parent;
         let owner_changed = c.owner != owner;
         let as_known = (m.weight, m.disk) == (weight, disk)
             && m.inner_threads == g.inner_threads
@@ -127,7 +129,16 @@ impl Ledger {
                 events.extend(self.unbind(g.path));
             }
         }
+        events.extend(self.shared_anew(parent));
         events
+    }
+
+    /// What `parent` has is shared otherwise by its cgroups: of base's, the lifeline is kept at its part in the same step.
+    fn shared_anew(&mut self, parent: Cid) -> Vec<Event> {
+        match parent {
+            BASE => self.raise_lifeline(),
+            _ => Vec::new(),
+        }
     }
 
     /// The currencies of cgroups, base first, parents before children.
@@ -178,13 +189,12 @@ impl Ledger {
             self.brokers.remove(path);
         }
         let parent = self.get(cid).and_then(|c| c.mirror.as_ref());
-        if let Some(p) = parent.map(|m| m.parent)
-            && let Some(its) = self.currencies.get_mut(&p)
-        {
+        let parent = parent.map_or(BASE, |m| m.parent);
+        if let Some(its) = self.currencies.get_mut(&parent) {
             its.children.remove(&cid);
-            if its.children.is_empty() && p != BASE {
+            if its.children.is_empty() && parent != BASE {
                 // Its processes are its own again.
-                self.set_running(p, Resource::Disk, true);
+                self.set_running(parent, Resource::Disk, true);
             }
         }
         for r in Resource::ALL {
@@ -196,6 +206,7 @@ impl Ledger {
             cid,
             path: path.to_owned(),
         });
+        events.extend(self.shared_anew(parent));
         events
     }
 }

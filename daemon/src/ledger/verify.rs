@@ -5,7 +5,8 @@
 use super::currency::Issued;
 use super::{
     BASE, Cid, Currency, End, HARD_WHOLE, Key, Kind, Ledger, MAX_AMOUNT, MAX_FUNDERS,
-    MAX_HARD_OF_BASE, MAX_LIMIT, Resource, rights::Made,
+    MAX_HARD_OF_BASE, MAX_LIMIT, Resource,
+    rights::{Made, is_roots},
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ impl Ledger {
         self.verify_indexes(&mut wrong);
         self.verify_caps(&mut wrong);
         self.verify_made(&mut wrong);
+        self.verify_lifeline(&mut wrong);
         wrong
     }
 
@@ -213,13 +215,10 @@ impl Ledger {
                 let b = self.bindings.get(&m.path).map(|b| (b.name, b.withdrawn));
                 let is = c.bound_to.map(|n| (n, c.withdrawn));
                 tell(b == is, format!("{:?}: bound {is:?}, not {b:?}", c.name));
-                let says = c
-                    .bound_to
-                    .and_then(|n| self.get(n))
-                    .map(Currency::says_of_disk);
+                let disk = c.bound_to.and_then(|n| self.get(n)).map(Currency::has_disk);
                 tell(
-                    says.is_none_or(|says| says == c.disk),
-                    format!("{:?} has not been told: {says:?}", c.name),
+                    disk.is_none_or(|disk| disk == c.disk),
+                    format!("{:?} has not been told: {disk:?}", c.name),
                 );
             }
             for k in &c.children {
@@ -316,6 +315,28 @@ impl Ledger {
         for (cgroup, cap) in &caps.cgroups {
             if !caps.limits.contains_key(cap) || self.limits_over(*cgroup).first() != Some(cap) {
                 wrong.push(format!("{:?} is capped by {cap}", self.name(*cgroup)));
+            }
+        }
+    }
+
+    /// The lifeline has what is due to it, as long as one ticket can say so much.
+    fn verify_lifeline(&self, wrong: &mut Vec<String>) {
+        for r in Resource::ALL {
+            let held = self.currencies.values().flat_map(|c| c.grants(r));
+            let given = held.filter(|g| is_roots(g.by)).count();
+            let waits = (self.waiting.iter()).filter(|(k, a)| {
+                matches!(k, Key::Ticket { resource, .. } if *resource == r) && is_roots(a.by)
+            });
+            let given = given + waits.count();
+            if given != self.given_by_root[r.index()] {
+                wrong.push(format!("{}: root gave {given} tickets", r.name()));
+            }
+            let Some(cid) = self.lifeline() else { continue };
+            let held = self.held(cid, BASE, r, Kind::Soft).map_or(0, |g| g.amount);
+            let (has, floor) = (self.entitlement(cid, r), self.lifeline_floor(r));
+            // Rounding: two bits of 64.
+            if held < MAX_AMOUNT && has.saturating_add(4) < floor {
+                wrong.push(format!("{}: the lifeline has {has} of {floor}", r.name()));
             }
         }
     }

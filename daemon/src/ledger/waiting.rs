@@ -39,9 +39,16 @@ impl Ledger {
 
     /// Lets it wait, or no longer.
     pub(super) fn wait(&mut self, key: Key, aside: Option<Aside>) {
-        let Key::Ticket { issuer, holder, .. } = &key else {
+        let Key::Ticket {
+            issuer,
+            holder,
+            resource,
+            ..
+        } = &key
+        else {
             return;
         };
+        let of = *resource;
         for end in [issuer, holder] {
             match aside {
                 Some(_) => {
@@ -64,10 +71,12 @@ impl Ledger {
         };
         if let Some(a) = was {
             self.count_given(a.by, false);
+            self.count_by_root(a.by, of, false);
             self.count_waiting(&key, &a, false);
         }
         if let Some(a) = aside {
             self.count_given(a.by, true);
+            self.count_by_root(a.by, of, true);
             self.count_waiting(&key, &a, true);
         }
         self.reshaped();

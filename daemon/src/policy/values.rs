@@ -286,6 +286,14 @@ impl<'a> Source<'a> {
                     continue;
                 };
                 any = true;
+                if !resource.is_enforced() {
+                    self.problem(
+                        v.span(),
+                        format!("{} is not enforced yet", resource.name()),
+                        "leave it out; cpu, disk and memory are shared",
+                    );
+                    continue;
+                }
                 let Some((amount, bytes)) = self.amount(v, resource, kind) else {
                     continue;
                 };
@@ -313,7 +321,7 @@ impl<'a> Source<'a> {
                 self.problem(
                     item.span(),
                     format!("{key} does not say how much of what"),
-                    format!("write {example}; there are cpu, disk, memory and net"),
+                    format!("write {example}; there are cpu, disk and memory"),
                 );
             }
         }

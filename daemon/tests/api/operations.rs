@@ -214,6 +214,73 @@ fn a_long_log_comes_whole_and_in_order_from_either_end() {
     assert_eq!(asked(json!({"subject": "first"})).len(), 1);
 }
 
+#[test]
+fn rights_that_nothing_enforces_are_given_to_nobody_and_taken_back() {
+    if !is_root() {
+        return;
+    }
+    let tixd = Tixd::start();
+    let mut c = tixd.connect();
+    for name in ["a", "b"] {
+        done(&mut c, "Create", json!({"name": name}));
+    }
+    let net = |more: Value| {
+        let mut call = json!({"holder": "b", "issuer": "a", "resource": "net"});
+        let fields = more.as_object().unwrap().clone();
+        call.as_object_mut().unwrap().extend(fields);
+        call
+    };
+    let offer = |give: &str, want: &str| json!({"principal": "a", "give": give, "want": want});
+    for (method, call) in [
+        ("Fund", net(json!({"amount": 5}))),
+        ("Reserve", net(json!({"milli": 250}))),
+        ("Offer", offer("net:1", "cpu:1")),
+        ("Offer", offer("cpu:1", "net:1")),
+    ] {
+        let reply = c.call(method, call);
+        let refused = (&reply["error"], &reply["parameters"]["message"]);
+        assert_eq!(refused.0, "org.tix.Tix.BadParameter", "{method}: {reply}");
+        assert!(refused.1.as_str().unwrap().contains("does not enforce"));
+    }
+    let limit = json!({"name": "b", "resource": "net", "milli": 100});
+    assert_eq!(c.error("Limit", limit), "BadLimit");
+    // A ledger from before has some: kept, told of, and taken back.
+    let before = export(&mut c);
+    let ticket = |kind: &str, amount: u64| {
+        let (resource, by, bytes) = ("net", 0, false);
+        json!({"ticket": {"from": "a", "to": "b", "resource": resource, "kind": kind, "amount": amount, "bytes": bytes, "by": by}})
+    };
+    let text = format!("{before}{}\n{}\n", ticket("soft", 7), ticket("hard", 250));
+    let reply = import(&mut c, &text, false);
+    assert_eq!(reply["parameters"]["applied"], true, "{reply}");
+    let kept = export(&mut c);
+    assert_eq!(
+        import(&mut c, &kept, false)["parameters"]["changes"],
+        json!([])
+    );
+    assert_eq!(find(&mut c, "b")["funding"].as_array().unwrap().len(), 2);
+    let told = |c: &mut Client| {
+        let status = done(c, "Status", json!({}));
+        let all = status["problems"].as_array().unwrap().clone();
+        let of_net = |p: &&Value| {
+            p["message"]
+                .as_str()
+                .unwrap()
+                .contains("does not enforce net")
+        };
+        all.iter().find(of_net).cloned()
+    };
+    let message = told(&mut c).expect("nothing is said of it")["message"].clone();
+    assert!(
+        message.as_str().unwrap().contains("rights of b"),
+        "{message}"
+    );
+    done(&mut c, "Unfund", net(json!({})));
+    done(&mut c, "Unreserve", net(json!({})));
+    assert_eq!(find(&mut c, "b")["funding"], json!([]));
+    assert_eq!(told(&mut c), None);
+}
+
 /// All parts of the document.
 fn export(c: &mut Client) -> String {
     use std::io::Write;

@@ -4,7 +4,7 @@
 use crate::invariants::exact;
 use crate::model::{Model, below};
 use crate::oracle::{Q, q, ratio};
-use crate::random::{ALICE, Do, PATHS, any_do, any_start, caller};
+use crate::random::{ALICE, Do, PATHS, any_do, any_do_of, any_start, caller, gifts};
 use crate::world::World;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError};
@@ -20,6 +20,11 @@ fn guaranteed(w: &World) -> BTreeMap<(String, Resource), Q> {
         })
     });
     all.collect()
+}
+
+/// The same among directories by their owners.
+pub fn in_hand_of(owners: &BTreeMap<String, u32>, path: &str, user: u32) -> bool {
+    owners.get(&Model::parent(path)) == Some(&user)
 }
 
 /// The user may make, remove and weigh this directory: its parent is the user's.
@@ -135,6 +140,33 @@ proptest! {
         start in any_start(),
         dos in prop::collection::vec(any_do(), 1..60),
         mine in prop::collection::vec(any_do(), 1..50),
+    ) {
+        theirs_alone(&start, &dos, &mine)?;
+    }
+
+    #[test]
+    fn nor_do_tickets_for_the_disk_of_what_is_bound(
+        start in gifts(Resource::Disk),
+        dos in prop::collection::vec(any_do_of(Resource::Disk), 0..20),
+        mine in prop::collection::vec(any_do_of(Resource::Disk), 1..50),
+    ) {
+        theirs_alone(&start, &dos, &mine)?;
+    }
+
+    #[test]
+    fn nor_do_tickets_for_memory_of_what_is_bound(
+        start in gifts(Resource::Memory),
+        dos in prop::collection::vec(any_do_of(Resource::Memory), 0..20),
+        mine in prop::collection::vec(any_do_of(Resource::Memory), 1..50),
+    ) {
+        theirs_alone(&start, &dos, &mine)?;
+    }
+
+    #[test]
+    fn nor_do_tickets_for_the_cpu_of_what_is_bound(
+        start in gifts(Resource::Cpu),
+        dos in prop::collection::vec(any_do_of(Resource::Cpu), 0..20),
+        mine in prop::collection::vec(any_do_of(Resource::Cpu), 1..50),
     ) {
         theirs_alone(&start, &dos, &mine)?;
     }

@@ -8,6 +8,7 @@
 mod invariants;
 mod isolation;
 mod kept;
+mod lifeline;
 mod limits;
 mod model;
 mod oracle;

@@ -227,9 +227,9 @@ impl Model {
         r != Resource::Disk || self.grants.keys().any(its)
     }
 
-    /// Is the parent's ticket replaced by that binding?
+    /// Is the parent's ticket replaced by that binding? For the disk only where it was withdrawn: what others give comes on top.
     pub fn replaces(&self, b: &Bound, r: Resource) -> bool {
-        self.speaks(&b.name, r) || r == Resource::Disk && b.disk
+        r != Resource::Disk || b.disk
     }
 
     /// What each currency holds for the disk.
@@ -305,14 +305,16 @@ impl Model {
                 counted,
             };
             let disk = r == Resource::Disk;
-            let speaks = bound.is_some_and(|b| self.replaces(b, r));
+            let replaced = bound.is_some_and(|b| self.replaces(b, r));
             if let Some(b) = bound {
-                g.tickets.push(ticket(b.name.clone(), speaks, speaks));
+                let funds = replaced || self.speaks(&b.name, r);
+                g.tickets.push(ticket(b.name.clone(), funds, funds));
             }
             if r == Resource::Cpu || r == Resource::Disk {
                 let withdrawn = |b: &Bound| if disk { b.disk } else { b.withdrawn };
                 let counted = !bound.is_some_and(withdrawn);
-                g.tickets.push(ticket(Self::parent(path), !speaks, counted));
+                g.tickets
+                    .push(ticket(Self::parent(path), !replaced, counted));
             }
         }
         for n in std::iter::once("base").chain(self.dirs.keys().map(String::as_str)) {

@@ -159,6 +159,98 @@ pub fn any_do() -> impl Strategy<Value = Do> {
     ]
 }
 
+/// The same of one resource, by somebody who has `a` and `b`, among currencies that take gifts.
+pub fn any_do_of(r: Resource) -> impl Strategy<Value = Do> {
+    let own = || prop_oneof![Just("a".to_owned()), Just("b".to_owned())];
+    let gift = prop_oneof![
+        (any_ref(), own(), 1i64..500).prop_map(move |(holder, issuer, amount)| Op::Fund {
+            holder,
+            issuer,
+            resource: r,
+            amount
+        }),
+        (any_ref(), own(), 1u64..400).prop_map(move |(holder, issuer, n)| Op::Reserve {
+            holder,
+            issuer,
+            resource: r,
+            amount: Hard::Milli(n)
+        }),
+        (any_ref(), own()).prop_map(move |(holder, issuer)| Op::Unfund {
+            holder,
+            issuer,
+            resource: r,
+            amount: None
+        }),
+        (any_ref(), own()).prop_map(move |(holder, issuer)| Op::Unreserve {
+            holder,
+            issuer,
+            resource: r
+        }),
+        (own(), any_path()).prop_map(|(name, path)| Op::Bind { name, path }),
+    ];
+    let other = any_do().prop_map(move |d| match d {
+        Do::Op(who, op) => Do::Op(who, of(r, op)),
+        other => other,
+    });
+    prop_oneof![1 => gift.prop_map(|op| Do::Op(2, op)), 1 => other]
+}
+
+fn of(r: Resource, mut op: Op) -> Op {
+    if let Op::Fund { resource, .. }
+    | Op::Unfund { resource, .. }
+    | Op::Reserve { resource, .. }
+    | Op::Unreserve { resource, .. } = &mut op
+    {
+        *resource = r;
+    }
+    op
+}
+
+/// The cgroup tree; `a` and `b` of alice's with tickets of base; and root's `c` to `f`, which others may fund, bound to cgroups.
+pub fn gifts(r: Resource) -> impl Strategy<Value = Vec<Do>> {
+    let binds = prop::collection::vec((2usize..6, any_path()), 1..8);
+    (0usize..4, binds).prop_map(move |(owner, binds)| {
+        let mut all: Vec<Do> = (0..PATHS.len())
+            .map(|p| {
+                Do::Mkdir(
+                    p,
+                    100,
+                    if PATHS[p].matches('/').count() > 1 {
+                        owner
+                    } else {
+                        0
+                    },
+                    p == 7,
+                )
+            })
+            .collect();
+        for (i, name) in NAMES[..6].iter().enumerate() {
+            let (name, mine) = ((*name).to_owned(), i < 2);
+            all.push(root_op(Op::Create {
+                cid: 0,
+                name: name.clone(),
+                owner: if mine { ALICE } else { 0 },
+                group: 0,
+                mode: if mine { 0o700 } else { 0o704 },
+            }));
+            if mine {
+                all.push(root_op(Op::Fund {
+                    holder: name,
+                    issuer: "base".to_owned(),
+                    resource: r,
+                    amount: 100,
+                }));
+            }
+        }
+        let bind = |(i, path): (usize, String)| Op::Bind {
+            name: NAMES[i].to_owned(),
+            path,
+        };
+        all.extend(binds.into_iter().map(|b| root_op(bind(b))));
+        all
+    })
+}
+
 fn root_op(op: Op) -> Do {
     Do::Op(0, op)
 }

@@ -100,6 +100,51 @@ fn the_ticket_for_the_disk_is_withdrawn_by_who_may_and_comes_back_by_who_may() {
 }
 
 #[test]
+fn tickets_for_the_disk_from_somebody_else_take_nothing_from_what_is_bound() {
+    // Whoever may give `hers` tickets and no more: by mode, and by owning what pays for them.
+    for resource in [Resource::Disk, Resource::Memory, CPU] {
+        for (binder, kind) in [(0, "soft"), (0, "hard"), (ALICE, "soft"), (ALICE, "hard")] {
+            let mut it = alice_and_bob();
+            it.bind(binder, "hers", "/u/a").unwrap();
+            it.chmod(ALICE, "hers", 0o704).unwrap();
+            let entitled = |it: &It, name: &str| {
+                let c = it.l.find(name).unwrap();
+                it.l.entitlement(c, resource)
+            };
+            let all = ["/u", "/u/a", "/u/a/j", "/u/a/k", "/u/b", "hers"];
+            let before = all.map(|name| entitled(&it, name));
+            let t = it.l.total(resource);
+            match kind {
+                "soft" => it.fund_of(BOB, "hers", "his", resource, 1),
+                _ => it.reserve(BOB, "hers", "his", resource, Hard::Milli(1)),
+            }
+            .unwrap();
+            assert_eq!(it.l.total(resource), t);
+            for (name, was) in all.iter().zip(before) {
+                let is = entitled(&it, name);
+                assert!(is >= was, "{resource:?} of {name}: {is}, and was {was}");
+            }
+            let given = all.map(|name| entitled(&it, name));
+            match kind {
+                "soft" => it.does(
+                    BOB,
+                    Op::Unfund {
+                        holder: "hers".into(),
+                        issuer: "his".into(),
+                        resource,
+                        amount: None,
+                    },
+                ),
+                _ => it.unreserve(BOB, "hers", "his", resource),
+            }
+            .unwrap();
+            assert_eq!(it.l.total(resource), t);
+            assert_eq!(all.map(|name| entitled(&it, name)), before, "{given:?}");
+        }
+    }
+}
+
+#[test]
 fn what_root_bound_only_root_unbinds() {
     let mut it = alice_and_bob();
     it.bind(0, "hers", "/u/a").unwrap();

@@ -8,6 +8,7 @@ mod caps;
 mod common;
 mod exchanges;
 mod hard;
+mod lifeline;
 mod limits;
 mod market;
 mod tickets;

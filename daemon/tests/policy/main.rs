@@ -190,7 +190,7 @@ fn who_owns_what() {
 fn values_as_they_are_written() {
     let policy = good(
         "currency = [\n  { name = \"a\", fund = { from = \"base\", cpu = \"7\", disk = 0x10 }, \
-         reserve = [ { from = \"b\", cpu = \"12.5%\", memory = 250, net = \"250\" } ] },\n]",
+         reserve = [ { from = \"b\", cpu = \"12.5%\", memory = 250 } ] },\n]",
     );
     let said: Vec<String> = policy.declared()[0]
         .grants
@@ -203,8 +203,7 @@ fn values_as_they_are_written() {
             "Cpu Soft 7 base",
             "Disk Soft 16 base",
             "Cpu Hard 125 b",
-            "Memory Hard 250 b",
-            "Net Hard 250 b"
+            "Memory Hard 250 b"
         ]
     );
 }

@@ -145,7 +145,15 @@ fn problems_with_amounts() {
         ),
         (
             "fund = { from = \"base\" }",
-            "fund does not say how much of what: write fund = [ { from = \"base\", cpu = 100 } ]; there are cpu, disk, memory and net",
+            "fund does not say how much of what: write fund = [ { from = \"base\", cpu = 100 } ]; there are cpu, disk and memory",
+        ),
+        (
+            "fund = { from = \"base\", cpu = 1, net = 1 }",
+            "net is not enforced yet: leave it out; cpu, disk and memory are shared",
+        ),
+        (
+            "reserve = { from = \"base\", net = \"10%\" }",
+            "net is not enforced yet: leave it out; cpu, disk and memory are shared",
         ),
         (
             "fund = { cpu = 1 }",

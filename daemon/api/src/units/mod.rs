@@ -36,7 +36,7 @@ pub enum BadAmount {
     )]
     Rights(String),
     #[error(
-        "{0:?} is no resource with an amount: write cpu:100, disk:12.5, net:10% or memory:256M"
+        "{0:?} is no resource with an amount: write cpu:100, disk:12.5, cpu:10% or memory:256M"
     )]
     Side(String),
     #[error("{0:?} is no duration: write a number and s, min, h, d or w (10min, 2h, 1h30min)")]
