@@ -11,6 +11,7 @@ use tixd::api::{Hall, Process};
 use tixd::cgroups::{Change, Root};
 use tixd::core::{Core, Handle};
 use tixd::enforce::cpu::Cpu;
+use tixd::labels::Labels;
 use tixd::ledger::{Caller, Resource};
 use tixd::store::Store;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -25,6 +26,15 @@ pub const ALICES: &str = "/user.slice/user-1000.slice";
 pub const BOBS: &str = "/user.slice/user-1001.slice";
 /// A service of the system's.
 pub const SERVICE: &str = "/system.slice/web.service";
+
+/// Who is who. No database knows the others.
+fn user(uid: u32) -> Option<String> {
+    match uid {
+        ALICE => Some("alice".to_owned()),
+        BOB => Some("bob".to_owned()),
+        _ => None,
+    }
+}
 
 pub struct World {
     handle: Handle,
@@ -86,7 +96,12 @@ impl World {
         let until = async { stopped.await.unwrap_or_default() };
         let core = tokio::task::spawn_local(core.run(asks, told, until));
         World {
-            hall: Hall::new(handle.clone(), None, &dir.path().join("subuid")),
+            hall: Hall::new(
+                handle.clone(),
+                None,
+                &dir.path().join("subuid"),
+                Labels::new(user),
+            ),
             handle,
             changes,
             there,

@@ -10,6 +10,7 @@
 use super::{Core, Failure, now_usec};
 use crate::ledger::{Caller, Change, Event, Op};
 use crate::store::{Error, Record, Store};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tix_api as api;
 
@@ -219,6 +220,36 @@ impl Core {
 }
 
 impl Core {
+    /// Moves currencies of users with plain names into their makers' spaces, `users` being the makers' names.
+    pub fn move_into_spaces(&mut self, users: &BTreeMap<u32, String>) -> Result<(), Failure> {
+        self.commit();
+        let mark = self.ledger.mark();
+        let renamed = self.ledger.move_into_spaces(users);
+        let records: Vec<Record> = renamed
+            .into_iter()
+            .map(|r| {
+                let text = format!(
+                    "{}, made by uid {}, is called {} now: plain names are root's and the policy's",
+                    r.was, r.maker, r.name
+                );
+                tracing::warn!("{text}");
+                Record {
+                    time_usec: now_usec(),
+                    uid: crate::ledger::TIXD,
+                    kind: "rename".to_owned(),
+                    subject: r.name,
+                    text,
+                    op: String::new(),
+                    owner: Some(r.owner),
+                }
+            })
+            .collect();
+        self.keep(&records).map_err(|why| {
+            self.ledger.undo(mark);
+            Failure::NotKept(why)
+        })
+    }
+
     /// Makes these changes to the ledger's rows, all or none, or only sees whether they could be made.
     pub fn import(
         &mut self,

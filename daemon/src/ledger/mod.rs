@@ -27,6 +27,7 @@ mod refusal;
 mod restore;
 mod rights;
 mod rows;
+mod spaces;
 mod tree;
 mod values;
 mod verify;
@@ -43,6 +44,7 @@ pub use market::Ended;
 pub use ops::{Op, Part, Ref, Terms};
 pub use refusal::Refusal;
 pub use rows::{By, End, EndedLeg, Key, Leg, POLICY, Row, TIXD};
+pub use spaces::Renamed;
 pub use tree::Cgroup;
 pub use values::fraction;
 
@@ -252,6 +254,9 @@ pub struct Ledger {
     /// Boxed: the map grows by moving what it holds.
     currencies: FxHashMap<Cid, Box<Currency>>,
     by_name: FxHashMap<String, Cid>,
+    /// The label of each uid that has made a currency, and whose each label is.
+    spaces: BTreeMap<u32, String>,
+    labels: FxHashMap<String, u32>,
     bindings: BTreeMap<String, Binding>,
     brokers: BTreeMap<String, Broker>,
     /// Limits of the CPU, those that wait for their cgroup, too.
@@ -309,6 +314,8 @@ impl Ledger {
         let mut ledger = Ledger {
             currencies: FxHashMap::default(),
             by_name: FxHashMap::default(),
+            spaces: BTreeMap::new(),
+            labels: FxHashMap::default(),
             bindings: BTreeMap::new(),
             brokers: BTreeMap::new(),
             limits: BTreeMap::new(),
