@@ -10,4 +10,5 @@ mod exchanges;
 mod hard;
 mod limits;
 mod market;
+mod spaces;
 mod tickets;
