@@ -2,7 +2,7 @@
 //! `tixctl create`
 
 use crate::failure::Failure;
-use crate::users;
+use crate::{out, users};
 use tix_api::{Tix, units};
 use tix_client::Client;
 
@@ -11,7 +11,8 @@ use tix_client::Client;
 /// It is worth nothing until it is funded (`tixctl fund`) or something is reserved for it (`tixctl reserve`).
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Its name: a lower-case letter, then up to 62 lower-case letters, digits, `_` and `-`
+    /// Its name: a lower-case letter, then up to 62 lower-case letters, digits, `_` and `-`. What a user creates is called USER/NAME, and
+    /// that user can leave USER/ out; what root creates is called NAME
     name: String,
     /// Whose it is, by name or by number; only root creates for somebody else [default: you]
     #[arg(long, value_name = "USER")]
@@ -36,8 +37,11 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     let owner = args.owner.as_deref().map(users::uid).transpose()?;
     let group = args.group.as_deref().map(users::gid).transpose()?;
     let mut client = Client::connect().await?;
-    client
+    let made = client
         .call(|tixd| tixd.create(&args.name, owner, group, args.mode))
         .await?;
-    Ok(())
+    match made.name.filter(|full| *full != args.name) {
+        Some(full) => out::print(&format!("{full} is created.")),
+        None => Ok(()),
+    }
 }

@@ -10,6 +10,7 @@ pub mod core;
 pub mod dealer;
 pub mod enforce;
 pub mod govern;
+pub mod labels;
 pub mod ledger;
 pub mod lifeline;
 pub mod policy;

@@ -91,20 +91,26 @@ async fn arrange(handle: &Handle) -> Result<(), Failure> {
     handle.act(move |core| set(core, &paths())).await?
 }
 
-fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
-    if core.ledger.find(NAME).is_none() {
-        let cid = core.ledger.next_cid();
-        core.submit(
-            &[Op::Create {
-                cid,
-                name: NAME.into(),
-                owner: 0,
-                group: 0,
-                mode: DEFAULT_MODE,
-            }],
-            &Caller::ROOT,
-        )?;
+/// Has the currency be there, where it will be needed. Its name is plain, so nobody but root can have made it.
+///
+/// # Errors
+/// It cannot be kept.
+pub fn create(core: &mut Core) -> Result<(), Failure> {
+    if !systemd::is_running() || core.ledger.find(NAME).is_some() {
+        return Ok(());
     }
+    let create = Op::Create {
+        cid: core.ledger.next_cid(),
+        name: NAME.into(),
+        owner: 0,
+        group: 0,
+        mode: DEFAULT_MODE,
+    };
+    core.submit(&[create], &Caller::ROOT)
+}
+
+fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
+    create(core)?;
     let Some(cid) = core.ledger.find(NAME) else {
         return Ok(());
     };

@@ -16,6 +16,7 @@ use tixd::enforce::compaction::{Compaction, Found};
 use tixd::enforce::cpu;
 use tixd::enforce::disk::Disk;
 use tixd::enforce::steward::{Properties, Steward};
+use tixd::labels::{self, Labels};
 use tixd::policy::{self, Policy, Subject};
 use tixd::{api, cgroups, govern, lifeline, resident, store};
 use tokio::signal::unix::{SignalKind, signal};
@@ -298,11 +299,17 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     };
     let by_systemd = !observe && cgroups::systemd::is_running();
     let steward = by_systemd.then(Steward::default);
-    let core = Core::start(root, kept, cpu, steward.clone(), &mut changes)
+    let mut core = Core::start(root, kept, cpu, steward.clone(), &mut changes)
         .await
         .context("cannot start from the ledger")?;
+    let labels = Labels::default();
+    labels::move_into_spaces(&mut core, &labels).await;
+    if !observe {
+        // Before anybody else is served.
+        lifeline::create(&mut core).context("cannot create the lifeline")?;
+    }
     let (handle, jobs) = core.handle();
-    tokio::task::spawn_local(api::serve(doors, handle.clone(), readers));
+    tokio::task::spawn_local(api::serve(doors, handle.clone(), readers, labels));
     if !observe {
         tokio::task::spawn_local(lifeline::keep(handle.clone()));
         compact_on_demand(&args.state);

@@ -90,6 +90,7 @@ fn callers() -> [(&'static str, Caller); 6] {
         uid,
         gid,
         groups: groups.to_vec(),
+        user: None,
     };
     [
         ("owner", user(OWNER, 100, &[STAFF])),

@@ -41,7 +41,9 @@ trait Manager {
 
 /// Makes a scope with this process in it.
 pub fn enter(name: Option<&str>) -> Result<Made, Failure> {
-    let unit = format!("tix-{}-{}.scope", name.unwrap_or("run"), std::process::id());
+    // Of `alice/web` what is behind the /: no unit has one in its name.
+    let name = name.and_then(|n| n.rsplit('/').next()).unwrap_or("run");
+    let unit = format!("tix-{name}-{}.scope", std::process::id());
     let made = cli::wait(async {
         match timeout(PATIENCE, start(&unit)).await {
             Ok(made) => made,

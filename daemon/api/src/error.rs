@@ -39,7 +39,7 @@ errors! {
     NoSuchCgroup,
     /// The name is taken.
     AlreadyExists,
-    /// Names are `[a-z][a-z0-9_-]{0,62}`, and not `base`.
+    /// Names are `[a-z][a-z0-9_-]{0,62}`, and not `base`; what a user makes has `USER/` in front, the user's own, which may be left out.
     BadName,
     /// Amounts are 1 … 2^31 tickets, the sum in one ticket included.
     BadAmount,

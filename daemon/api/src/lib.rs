@@ -86,7 +86,8 @@ pub trait Tix {
     async fn tree(&mut self) -> zlink::Result<Result<TreeReply, Error>>;
     /// The names of all currencies, without values: cheaper than [`Tix::tree`].
     async fn list_currencies(&mut self) -> zlink::Result<Result<ListReply, Error>>;
-    /// Create a named currency, without funding. `owner` (a uid), `group` (a gid) and `mode` (0 … 511) are the caller's own and 0o700
+    /// Create a named currency, without funding. What a user makes is called `USER/NAME`, and its maker may say `NAME` wherever a name is
+    /// asked for; what root makes has a plain name. `owner` (a uid), `group` (a gid) and `mode` (0 … 511) are the caller's own and 0o700
     /// (`fci------`) where they are not given; only root gives a currency to somebody else.
     async fn create(
         &mut self,

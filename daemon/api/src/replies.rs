@@ -7,6 +7,8 @@ use zlink::introspect::Type;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct CreateReply {
     pub cid: u64,
+    /// Its name in full: `USER/NAME` if a user has made it.
+    pub name: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]

@@ -6,16 +6,19 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tempfile::TempDir;
 use tixd::api::{Hall, Process};
 use tixd::cgroups::{Change, Root};
 use tixd::core::{Core, Handle};
 use tixd::enforce::cpu::Cpu;
-use tixd::ledger::{Caller, Resource};
-use tixd::store::Store;
+use tixd::govern;
+use tixd::labels::{self, Labels};
+use tixd::ledger::{Caller, Key, Resource, Row};
+use tixd::store::{Query, Record, Store};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinHandle, LocalSet, yield_now};
 
 pub const ALICE: u32 = 1000;
@@ -28,6 +31,15 @@ pub const SERVICE: &str = "/system.slice/web.service";
 
 /// Changes of the tree that may wait: a test makes no more between two looks.
 const CHANGES: usize = 1 << 16;
+
+/// Who is who. No database knows the others.
+fn user(uid: u32) -> Option<String> {
+    match uid {
+        ALICE => Some("alice".to_owned()),
+        BOB => Some("bob".to_owned()),
+        _ => None,
+    }
+}
 
 pub struct World {
     handle: Handle,
@@ -42,9 +54,7 @@ pub struct World {
 
 /// Runs `f` with a new world.
 pub fn with<T>(runtime: &tokio::runtime::Runtime, f: impl AsyncFnOnce(&mut World) -> T) -> T {
-    // The ledger is synchronised after every change: in memory, if it can be, that takes no time.
-    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-    with_in(runtime, dir.expect("a directory"), f)
+    with_rows(runtime, &[], user, f)
 }
 
 /// The same, in `dir`: the ledger is in `state` there.
@@ -53,8 +63,37 @@ pub fn with_in<T>(
     dir: TempDir,
     f: impl AsyncFnOnce(&mut World) -> T,
 ) -> T {
+    with_world(
+        runtime,
+        async move || World::start(dir, &[], Labels::new(user)).await,
+        f,
+    )
+}
+
+/// The same, with what a ledger has kept before, and where `users` says who is who.
+pub fn with_rows<T>(
+    runtime: &tokio::runtime::Runtime,
+    rows: &[(Key, Row)],
+    users: impl Fn(u32) -> Option<String> + Send + Sync + 'static,
+    f: impl AsyncFnOnce(&mut World) -> T,
+) -> T {
+    // The ledger is synchronised after every change: in memory, if it can be, that takes no time.
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let dir = dir.expect("a directory");
+    with_world(
+        runtime,
+        async move || World::start(dir, rows, Labels::new(users)).await,
+        f,
+    )
+}
+
+fn with_world<T>(
+    runtime: &tokio::runtime::Runtime,
+    start: impl AsyncFnOnce() -> World,
+    f: impl AsyncFnOnce(&mut World) -> T,
+) -> T {
     LocalSet::new().block_on(runtime, async {
-        let mut world = World::start(dir).await;
+        let mut world = start().await;
         let done = f(&mut world).await;
         world.end().await;
         done
@@ -69,7 +108,7 @@ pub fn runtime() -> tokio::runtime::Runtime {
 }
 
 impl World {
-    async fn start(dir: TempDir) -> World {
+    async fn start(dir: TempDir, rows: &[(Key, Row)], labels: Labels) -> World {
         let tree = dir.path().join("tree");
         std::fs::create_dir(&tree).expect("a tree");
         let (changes, mut told) = mpsc::channel(CHANGES);
@@ -86,18 +125,28 @@ impl World {
             there.insert(path.to_owned(), id);
         }
         changes.try_send(Change::Complete).expect("it listens");
-        let kept = Store::open(&dir.path().join("state")).expect("a new ledger");
+        let state = dir.path().join("state");
+        let (mut store, _) = Store::open(&state).expect("a new ledger");
+        let rows: Vec<_> = rows
+            .iter()
+            .cloned()
+            .map(|(k, row)| (k, Some(row)))
+            .collect();
+        store.commit(&[], &rows).expect("it is kept");
+        drop(store);
+        let kept = Store::open(&state).expect("the ledger");
         let root = Root::open_any(&tree).expect("the tree");
-        let core = Core::start(root, kept, Cpu::observer(), None, &mut told)
+        let mut core = Core::start(root, kept, Cpu::observer(), None, &mut told)
             .await
             .expect("it starts");
+        labels::move_into_spaces(&mut core, &labels).await;
         let (handle, asks) = core.handle();
         let (stop, stopped) = oneshot::channel();
         // It ends by itself, too, when it is dropped.
         let until = async { stopped.await.unwrap_or_default() };
         let core = tokio::task::spawn_local(core.run(asks, told, until));
         World {
-            hall: Hall::new(handle.clone(), None, &dir.path().join("subuid")),
+            hall: Hall::new(handle.clone(), None, &dir.path().join("subuid"), labels),
             handle,
             changes,
             there,
@@ -119,6 +168,31 @@ impl World {
     /// Whose the subordinate uids are: the text of /etc/subuid.
     pub fn subordinate(&self, text: &str) {
         std::fs::write(self.dir.path().join("subuid"), text).expect("a file");
+    }
+
+    /// A policy of this one file is in force from now on.
+    pub async fn policy(&self, text: &str) {
+        let dir = self.dir.path().join("policies.d");
+        std::fs::create_dir(&dir).expect("a directory");
+        std::fs::write(dir.join("a.toml"), text).expect("a file");
+        let again = Arc::new(Notify::new());
+        tokio::task::spawn_local(govern::keep(self.handle.clone(), dir, again));
+        // What is declared follows at once, and what is decided after it.
+        let in_force = async || {
+            self.look(|core| assert_eq!(core.policy.problems, [""; 0]))
+                .await;
+            self.log().await.iter().any(|r| r.kind == "policy")
+        };
+        while !in_force().await {
+            yield_now().await;
+        }
+    }
+
+    /// The ledger's log.
+    pub async fn log(&self) -> Vec<Record> {
+        let page = self.handle.read(|store| store.log(&Query::default()));
+        let page = page.await.expect("it runs").expect("a log");
+        page.records.into_iter().map(|(_, r)| r).collect()
     }
 
     /// `uid` connects.

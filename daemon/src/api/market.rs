@@ -273,7 +273,8 @@ pub fn exchanges(
             let its = cid.into_iter().flat_map(|c| l.exchanges_of(c));
             let its = its.filter(|(id, x)| *id > after && x.is_a_trade());
             let mut ids: Vec<u64> = its.map(|(id, _)| id).take(limit).collect();
-            ids.extend(ended(Some(known.as_deref().unwrap_or(name))));
+            let name = names::known_or_gone(l, name, uid);
+            ids.extend(ended(Some(&name)));
             ids
         }
     };

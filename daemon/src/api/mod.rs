@@ -13,6 +13,7 @@ mod explain;
 mod feed;
 mod guard;
 mod inuse;
+mod jobs;
 mod limits;
 mod market;
 mod names;
@@ -29,6 +30,7 @@ mod whole;
 pub use doors::Doors;
 
 use crate::core::{Handle, Stopwatch};
+use crate::labels::Labels;
 use crate::ledger::Caller;
 use guard::Guarded;
 use pace::{EVERYBODY, Pace};
@@ -53,8 +55,8 @@ pub const TOTAL: usize = 512;
 type Counts = Rc<RefCell<HashMap<u32, usize>>>;
 
 /// Accepts connections for ever. Must run in a `LocalSet`. Members of the group `readers` may read what else only root may.
-pub async fn serve(doors: Doors, handle: Handle, readers: Option<u32>) {
-    let hall = Hall::new(handle, readers, Path::new(people::SUBORDINATE));
+pub async fn serve(doors: Doors, handle: Handle, readers: Option<u32>, labels: Labels) {
+    let hall = Hall::new(handle, readers, Path::new(people::SUBORDINATE), labels);
     tokio::join!(
         accept(&doors.root.listener, &hall, None),
         accept(&doors.everybody.listener, &hall, Some(EVERYBODY)),
@@ -97,11 +99,12 @@ pub struct Hall {
     /// Of what is read beside the writer.
     reading: Rc<Pace>,
     people: RefCell<People>,
+    labels: Labels,
 }
 
 impl Hall {
-    /// `subordinate` is the file that says whose the subordinate uids are.
-    pub fn new(handle: Handle, readers: Option<u32>, subordinate: &Path) -> Hall {
+    /// `subordinate` is the file that says whose the subordinate uids are; `labels` knows users' names.
+    pub fn new(handle: Handle, readers: Option<u32>, subordinate: &Path, labels: Labels) -> Hall {
         Hall {
             handle,
             readers,
@@ -109,6 +112,7 @@ impl Hall {
             pace: Rc::default(),
             reading: Rc::default(),
             people: RefCell::new(People::new(subordinate)),
+            labels,
         }
     }
 
@@ -140,6 +144,8 @@ impl Hall {
             process: Arc::new(process),
             pace: Rc::clone(&self.pace),
             reading: Rc::clone(&self.reading),
+            labels: self.labels.clone(),
+            has_space: Default::default(),
             import: Default::default(),
         };
         let (counts, pace) = (Rc::clone(&self.counts), Rc::clone(&self.pace));

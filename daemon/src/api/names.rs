@@ -44,8 +44,8 @@ pub fn known(ledger: &Ledger, name: &str, uid: u32) -> Option<Ref> {
             .find(&path)
             .map(|c| if c == 0 { "base".to_owned() } else { path });
     }
-    if ledger.find(name).is_some() {
-        return Some(name.to_owned());
+    if let Some(full) = ledger.meant(name, uid) {
+        return Some(full);
     }
     if !looks_like_unit(name) {
         return None;
@@ -60,6 +60,11 @@ pub fn known(ledger: &Ledger, name: &str, uid: u32) -> Option<Ref> {
         .map(str::to_owned)
 }
 
+/// The same, or as the ledger called it when it was there.
+pub fn known_or_gone(ledger: &Ledger, name: &str, uid: u32) -> Ref {
+    known(ledger, name, uid).unwrap_or_else(|| ledger.meant_or_gone(name, uid))
+}
+
 /// The same for an operation, which is refused if there is no such currency.
 pub fn named(ledger: &Ledger, name: &str, uid: u32) -> Result<Ref, Refusal> {
     known(ledger, name, uid).ok_or_else(|| missing(name))
@@ -67,11 +72,11 @@ pub fn named(ledger: &Ledger, name: &str, uid: u32) -> Result<Ref, Refusal> {
 
 /// The same; or the name of one that is gone, whose base tickets count still.
 pub fn lapsed_or_named(ledger: &Ledger, name: &str, uid: u32) -> Result<Ref, Refusal> {
-    let lapsed = Resource::ALL.iter().any(|r| ledger.lapsed(name, *r) > 0);
-    match lapsed && ledger.find(name).is_none() {
-        true => Ok(name.to_owned()),
-        false => named(ledger, name, uid),
-    }
+    let gone = || Some(ledger.meant_or_gone(name, uid));
+    let has_lapsed = |name: &String| Resource::ALL.iter().any(|r| ledger.lapsed(name, *r) > 0);
+    known(ledger, name, uid)
+        .or_else(|| gone().filter(has_lapsed))
+        .ok_or_else(|| missing(name))
 }
 
 pub fn internal(e: Failure) -> Error {

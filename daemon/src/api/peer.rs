@@ -15,6 +15,7 @@ pub fn of(stream: &UnixStream) -> std::io::Result<(Caller, Process)> {
         uid: peer.uid(),
         gid: peer.gid(),
         groups: sys::peer_groups(stream.as_fd())?,
+        user: None,
     };
     let process = Process {
         pid: peer.pid().unwrap_or(0),

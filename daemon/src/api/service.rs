@@ -10,9 +10,9 @@ use super::whole::{
     Whole, WholeExchange, WholeExchanges, WholeExplain, WholeExport, WholeList, WholeLog,
     WholeOffer, WholeOffers, WholeStatus, WholeTree, WholeWatch,
 };
-use super::{explain, market, names, transfer, view};
+use super::{explain, jobs, market, names, transfer, view};
 use crate::core::{Core, now_usec};
-use crate::ledger::{Event as Happened, Kind as TicketKind, Ledger, Op, Part, Refusal};
+use crate::ledger::{Event as Happened, Kind as TicketKind, Ledger, Op, Refusal};
 use crate::store::{Page, Query, SCAN};
 use crate::units;
 use futures_util::Stream;
@@ -71,7 +71,7 @@ impl Session {
         let mode = mode.map_or(crate::ledger::DEFAULT_MODE, |m| {
             u16::try_from(m).unwrap_or(u16::MAX)
         });
-        self.change_with(move |l| {
+        self.make(move |l| {
             let cid = l.next_cid();
             let op = Op::Create {
                 cid,
@@ -80,13 +80,25 @@ impl Session {
                 group,
                 mode,
             };
-            Ok((vec![op], move |_: &Ledger| CreateReply { cid }))
+            let reply = move |_: &Ledger, told: &[Happened]| CreateReply {
+                cid,
+                name: told.iter().find_map(|e| match e {
+                    Happened::Created { name, .. } => Some(name.clone()),
+                    _ => None,
+                }),
+            };
+            Ok((vec![op], reply))
         })
         .await
     }
 
     async fn destroy(&self, name: String) -> Result<(), Error> {
-        self.change(Op::Destroy { name }, |_| ()).await
+        let uid = self.caller.uid;
+        self.change_with(move |l| {
+            let name = names::named(l, &name, uid)?;
+            Ok((vec![Op::Destroy { name }], |_: &Ledger| ()))
+        })
+        .await
     }
 
     async fn fund(
@@ -244,7 +256,12 @@ impl Session {
             ),
             None => None,
         };
-        self.change(Op::Unbind { name, path }, |_| ()).await
+        let uid = self.caller.uid;
+        self.change_with(move |l| {
+            let name = names::named(l, &name, uid)?;
+            Ok((vec![Op::Unbind { name, path }], |_: &Ledger| ()))
+        })
+        .await
     }
 
     async fn explain(
@@ -274,27 +291,7 @@ impl Session {
         amount: Option<Amount>,
         cgroup: String,
     ) -> Result<RunReply, Error> {
-        let issuer = self.own_or(issuer).await?;
-        let path = names::cgroup(&self.handle, &cgroup, self.caller.uid).await?;
-        let amount = amount.map_or(100, |a| a.0);
-        let (from, at) = (issuer.clone(), path.clone());
-        let ops = move |l: &Ledger| {
-            let cid = l.next_cid();
-            let op = Op::Run {
-                cid,
-                name: name.unwrap_or_else(|| format!("run-{cid}")),
-                issuer: from,
-                amount,
-                path: at,
-            };
-            Ok((vec![op], move |l: &Ledger| names::bound_to(l, &path)))
-        };
-        let name = self.change_with(ops).await?;
-        Ok(RunReply {
-            name,
-            issuer,
-            amount: amount.unsigned_abs(),
-        })
+        self.run_job(name, issuer, amount, &cgroup).await
     }
 
     async fn nice_begin(
@@ -305,37 +302,8 @@ impl Session {
         milli: Option<Amount>,
         cgroup: String,
     ) -> Result<NiceReply, Error> {
-        let amount = match (tickets, milli) {
-            (Some(n), None) => Part::Tickets(n.0),
-            (None, Some(n)) => Part::Milli(n.0),
-            (None, None) => Part::Milli(100),
-            _ => {
-                let what = "tickets and thousandths at once".to_owned();
-                return Err(bad(what, "give at most one of tickets and milli"));
-            }
-        };
-        let giver = self.own_or(giver).await?;
-        let path = names::cgroup(&self.handle, &cgroup, self.caller.uid).await?;
-        let (from, at) = (giver.clone(), path.clone());
-        let ops = move |l: &Ledger| {
-            let cid = l.next_cid();
-            let op = Op::Nice {
-                cid,
-                name: name.unwrap_or_else(|| format!("nice-{cid}")),
-                giver: from,
-                amount,
-                path: at,
-            };
-            let reply = move |l: &Ledger| {
-                let name = names::bound_to(l, &path);
-                let job = l.find(&name).and_then(|c| l.get(c));
-                let milli = job.map_or(0, |c| c.delta(crate::ledger::Resource::Cpu));
-                (name, milli.unsigned_abs())
-            };
-            Ok((vec![op], reply))
-        };
-        let (name, milli) = self.change_with(ops).await?;
-        Ok(NiceReply { name, giver, milli })
+        let amount = jobs::part(tickets, milli)?;
+        self.nice_job(name, giver, amount, &cgroup).await
     }
 
     async fn offer(
@@ -490,7 +458,7 @@ impl Session {
         self.pace.wait(self.user, 5.0).await;
         let subject = match subject {
             Some(s) => {
-                let known = move |core: &mut Core| names::known(&core.ledger, &s, uid).unwrap_or(s);
+                let known = move |core: &mut Core| names::known_or_gone(&core.ledger, &s, uid);
                 Some(self.ask(known).await?)
             }
             None => None,
@@ -577,10 +545,12 @@ impl Session {
         let Some(import) = self.import.borrow_mut().take().filter(|_| id == 1) else {
             return Err(bad(format!("no import {id}"), "begin with ImportBegin"));
         };
+        // Whose names are plain in it, as they were before there were spaces.
+        let users = self.labels.users(import.makers()).await;
         let caller = self.caller.clone();
         let done = self
             .handle
-            .act(move |core| transfer::import(core, &import, dry_run, &caller));
+            .act(move |core| transfer::import(core, &import, &users, dry_run, &caller));
         done.await.map_err(names::internal)?
     }
 

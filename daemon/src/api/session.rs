@@ -8,9 +8,10 @@ use super::people::UNKNOWN;
 use super::transfer::{self, Import};
 use super::whole::Written;
 use crate::core::{Core, Failure, Handle};
+use crate::labels::Labels;
 use crate::ledger::{Caller, Cid, Event, Ledger, Op, Refusal};
 use serde::Serialize;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use tix_api::Error;
@@ -27,6 +28,10 @@ pub struct Session {
     pub pace: Rc<Pace>,
     /// Of reading what cgroups use: it waits for itself alone.
     pub reading: Rc<Pace>,
+    /// Who is who, for the label of a space that is opened.
+    pub labels: Labels,
+    /// The caller's space has its label.
+    pub has_space: Cell<bool>,
     /// A document that is being handed in.
     pub import: RefCell<Option<Import>>,
 }
@@ -108,10 +113,44 @@ impl Session {
         T: Send + 'static,
         R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
     {
+        self.change_as(self.caller.clone(), plan).await
+    }
+
+    /// The same, for what makes a currency, which is called by the caller's space.
+    pub(super) async fn make<T, R>(
+        &self,
+        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Clone + Send + 'static,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
+    {
+        self.people_only()?;
+        let mut caller = self.caller.clone();
+        if !caller.is_root() && !self.has_space.get() {
+            let uid = caller.uid;
+            let label = self.ask(move |core| core.ledger.label(uid).is_some());
+            match label.await? {
+                true => self.has_space.set(true),
+                false => caller.user = self.labels.user(uid).await,
+            }
+        }
+        self.change_as(caller, plan).await
+    }
+
+    async fn change_as<T, R>(
+        &self,
+        caller: Caller,
+        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Clone + Send + 'static,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
+    {
         self.people_only()?;
         let mut waits = 0..NAMES;
         loop {
-            let done = self.handle.change(self.caller.clone(), plan.clone());
+            let done = self.handle.change(caller.clone(), plan.clone());
             match done.await {
                 // Nothing but a cgroup comes by itself.
                 Err(Failure::Refused(Refusal::NoSuchCgroup(path)))

@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::ledger::{BASE, Caller, Cid, End, Key, Kind, Ledger, Resource, Row, Withdrawn};
 use crate::units;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tix_api::{Error, ImportReply};
 
 /// The first line.
@@ -19,6 +19,10 @@ const PART: usize = 16 << 10;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 enum Line {
+    Space {
+        uid: u32,
+        label: String,
+    },
     Currency {
         name: String,
         owner: u32,
@@ -71,6 +75,7 @@ fn line(name: &dyn Fn(Cid) -> String, key: Key, row: Row) -> Option<Line> {
         End::Path(p) => p,
     };
     Some(match (key, row) {
+        (Key::Space(uid), Row::Space { label }) => Line::Space { uid, label },
         (
             Key::Currency(_),
             Row::Currency {
@@ -189,10 +194,98 @@ impl Import {
         self.0.push_str(chunk);
         Ok(())
     }
+
+    /// The users who have made a currency in it.
+    pub fn makers(&self) -> BTreeSet<u32> {
+        let lines = self.0.lines().filter(|l| l.contains("\"currency\""));
+        let made = lines.filter_map(|l| match serde_json::from_str(l) {
+            Ok(Line::Currency { by, .. }) => Some(by),
+            _ => None,
+        });
+        made.filter(|by| !is_roots(*by)).collect()
+    }
+}
+
+fn is_roots(by: u32) -> bool {
+    let caller = Caller {
+        uid: by,
+        ..Caller::ROOT
+    };
+    caller.is_root()
+}
+
+/// What the currencies of a document are called here. A user's are in that user's space, whatever its label was where the document
+/// comes from; one that was written before there were spaces has plain names alone.
+struct Called<'a> {
+    ledger: &'a Ledger,
+    users: &'a BTreeMap<u32, String>,
+    /// Whose the labels in the document are.
+    whose: HashMap<String, u32>,
+    /// The labels of here.
+    labels: BTreeMap<u32, String>,
+    /// Names in the document, and here.
+    names: HashMap<String, String>,
+}
+
+impl Called<'_> {
+    fn label(&mut self, uid: u32) -> String {
+        if let Some(label) = self.labels.get(&uid) {
+            return label.clone();
+        }
+        let said = self.whose.iter().find(|(_, u)| **u == uid);
+        let said = said.map(|(label, _)| label.as_str());
+        let user = said.or_else(|| self.users.get(&uid).map(String::as_str));
+        let mut label = self.ledger.label_for(uid, user);
+        if self.labels.values().any(|taken| *taken == label) {
+            label = uid.to_string();
+        }
+        self.labels.insert(uid, label.clone());
+        label
+    }
+
+    fn currency(&mut self, name: &str, by: u32) -> Result<(), String> {
+        let here = match name.split_once('/') {
+            _ if is_roots(by) => name.to_owned(),
+            None => format!("{}/{name}", self.label(by)),
+            Some((label, local)) if self.is_label_of(label, by) => {
+                format!("{}/{local}", self.label(by))
+            }
+            Some((label, _)) => {
+                return Err(format!(
+                    "{name:?} was made by uid {by}, whose space is not {label:?}"
+                ));
+            }
+        };
+        self.names.insert(name.to_owned(), here);
+        Ok(())
+    }
+
+    fn is_label_of(&self, label: &str, uid: u32) -> bool {
+        let here = || self.ledger.labelled(label);
+        let whose = self.whose.get(label).copied().or_else(here);
+        whose == Some(uid) || label == uid.to_string()
+    }
+
+    /// Of what is not there, but has left tickets behind.
+    fn gone(&mut self, name: &str) -> String {
+        if let Some(here) = self.names.get(name) {
+            return here.clone();
+        }
+        let space = name.split_once('/');
+        let whose = space.and_then(|(label, local)| Some((*self.whose.get(label)?, local)));
+        match whose {
+            Some((uid, local)) => format!("{}/{local}", self.label(uid)),
+            None => name.to_owned(),
+        }
+    }
 }
 
 /// The rows that `text` says, with currencies numbered as `l` has them, new ones from its next number on.
-fn rows(l: &Ledger, text: &str) -> Result<BTreeMap<Key, Row>, Error> {
+fn rows<'a>(
+    l: &'a Ledger,
+    users: &'a BTreeMap<u32, String>,
+    text: &str,
+) -> Result<(BTreeMap<Key, Row>, Called<'a>), Error> {
     let hint = "hand in what `tixctl export` printed";
     let mut lines = text.lines().enumerate();
     if lines.next().map(|(_, first)| first) != Some(HEAD) {
@@ -208,11 +301,26 @@ fn rows(l: &Ledger, text: &str) -> Result<BTreeMap<Key, Row>, Error> {
             serde_json::from_str(text).map_err(|e| bad(format!("line {}: {e}", i + 1), hint))?;
         parsed.push((i + 1, line));
     }
+    let mut called = Called {
+        ledger: l,
+        users,
+        whose: HashMap::new(),
+        labels: BTreeMap::new(),
+        names: HashMap::new(),
+    };
+    for (_, line) in &parsed {
+        if let Line::Space { uid, label } = line {
+            called.whose.insert(label.clone(), *uid);
+        }
+    }
     let mut numbers: HashMap<String, Cid> = HashMap::from([("base".to_owned(), BASE)]);
     let mut next = l.next_cid();
-    for (_, line) in &parsed {
-        if let Line::Currency { name, .. } = line {
-            let known = l.find(name).filter(|_| !name.starts_with('/'));
+    for (at, line) in &parsed {
+        if let Line::Currency { name, by, .. } = line {
+            let here = called.currency(name, *by);
+            here.map_err(|e| bad(format!("line {at}: {e}"), hint))?;
+            let here = called.names.get(name).filter(|_| !name.starts_with('/'));
+            let known = here.and_then(|here| l.find(here));
             let cid = known.unwrap_or(next);
             next = next.max(cid + 1);
             numbers.insert(name.clone(), cid);
@@ -220,7 +328,8 @@ fn rows(l: &Ledger, text: &str) -> Result<BTreeMap<Key, Row>, Error> {
     }
     let mut out = BTreeMap::new();
     for (at, line) in parsed {
-        let (key, row) = row(&numbers, line).map_err(|e| bad(format!("line {at}: {e}"), hint))?;
+        let (key, row) =
+            row(&numbers, &mut called, line).map_err(|e| bad(format!("line {at}: {e}"), hint))?;
         if out.insert(key, row).is_some() {
             return Err(bad(
                 format!("line {at} says again what was said before"),
@@ -228,10 +337,18 @@ fn rows(l: &Ledger, text: &str) -> Result<BTreeMap<Key, Row>, Error> {
             ));
         }
     }
-    Ok(out)
+    for (uid, label) in &called.labels {
+        let label = label.clone();
+        out.insert(Key::Space(*uid), Row::Space { label });
+    }
+    Ok((out, called))
 }
 
-fn row(numbers: &HashMap<String, Cid>, line: Line) -> Result<(Key, Row), String> {
+fn row(
+    numbers: &HashMap<String, Cid>,
+    called: &mut Called<'_>,
+    line: Line,
+) -> Result<(Key, Row), String> {
     let number = |name: &String| {
         let known = numbers.get(name).copied();
         known.ok_or_else(|| format!("there is no currency {name:?} in it"))
@@ -242,6 +359,10 @@ fn row(numbers: &HashMap<String, Cid>, line: Line) -> Result<(Key, Row), String>
     };
     let mode_of = |m: String| units::mode::parse_absolute(&m).map_err(|e| e.to_string());
     Ok(match line {
+        Line::Space { uid, .. } => {
+            let label = called.label(uid);
+            (Key::Space(uid), Row::Space { label })
+        }
         Line::Currency {
             name,
             owner,
@@ -250,7 +371,7 @@ fn row(numbers: &HashMap<String, Cid>, line: Line) -> Result<(Key, Row), String>
             by,
         } => {
             let row = Row::Currency {
-                name: name.clone(),
+                name: called.gone(&name),
                 owner,
                 group,
                 mode: mode_of(mode)?,
@@ -315,7 +436,10 @@ fn row(numbers: &HashMap<String, Cid>, line: Line) -> Result<(Key, Row), String>
             name,
             resource,
             amount,
-        } => (Key::Lapsed(name, resource), Row::Lapsed { amount }),
+        } => (
+            Key::Lapsed(called.gone(&name), resource),
+            Row::Lapsed { amount },
+        ),
         Line::Limit {
             name,
             resource,
@@ -329,11 +453,16 @@ fn row(numbers: &HashMap<String, Cid>, line: Line) -> Result<(Key, Row), String>
 pub fn import(
     core: &mut Core,
     document: &Import,
+    users: &BTreeMap<u32, String>,
     dry_run: bool,
     caller: &Caller,
 ) -> Result<ImportReply, Error> {
-    let wanted = rows(&core.ledger, &document.0)?;
+    let (wanted, called) = rows(&core.ledger, users, &document.0)?;
     let changes = core.ledger.difference(&wanted);
+    let renamed: HashMap<&str, &str> = (called.names.iter())
+        .filter(|(was, here)| was != here)
+        .map(|(was, here)| (here.as_str(), was.as_str()))
+        .collect();
     let words = changes
         .iter()
         .map(|(key, row)| {
@@ -349,7 +478,17 @@ pub fn import(
                     .unwrap_or_default()
             };
             match (was, row) {
-                (None, now) => format!("+ {}", text(now.clone())),
+                (None, now) => {
+                    let text = text(now.clone());
+                    match now {
+                        Some(Row::Currency { name, by, .. })
+                            if let Some(was) = renamed.get(name.as_str()) =>
+                        {
+                            format!("+ {text}: {was} in the file, made by uid {by}")
+                        }
+                        _ => format!("+ {text}"),
+                    }
+                }
                 (was, None) => format!("- {}", text(was)),
                 (was, now) => format!("~ {} -> {}", text(was), text(now.clone())),
             }

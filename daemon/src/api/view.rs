@@ -20,7 +20,7 @@ pub fn refusal(r: &Refusal) -> api::Error {
         Refusal::NoSuchCurrency(_) => E::NoSuchCurrency { message, hint },
         Refusal::NoSuchCgroup(_) => E::NoSuchCgroup { message, hint },
         Refusal::AlreadyExists(_) => E::AlreadyExists { message, hint },
-        Refusal::BadName(_) => E::BadName { message, hint },
+        Refusal::BadName(_) | Refusal::OtherSpace { .. } => E::BadName { message, hint },
         Refusal::BadAmount(_) => E::BadAmount { message, hint },
         Refusal::BadMode(_) => E::BadMode { message, hint },
         Refusal::BadHard(_) => E::BadHard { message, hint },

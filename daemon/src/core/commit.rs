@@ -12,6 +12,7 @@
 use super::{Core, Failure, now_usec};
 use crate::ledger::{Caller, Change, Event, Op};
 use crate::store::{Error, Record, Store};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tix_api as api;
 
@@ -235,6 +236,34 @@ impl Core {
 }
 
 impl Core {
+    /// Moves currencies of users with plain names into their makers' spaces, `users` being the makers' names.
+    /// Nobody asked for it, so nobody can be told that it failed: what cannot be kept now is kept later.
+    pub async fn move_into_spaces(&mut self, users: &BTreeMap<u32, String>) {
+        let renamed = self.ledger.move_into_spaces(users);
+        let records: Vec<Record> = renamed
+            .into_iter()
+            .map(|r| {
+                let text = format!(
+                    "{}, made by uid {}, is called {} now: plain names are root's and the policy's",
+                    r.was, r.maker, r.name
+                );
+                tracing::warn!("{text}");
+                Record {
+                    time_usec: now_usec(),
+                    uid: crate::ledger::TIXD,
+                    kind: "rename".to_owned(),
+                    subject: r.name,
+                    text,
+                    op: String::new(),
+                    owner: Some(r.owner),
+                }
+            })
+            .collect();
+        self.late.extend(records);
+        self.keep_due = true;
+        self.finish_keeping().await;
+    }
+
     /// Makes these changes to the ledger's rows, all or none, or only sees whether they could be made.
     ///
     /// # Errors

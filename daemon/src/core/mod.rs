@@ -273,7 +273,7 @@ impl Core {
     }
 
     /// What is being kept, and what is to be kept yet, is.
-    async fn finish_keeping(&mut self) {
+    pub(super) async fn finish_keeping(&mut self) {
         self.keep_if_due();
         while !self.storing.is_idle() {
             let then = self.storing.done().await;

@@ -180,9 +180,15 @@ impl Core {
         let words: Vec<&str> = told.iter().map(|t| t.event.message.as_str()).collect();
         // Some operations name what they are done to by a number alone.
         let named = told.iter().find_map(|t| t.event.currency.clone());
-        let subject = match op.subject() {
-            "" => named.unwrap_or_default(),
-            subject => subject.to_owned(),
+        let made = events.iter().find_map(|e| match e {
+            Event::Created { name, .. } => Some(name.clone()),
+            _ => None,
+        });
+        let subject = match (made, op.subject()) {
+            // In full, as the ledger has it.
+            (Some(name), _) => name,
+            (None, "") => named.unwrap_or_default(),
+            (None, subject) => subject.to_owned(),
         };
         let owner = self.ledger.find(&subject).and_then(|c| self.owner(c));
         let mut out = vec![Record {

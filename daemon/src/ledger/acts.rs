@@ -28,9 +28,10 @@ impl Ledger {
         if mode > 0o777 {
             return Err(Refusal::BadMode(format!("{mode:o}")));
         }
-        self.free_name(name, owner)?;
+        let name = self.new_name(caller, name)?;
+        self.free_name(&name, owner)?;
         self.free_number(cid)?;
-        let c = Currency::new(name, owner, group, mode, caller.uid);
+        let c = Currency::new(&name, owner, group, mode, caller.uid);
         Ok(vec![self.create(cid, c)])
     }
 
@@ -403,9 +404,10 @@ impl Ledger {
         name: &str,
         path: &str,
     ) -> Result<Event, Refusal> {
-        self.free_name(name, caller.uid)?;
+        let name = self.new_name(caller, name)?;
+        self.free_name(&name, caller.uid)?;
         self.free_number(cid)?;
-        let mut c = Currency::new(name, caller.uid, caller.gid, DEFAULT_MODE, caller.uid);
+        let mut c = Currency::new(&name, caller.uid, caller.gid, DEFAULT_MODE, caller.uid);
         c.transient = Some(path.to_owned());
         Ok(self.create(cid, c))
     }

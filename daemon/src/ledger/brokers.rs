@@ -13,6 +13,8 @@ pub struct Caller {
     pub gid: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
+    /// The user's name, where it matters and is known: the label of a space that is opened for this caller.
+    pub user: Option<String>,
 }
 
 impl Caller {
@@ -21,12 +23,14 @@ impl Caller {
         uid: 0,
         gid: 0,
         groups: Vec::new(),
+        user: None,
     };
     /// The policy: it may what root may.
     pub const POLICY: Caller = Caller {
         uid: POLICY,
         gid: 0,
         groups: Vec::new(),
+        user: None,
     };
 
     /// A user who is in the group of the same number alone.
@@ -35,6 +39,7 @@ impl Caller {
             uid,
             gid: uid,
             groups: Vec::new(),
+            user: None,
         }
     }
 

@@ -50,7 +50,7 @@ impl Ledger {
 
     /// Every durable row, in a fixed order.
     pub fn rows(&self) -> Vec<(Key, Row)> {
-        let mut keys: Vec<Key> = Vec::new();
+        let mut keys: Vec<Key> = self.spaces.keys().copied().map(Key::Space).collect();
         for (cid, c) in &self.currencies {
             if !c.is_mirror() {
                 keys.push(Key::Currency(*cid));
@@ -78,6 +78,9 @@ impl Ledger {
     /// The row under `key`.
     pub fn row(&self, key: &Key) -> Option<Row> {
         match key {
+            Key::Space(uid) => self.label(*uid).map(|label| Row::Space {
+                label: label.to_owned(),
+            }),
             Key::Currency(cid) => {
                 let c = self.get(*cid).filter(|c| !c.is_mirror())?;
                 Some(Row::Currency {
@@ -159,6 +162,13 @@ impl Ledger {
 
     fn set(&mut self, key: Key, row: Option<Row>) {
         match (key, row) {
+            (Key::Space(uid), row) => {
+                let label = match row {
+                    Some(Row::Space { label }) => Some(label),
+                    _ => None,
+                };
+                self.put_space(uid, label);
+            }
             (Key::Currency(cid), row) => self.set_currency(cid, row),
             (Key::Broker(path), row) => self.set_broker_row(path, row),
             (key @ Key::Ticket { .. }, row) => self.set_ticket(key, row),
@@ -224,6 +234,7 @@ impl Ledger {
             return;
         };
         if self.get(cid).is_some() {
+            self.put_name(cid, &name);
             self.change_broker(cid, Some(owner), Some(group), Some(mode));
             return;
         }

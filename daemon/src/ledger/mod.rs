@@ -28,6 +28,7 @@ mod refusal;
 mod restore;
 mod rights;
 mod rows;
+mod spaces;
 mod tree;
 mod values;
 mod verify;
@@ -45,6 +46,7 @@ pub use market::Ended;
 pub use ops::{Op, Part, Ref, Terms};
 pub use refusal::Refusal;
 pub use rows::{By, End, EndedLeg, Key, Leg, POLICY, Row, TIXD};
+pub use spaces::Renamed;
 pub use tree::Cgroup;
 pub use values::fraction;
 
@@ -261,6 +263,9 @@ pub struct Ledger {
     /// Their numbers, so that a part of them can be told, and then the next.
     numbers: BTreeSet<Cid>,
     by_name: FxHashMap<String, Cid>,
+    /// The label of each uid that has made a currency, and whose each label is.
+    spaces: BTreeMap<u32, String>,
+    labels: FxHashMap<String, u32>,
     bindings: BTreeMap<String, Binding>,
     brokers: BTreeMap<String, Broker>,
     /// Limits of the CPU, those that wait for their cgroup, too.
@@ -324,6 +329,8 @@ impl Ledger {
             currencies: FxHashMap::default(),
             numbers: BTreeSet::from([BASE]),
             by_name: FxHashMap::default(),
+            spaces: BTreeMap::new(),
+            labels: FxHashMap::default(),
             bindings: BTreeMap::new(),
             brokers: BTreeMap::new(),
             limits: BTreeMap::new(),

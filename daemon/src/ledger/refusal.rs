@@ -20,6 +20,8 @@ pub enum Refusal {
     AlreadyExists(String),
     #[error("{0:?} cannot be a currency's name")]
     BadName(String),
+    #[error("uid {uid} cannot make a currency {name:?}: {why}")]
+    OtherSpace { uid: u32, name: String, why: String },
     #[error("{0} is no amount of tickets")]
     BadAmount(String),
     #[error("uid {uid} may not {what}: {why}")]
@@ -91,6 +93,9 @@ impl Refusal {
             }
             Refusal::AlreadyExists(_) => "choose another name, or destroy that one first",
             Refusal::BadName(_) => "a letter a-z, then up to 62 of a-z 0-9 _ -; and not base",
+            Refusal::OtherSpace { .. } => {
+                "leave out what is before the /: `tixctl create gold` as alice makes alice/gold, as root a plain gold"
+            }
             Refusal::BadAmount(_) => {
                 "1 to 2147483648, also as the sum of all that one issuer gives one holder"
             }

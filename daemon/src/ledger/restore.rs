@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 
 impl Ledger {
     /// What must change for the durable rows to be `wanted`, those of jobs that run now and of the lifeline excepted: goings first, and
-    /// currencies before what hangs on them.
+    /// currencies before what hangs on them. No space goes: a label is its uid's for good.
     pub fn difference(&self, wanted: &BTreeMap<Key, Row>) -> Vec<Change> {
         let now: BTreeMap<Key, Row> = self.rows().into_iter().collect();
-        let lasting = |k: &&Key| !self.is_passing(k) && !self.is_of_lifeline(k, None);
+        let lasting = |k: &&Key| {
+            !self.is_passing(k) && !self.is_of_lifeline(k, None) && !matches!(k, Key::Space(_))
+        };
         let mut gone: Vec<Change> = (now.keys().filter(lasting))
             .filter(|k| !wanted.contains_key(k))
             .map(|k| (k.clone(), None))
@@ -33,7 +35,7 @@ impl Ledger {
             Key::Binding(path) => self.bindings.get(path).is_some_and(|b| transient(b.name)),
             Key::Exchange(_) | Key::Offer(_) | Key::Ended(_) => true,
             Key::Limit(end, _) => self.at_end(end).is_some_and(transient),
-            Key::Broker(_) | Key::Lapsed(..) => false,
+            Key::Space(_) | Key::Broker(_) | Key::Lapsed(..) => false,
         }
     }
 
@@ -59,12 +61,18 @@ impl Ledger {
             return Ok(());
         }
         match (key, row) {
+            (Key::Space(uid), Some(Row::Space { label })) => self.may_be_label(*uid, label)?,
             (
                 Key::Currency(cid),
                 Some(Row::Currency {
-                    name, owner, mode, ..
+                    name,
+                    owner,
+                    mode,
+                    by,
+                    ..
                 }),
             ) => {
+                self.is_name_of(*by, name)?;
                 if self.get(*cid).is_none() {
                     self.free_name(name, *owner)?;
                 }

@@ -20,8 +20,8 @@ pub(super) fn is_roots(by: By) -> bool {
     is_root(by) || by == TIXD
 }
 
-/// `[a-z][a-z0-9_-]{0,62}`, and not `base`.
-fn good_name(name: &str) -> bool {
+/// `[a-z][a-z0-9_-]{0,62}`, and not `base`: without the label of a space.
+pub(super) fn good_name(name: &str) -> bool {
     let mut b = name.bytes();
     name.len() <= 63
         && name != "base"
@@ -48,10 +48,8 @@ impl Ledger {
         }
     }
 
+    /// No other currency has this name, and `owner` may have one more.
     pub(super) fn free_name(&self, name: &str, owner: u32) -> Result<(), Refusal> {
-        if !good_name(name) {
-            return Err(Refusal::BadName(name.to_owned()));
-        }
         if self.find(name).is_some() {
             return Err(Refusal::AlreadyExists(name.to_owned()));
         }

@@ -27,6 +27,8 @@ pub enum End {
 /// What a row is found by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Key {
+    /// The space of a uid: before the currencies, whose names begin with its label.
+    Space(u32),
     Currency(Cid),
     Broker(String),
     Ticket {
@@ -67,6 +69,10 @@ pub struct EndedLeg {
 /// What is kept under a [`Key`] of the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Row {
+    /// What the names of a user's currencies begin with.
+    Space {
+        label: String,
+    },
     /// A named currency.
     Currency {
         name: String,

@@ -202,6 +202,8 @@ impl Ledger {
         for (cid, c) in &self.currencies {
             let named = self.find(&c.name) == Some(*cid);
             tell(named, format!("{:?} is not found by its name", c.name));
+            let home = c.is_mirror() || self.is_name_of(c.by, &c.name).is_ok();
+            tell(home, format!("{:?} is no name of uid {}", c.name, c.by));
             if let Some(path) = &c.transient {
                 with.entry(path).or_default().insert(*cid);
             }

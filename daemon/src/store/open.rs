@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const MADE: &str = "There is a ledger in this directory. Move all of it away to start anew.\n";
 
 impl Store {
-    /// Opens `DIR/ledger.sqlite`, or creates it, and gives every row to `each`: currencies first, then brokers, bindings, tickets,
+    /// Opens `DIR/ledger.sqlite`, or creates it, and gives every row to `each`: spaces and currencies first, then brokers, bindings, tickets,
     /// exchanges, lapsed tickets, offers, exchanges that are over. If it fails, what was given is worth nothing.
     ///
     /// The directory is made, for its owner only, if it is not there. A ledger of an earlier schema is brought up to date, with a copy

@@ -45,6 +45,11 @@ CREATE TABLE limits (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// The labels of users' spaces: since schema 9.
+pub(super) const SPACES: &str = "
+CREATE TABLE space (uid INTEGER PRIMARY KEY, label TEXT NOT NULL, sum INTEGER NOT NULL) STRICT;
+";
+
 /// How many rows there are and what their sums come to: a row that is missing, or an old page in place of a new one, shows in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Total {
@@ -178,6 +183,7 @@ fn by_key<T>(
 ) -> rusqlite::Result<T> {
     let prepare = |rest: &str| db.prepare_cached(&format!("{verb} {rest}"));
     match key {
+        Key::Space(uid) => run(&mut prepare("space WHERE uid = ?")?, &[uid]),
         Key::Currency(cid) => run(
             &mut prepare("currency WHERE cid = ?")?,
             &[&cid.cast_signed()],
@@ -228,6 +234,10 @@ fn insert(db: &Connection, key: &Key, row: &Row, sum: i64) -> Result<(), Fault> 
         Ok(())
     };
     match (key, row) {
+        (Key::Space(uid), Row::Space { label }) => run(
+            "INSERT OR REPLACE INTO space VALUES (?, ?, ?)",
+            params![uid, label, sum],
+        ),
         (
             Key::Currency(cid),
             Row::Currency {
@@ -357,10 +367,14 @@ fn insert(db: &Connection, key: &Key, row: &Row, sum: i64) -> Result<(), Fault> 
     }
 }
 
-/// Reads every row, currencies first, and tells what they come to.
+/// Reads every row, spaces and currencies first, and tells what they come to.
 pub(super) fn load(db: &Connection, each: &mut dyn FnMut(Key, Row)) -> Result<Total, Fault> {
     let mut total = Total::default();
     let mut table = |name: &str, decode: Decode| read(db, name, decode, &mut total, each);
+    table("space", |r| {
+        let row = Row::Space { label: r.get(1)? };
+        Ok(Some((Key::Space(r.get(0)?), row, r.get(2)?)))
+    })?;
     table("currency", |r| {
         let row = Row::Currency {
             name: r.get(1)?,

@@ -8,7 +8,7 @@ use crate::ledger::{Key, Resource, Row, Withdrawn};
 use rusqlite::{Connection, Transaction, params};
 
 /// Version of the tables; a store of a later version is not touched.
-pub const SCHEMA: i64 = 8;
+pub const SCHEMA: i64 = 9;
 
 /// `rows` and `sum`: see [`rows::Total`]. `voided`: commits that failed too late to know whether they are on the disk, overwritten since.
 const STATE: &str = "
@@ -23,6 +23,7 @@ fn tables(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(rows::TABLES)?;
     db.execute_batch(rows::MARKET)?;
     db.execute_batch(rows::LIMITS)?;
+    db.execute_batch(rows::SPACES)?;
     db.execute_batch(log::TABLES)?;
     db.execute_batch(STATE)
 }
@@ -46,6 +47,10 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> Result<(), Fault> {
         4 | 5 => tx.execute_batch(rows::LIMITS)?,
         _ => {}
     }
+    if (3..9).contains(&found) {
+        // Who is who is not known here: names move into spaces when the ledger is started.
+        tx.execute_batch(rows::SPACES)?;
+    }
     if found < 5 {
         tx.execute_batch(side::MARK)?;
     }
@@ -55,7 +60,9 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> Result<(), Fault> {
     if found < 7 {
         tx.execute_batch(side::TOLD)?;
     }
-    withdraw_disk(&tx)?;
+    if found < 8 {
+        withdraw_disk(&tx)?;
+    }
     finish(tx)
 }
 

@@ -146,6 +146,7 @@ pub(super) fn sum(key: &Key, row: &Row) -> Option<i64> {
             .word(resource.index() as u64)
             .word(*milli)
             .word((*by).into()),
+        (Key::Space(uid), Row::Space { label }) => Sum(10).word((*uid).into()).text(label),
         _ => return None,
     };
     Some(sum.folded())

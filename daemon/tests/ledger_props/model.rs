@@ -7,6 +7,14 @@ use tixd::ledger::{Caller, Resource, TIXD};
 
 pub const MEMORY: u64 = 1 << 34;
 
+/// What a currency is called that `who` makes as `name`: users' uids are their labels.
+pub fn called(who: &Caller, name: &str) -> String {
+    match who.is_root() || name.contains('/') {
+        true => name.to_owned(),
+        false => format!("{}/{name}", who.uid),
+    }
+}
+
 pub fn rootly(by: u32) -> bool {
     Caller {
         uid: by,
@@ -78,6 +86,8 @@ pub struct Grant {
 
 #[derive(Debug, Clone, Default)]
 pub struct Model {
+    /// Who has made a currency.
+    pub makers: BTreeSet<u32>,
     pub named: BTreeMap<String, Named>,
     pub dirs: BTreeMap<String, Dir>,
     pub said: BTreeMap<String, Said>,

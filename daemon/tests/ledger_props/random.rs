@@ -5,7 +5,10 @@ use crate::model::MEMORY;
 use proptest::prelude::*;
 use tixd::ledger::{Caller, Hard, MAX_LIMIT, Op, Part, Resource};
 
-pub const NAMES: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "r1", "r2"];
+/// Those with a number are alice's and bob's, who need not say it when they make them.
+pub const NAMES: [&str; 13] = [
+    "a", "b", "c", "d", "e", "f", "g", "h", "r1", "r2", "1000/a", "1000/b", "1001/a",
+];
 pub const PATHS: [&str; 10] = [
     "/x", "/y", "/x/p", "/x/q", "/y/p", "/x/p/k", "/x/p/l", "/t", "/t/u", "/x/p/k/m",
 ];
@@ -20,6 +23,7 @@ pub fn caller(i: usize) -> Caller {
         uid,
         gid: uid,
         groups: vec![STAFF],
+        user: None,
     };
     match i % 4 {
         0 => Caller::ROOT,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The ledger and the model: what is done is done to both.
 
-use crate::model::{Bound, Dir, Edge, Exchange, Grant, MEMORY, Model, Named, Said, rootly};
+use crate::model::{Bound, Dir, Edge, Exchange, Grant, MEMORY, Model, Named, Said, called, rootly};
 use crate::random::{Do, PATHS, caller};
 use tixd::ledger::{
     By, Caller, Cgroup, End, Event, Hard, Key, Ledger, Leg, Op, Part, Refusal, Resource, Row, TIXD,
@@ -197,6 +197,11 @@ impl World {
             Ok(_) => {
                 let unheld = matches!(op, Op::Unfund { holder, .. } if !self.m.there(holder));
                 assert!(allowed || unheld, "{who:?} may not {op:?}");
+                if let Op::Create { name, .. } | Op::Run { name, .. } | Op::Nice { name, .. } = op
+                    && let Some((label, _)) = name.split_once('/')
+                {
+                    assert_eq!(label, who.uid.to_string(), "{who:?}: {op:?}");
+                }
             }
             Err(Refusal::NotPermitted { .. }) => {
                 let more = match op {
@@ -220,6 +225,7 @@ impl World {
             && let Err(Refusal::TooLittle { .. }) = done
         {
             let mut m = self.m.clone();
+            let name = &called(who, name);
             World::with(&mut m, who, name, path);
             World::bind(&mut m, who, name, path, who.uid);
             assert_ne!(m.could_give(giver, n * 1000), Some(true), "{op:?}");
@@ -245,8 +251,11 @@ impl World {
                 mode,
                 ..
             } => {
+                if !root {
+                    m.makers.insert(who.uid);
+                }
                 m.named.insert(
-                    name.clone(),
+                    called(who, name),
                     Named {
                         owner: *owner,
                         group: *group,
@@ -352,6 +361,7 @@ impl World {
                 path,
                 ..
             } => {
+                let name = &called(who, name);
                 World::with(&mut self.m, who, name, path);
                 let edge = (issuer.clone(), name.clone(), Resource::Cpu, false);
                 self.give(passing, edge, amount.unsigned_abs(), false);
@@ -371,6 +381,7 @@ impl World {
                 let id = made.unwrap();
                 let (_, x) = self.l.exchanges().find(|(i, _)| *i == id).unwrap();
                 let milli = -x.legs[0].2;
+                let name = &called(who, name);
                 World::with(&mut self.m, who, name, path);
                 World::bind(&mut self.m, who, name, path, passing);
                 let (giver, taker) = (giver.clone(), name.clone());
@@ -388,6 +399,9 @@ impl World {
     }
 
     fn with(m: &mut Model, who: &Caller, name: &str, path: &str) {
+        if !who.is_root() {
+            m.makers.insert(who.uid);
+        }
         let c = Named {
             owner: who.uid,
             group: who.gid,
@@ -467,6 +481,10 @@ impl World {
         let cid = |n: &str| self.l.find(n).unwrap();
         let m = &self.m;
         let mut rows = Vec::new();
+        for uid in &m.makers {
+            let label = uid.to_string();
+            rows.push((Key::Space(*uid), Row::Space { label }));
+        }
         for (n, c) in &m.named {
             rows.push((
                 Key::Currency(cid(n)),

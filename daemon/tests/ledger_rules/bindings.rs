@@ -24,7 +24,7 @@ fn roots_bindings_and_grants_wait_for_their_cgroup_and_users_do_not() {
     assert!(matches!(left, Refusal::TooMuch { left: 899, .. }), "{left}");
     it.mk("/s", ALICE);
     let s = it.l.find("/s").unwrap();
-    assert_eq!(it.l.get(s).unwrap().bound_to, it.l.find("roots"));
+    assert_eq!(it.l.get(s).unwrap().bound_to, it.cid("roots"));
     assert_eq!(it.holds("/s", "base"), 9);
     assert_eq!(it.holds("mine", "/s"), 0);
     assert_eq!(it.l.rows().len(), rows.len() - 1);
@@ -216,15 +216,15 @@ fn a_run_goes_with_its_cgroup() {
     let mut it = alice_and_bob();
     it.run(ALICE, "run-1", "/u/a", 50, "/u/a/j").unwrap();
     let j = it.l.get(it.l.find("/u/a/j").unwrap()).unwrap();
-    assert_eq!(j.bound_to, it.l.find("run-1"));
+    assert_eq!(j.bound_to, it.cid("run-1"));
     // It goes with that cgroup, so it is for that cgroup.
     assert!(matches!(
         it.bind(ALICE, "run-1", "/u/a/k"),
         Err(Refusal::LimitReached(_))
     ));
     it.rm("/u/a/j");
-    assert_eq!(it.l.find("run-1"), None);
-    assert_eq!(it.l.rows().len(), 2, "hers and his");
+    assert_eq!(it.cid("run-1"), None);
+    assert_eq!(it.l.rows().len(), 4, "hers and his, and their spaces");
 }
 
 #[test]

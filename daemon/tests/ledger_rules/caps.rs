@@ -6,7 +6,7 @@ use tixd::ledger::{MAX_LIMIT, Op, Refusal, Resource};
 
 /// The limits that count for `name`, nearest first.
 fn over(it: &It, name: &str) -> Vec<String> {
-    let all = it.l.limits_over(it.l.find(name).unwrap());
+    let all = it.l.limits_over(it.cid(name).unwrap());
     all.into_iter().map(|c| it.l.name(c)).collect()
 }
 

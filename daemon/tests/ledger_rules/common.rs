@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A ledger, and short words for what is done to it.
 
-use tixd::ledger::{BASE, Caller, Cgroup, Event, Hard, Ledger, Op, Part, Refusal, Resource};
+use std::collections::BTreeMap;
+use tixd::ledger::{BASE, Caller, Cgroup, Cid, Event, Hard, Ledger, Op, Part, Refusal, Resource};
 
 pub const CPU: Resource = Resource::Cpu;
 pub const MEM: Resource = Resource::Memory;
@@ -22,6 +23,8 @@ pub fn user(uid: u32) -> Caller {
 pub struct It {
     pub l: Ledger,
     ids: u64,
+    /// What users have made, by its name without their space.
+    pub made: BTreeMap<String, String>,
 }
 
 impl It {
@@ -29,7 +32,52 @@ impl It {
         It {
             l: Ledger::new(1, 16 * GIB),
             ids: 10,
+            made: BTreeMap::new(),
         }
+    }
+
+    /// What alice and bob have made is called without their space here, unless there is a plain currency of that name.
+    pub fn full(&self, name: &str) -> String {
+        match self.l.find(name) {
+            Some(_) => name.to_owned(),
+            None => self.made.get(name).map_or(name, |full| full).to_owned(),
+        }
+    }
+
+    pub fn cid(&self, name: &str) -> Option<Cid> {
+        self.l.find(&self.full(name))
+    }
+
+    pub fn lapsed(&self, name: &str) -> u64 {
+        self.l.lapsed(&self.full(name), CPU)
+    }
+
+    /// Who is meant by it, in full.
+    fn spelled(&self, mut op: Op) -> Op {
+        let full = |names: &mut [&mut String]| {
+            for name in names {
+                **name = self.full(name);
+            }
+        };
+        match &mut op {
+            Op::Create { .. } | Op::Amend { .. } | Op::Cancel { .. } | Op::Expire { .. } => {}
+            Op::Destroy { name }
+            | Op::Limit { name, .. }
+            | Op::Unlimit { name, .. }
+            | Op::Bind { name, .. }
+            | Op::Unbind { name, .. }
+            | Op::Chmod { name, .. }
+            | Op::Chown { name, .. }
+            | Op::Run { issuer: name, .. }
+            | Op::Nice { giver: name, .. }
+            | Op::Offer { party: name, .. }
+            | Op::Accept { party: name, .. } => full(&mut [name]),
+            Op::Fund { holder, issuer, .. }
+            | Op::Unfund { holder, issuer, .. }
+            | Op::Reserve { holder, issuer, .. }
+            | Op::Unreserve { holder, issuer, .. } => full(&mut [holder, issuer]),
+        }
+        op
     }
 
     pub fn mk(&mut self, path: &str, owner: u32) {
@@ -63,7 +111,15 @@ impl It {
 
     pub fn does(&mut self, uid: u32, op: Op) -> Done {
         let before = self.l.rows();
+        let op = self.spelled(op);
         let done = self.l.apply(&op, &user(uid));
+        for e in done.iter().flatten() {
+            if let Event::Created { name, .. } = e
+                && let Some((_, local)) = name.split_once('/')
+            {
+                self.made.insert(local.to_owned(), name.clone());
+            }
+        }
         self.sound();
         if done.is_err() {
             assert_eq!(self.l.rows(), before, "{op:?} was refused, and done");
@@ -227,18 +283,18 @@ impl It {
 
     /// What it is guaranteed, in base tickets.
     pub fn entitled(&self, name: &str) -> f64 {
-        let c = self.l.find(name).unwrap();
+        let c = self.cid(name).unwrap();
         self.l.entitlement(c, CPU) as f64 / 2f64.powi(64)
     }
 
     pub fn value(&self, name: &str) -> f64 {
-        let c = self.l.find(name).unwrap();
+        let c = self.cid(name).unwrap();
         self.l.value(c, CPU) as f64 / 2f64.powi(64)
     }
 
     /// Bytes of memory that it is guaranteed.
     pub fn bytes(&self, name: &str) -> u64 {
-        let c = self.l.find(name).unwrap();
+        let c = self.cid(name).unwrap();
         u64::try_from(self.l.entitlement(c, MEM) >> 64).unwrap()
     }
 
@@ -254,7 +310,7 @@ impl It {
     }
 
     pub fn holds(&self, holder: &str, issuer: &str) -> u64 {
-        let (h, i) = (self.l.find(holder), self.l.find(issuer));
+        let (h, i) = (self.cid(holder), self.cid(issuer));
         let kind = tixd::ledger::Kind::Soft;
         h.zip(i)
             .and_then(|(h, i)| self.l.held(h, i, CPU, kind))

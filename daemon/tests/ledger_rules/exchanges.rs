@@ -41,7 +41,7 @@ fn rights_are_what_they_were_at_every_moment_and_come_back() {
         .unwrap();
     assert!(close(it.entitled("nice-2"), 20.0));
     it.rm("/u/a/k");
-    assert_eq!(it.l.find("nice-2"), None);
+    assert_eq!(it.cid("nice-2"), None);
     it.rm("/u/a/j");
     assert_eq!(it.l.exchanges().count(), 0);
     it.mk("/u/a/j", ALICE);

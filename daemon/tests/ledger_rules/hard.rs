@@ -195,7 +195,7 @@ fn who_gave_bytes_and_shrinks_is_told() {
     for u in &unheld {
         // Cut alike, to half.
         assert!(u.worth.abs_diff(u.bytes / 2) < 16, "{u:?}");
-        assert_eq!(Some(u.issuer), it.l.find("alice"));
+        assert_eq!(Some(u.issuer), it.cid("alice"));
     }
     it.reserve(0, "alice", "base", MEM, Hard::Bytes(4 * GIB))
         .unwrap();

@@ -82,11 +82,11 @@ fn quotas() {
     let mut it = It::new();
     it.mk("/u", ALICE);
     it.mk("/v", ALICE);
-    let sink = |n: usize| format!("n{n}");
+    let sink = |n: usize| format!("1000/n{n}");
     for n in 0..MAX_OWNED {
         let op = tixd::ledger::Op::Create {
             cid: it.l.next_cid(),
-            name: sink(n),
+            name: format!("n{n}"),
             owner: ALICE,
             group: ALICE,
             mode: 0o700,
@@ -100,7 +100,7 @@ fn quotas() {
     );
     it.create(BOB, "his").unwrap();
     assert!(too_many(it.chown(0, "his", Some(ALICE))), "nor by gift");
-    it.destroy(ALICE, "n0").unwrap();
+    it.destroy(ALICE, &sink(0)).unwrap();
     it.chown(0, "his", Some(ALICE)).unwrap();
     let mut given = 0;
     'all: for r in tixd::ledger::Resource::ALL {
@@ -121,11 +121,12 @@ fn quotas() {
         }
     }
     it.sound();
-    assert!(too_many(it.fund(ALICE, "n11", "n4", 1)));
-    it.unfund(ALICE, "n11", "n1", None).unwrap();
-    it.fund(ALICE, "n11", "n4", 1).unwrap();
+    let [a, b, c, d, e] = [11, 4, 1, 12, 5].map(sink);
+    assert!(too_many(it.fund(ALICE, &a, &b, 1)));
+    it.unfund(ALICE, &a, &c, None).unwrap();
+    it.fund(ALICE, &a, &b, 1).unwrap();
     // Root has none.
-    it.fund(0, "n12", "n5", 1).unwrap();
+    it.fund(0, &d, &e, 1).unwrap();
 }
 
 #[test]
@@ -154,11 +155,16 @@ fn names() {
         "a.service",
         "-a",
         "ä",
-        "a/b",
+        "a/B",
+        "a/",
+        "a/b/c",
+        "a//b",
         &long,
     ] {
-        let e = refused(it.create(0, bad));
-        assert!(matches!(e, Refusal::BadName(_)), "{bad}: {e}");
+        for uid in [0, ALICE] {
+            let e = refused(it.create(uid, bad));
+            assert!(matches!(e, Refusal::BadName(_)), "{bad}: {e}");
+        }
     }
     it.create(0, &long[..63]).unwrap();
     it.create(0, "a-b_9").unwrap();

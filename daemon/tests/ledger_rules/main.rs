@@ -11,4 +11,5 @@ mod hard;
 mod lifeline;
 mod limits;
 mod market;
+mod spaces;
 mod tickets;

@@ -39,7 +39,7 @@ impl It {
     }
 
     fn disk(&self, name: &str) -> f64 {
-        let c = self.l.find(name).unwrap();
+        let c = self.cid(name).unwrap();
         self.l.entitlement(c, DISK) as f64 / 2f64.powi(64)
     }
 
@@ -102,7 +102,10 @@ fn a_trade_moves_rights_of_its_parties_and_nobody_elses_and_cancelling_moves_the
             .collect();
     assert_eq!(before, after);
     let (id, ended) = it.l.ended().next().unwrap();
-    assert_eq!((id, ended.why.as_str()), (made[0], "cancelled for hers"));
+    assert_eq!(
+        (id, ended.why.as_str()),
+        (made[0], "cancelled for 1000/hers")
+    );
     assert!(matches!(
         it.cancel(ALICE, made[0]),
         Err(Refusal::NoSuchOffer(_))
@@ -339,7 +342,7 @@ fn quotas() {
     for _ in 0..MAX_OFFERS {
         let op = Op::Offer {
             id: it.l.next_number(),
-            party: "hers".into(),
+            party: it.full("hers"),
             terms: terms((CPU, 1), (DISK, 90)),
             now: 0,
         };
@@ -427,6 +430,7 @@ fn a_restart() {
     let id = it.exchange_ids()[0];
     let restarted = |it: &It, paths: &[&str]| {
         let mut again = It::new();
+        again.made.clone_from(&it.made);
         for path in paths {
             again.mk(path, if path.starts_with("/u/a") { ALICE } else { BOB });
         }
