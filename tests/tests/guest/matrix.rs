@@ -11,7 +11,7 @@ use tix_tests::guest::{Guest, Reports, under_tix, under_tix_with};
 use tix_tests::load::limits::{self, Limits};
 use tix_tests::load::promises::Promises;
 use tix_tests::load::report::Report;
-use tix_tests::results::leave;
+use tix_tests::results::{leave, skipped};
 
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 
@@ -29,10 +29,8 @@ fn judge(name: &str, under: &[(&str, Seen)]) -> Result<()> {
     let mut verdicts = json!({});
     for (scheduler, seen) in under {
         for why in &seen.left_out {
-            eprintln!(
-                "{name}: SKIPPED on {} under {scheduler}: {why}",
-                seen.kernel
-            );
+            let what = format!("{name} on {} under {scheduler}", seen.kernel);
+            skipped(&what, why);
         }
         verdicts[scheduler] = json!({
             "kept": seen.cases,
@@ -40,6 +38,11 @@ fn judge(name: &str, under: &[(&str, Seen)]) -> Result<()> {
         });
     }
     for (scheduler, seen) in under {
+        ensure!(
+            seen.cases > 0 || !seen.left_out.is_empty(),
+            "{name} on {} under {scheduler}: there was no case",
+            seen.kernel
+        );
         ensure!(
             seen.broken.is_empty(),
             "{name} on {} under {scheduler}: {:#?}",
