@@ -180,7 +180,8 @@ impl Checks {
         self.skipped += 1;
     }
 
-    /// Fails if one of them did, and says which; or if there was none, be it that none has the word that is asked for.
+    /// Fails if one of them did, and says which; or if there was none, be it that none has the word
+    /// that is asked for.
     pub fn end(self) {
         let done = self.done + self.setups;
         assert!(

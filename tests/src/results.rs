@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a part of `make soak` came to once all of it held: `bench/soaked` puts the parts together. And what tests left out: `make check`
-//! lists it at its end.
+//! What a part of `make soak` came to once all of it held: `bench/soaked` puts the parts together.
+//! And what tests left out: `make check` lists it at its end.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The cpu controller of a place, enabled for as long as jobs are in it.
 //!
-//! The problem: a job's cgroup needs the cpu controller, and its parent, the place, may not give it to its children. To enable it
-//! there is a lasting change of somebody's cgroup: its other children get the controller, too, and if it has processes of its own it
-//! becomes a threaded domain, beside whose threaded children no process can be put into another cgroup.
+//! The problem: a job's cgroup needs the cpu controller, and its parent, the place, may not give it
+//! to its children. To enable it there is a lasting change of somebody's cgroup: its other children
+//! get the controller, too, and if it has processes of its own it becomes a threaded domain, beside
+//! whose threaded children no process can be put into another cgroup.
 //!
-//! The rule: what was not there before is not there afterwards. Who enables the controller marks the place, by an extended attribute:
-//! it goes with the cgroup, so also when the machine starts anew. The last job that ends in a marked place disables the controller,
-//! unless somebody else has come to use it meanwhile; a threaded domain is an ordinary one again by that and by the last threaded
-//! child's end (Documentation/admin-guide/cgroup-v2.rst, "Threads").
+//! The rule: what was not there before is not there afterwards. Who enables the controller marks
+//! the place, by an extended attribute: it goes with the cgroup, so also when the machine starts
+//! anew. The last job that ends in a marked place disables the controller, unless somebody else has
+//! come to use it meanwhile; a threaded domain is an ordinary one again by that and by the last
+//! threaded child's end (Documentation/admin-guide/cgroup-v2.rst, "Threads").
 //!
-//! Jobs begin and end beside each other, so each has a lock on its own cgroup: shared while it lives, exclusive while it ends. A job that
-//! begins makes its cgroup and then waits for those that end; a job that ends takes its lock and then looks for others. So of two, one
-//! sees the other. The lock is on `cgroup.kill`, the file of a cgroup that only its owner can open.
+//! Jobs begin and end beside each other, so each has a lock on its own cgroup: shared while it
+//! lives, exclusive while it ends. A job that begins makes its cgroup and then waits for those that
+//! end; a job that ends takes its lock and then looks for others. So of two, one sees the other.
+//! The lock is on `cgroup.kill`, the file of a cgroup that only its owner can open.
 //!
-//! Worked example: alice's /alice has no processes and gives no cpu. Her first job marks /alice and enables cpu, her second finds it
-//! enabled. The first ends, sees the second, and removes its own cgroup alone. The second ends, disables cpu and removes the mark.
+//! Worked example: alice's /alice has no processes and gives no cpu. Her first job marks /alice and
+//! enables cpu, her second finds it enabled. The first ends, sees the second, and removes its own
+//! cgroup alone. The second ends, disables cpu and removes the mark.
 //!
-//! Limits: a job whose process that cleans up was killed is cleaned up after by the next job in the place. Of jobs of two users in one
-//! place, one that ends as root's begins can disable what that has just found enabled.
+//! Limits: a job whose process that cleans up was killed is cleaned up after by the next job in the
+//! place. Of jobs of two users in one place, one that ends as root's begins can disable what that
+//! has just found enabled.
 
 use crate::host;
 use rustix::fs::{FlockOperation, XattrFlags, flock, getxattr, removexattr, setxattr};
@@ -51,7 +56,8 @@ pub fn is_empty(cgroup: &Path) -> bool {
         .is_ok_and(|text| text.lines().any(|line| line == "populated 0"))
 }
 
-/// A job's lock on its own cgroup, shared. It is held until the last copy of the descriptor is closed.
+/// A job's lock on its own cgroup, shared. It is held until the last copy of the descriptor is
+/// closed.
 pub fn lock(job: &Path) -> Result<File, Error> {
     let file = open(job)?;
     flock(&file, FlockOperation::LockShared)?;
@@ -82,8 +88,9 @@ pub fn begin(place: &Path, own: &Path) -> Result<(), Error> {
     fs::write(place.join(CONTROL), "+cpu")
 }
 
-/// Removes `own`, which nobody is in and nothing is below, and, as the last job in its place, disables what was enabled for jobs. `lock` is
-/// its own; `is_used` says whether somebody else uses the controller.
+/// Removes `own`, which nobody is in and nothing is below, and, as the last job in its place,
+/// disables what was enabled for jobs. `lock` is its own; `is_used` says whether somebody else uses
+/// the controller.
 pub fn end(own: &Path, lock: impl AsFd, is_used: bool) -> Result<(), Error> {
     let Some(place) = own.parent() else {
         return fs::remove_dir(own);

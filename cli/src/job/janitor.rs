@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Removes the cgroup of a command once nothing runs in it any more, where no systemd does, and takes back what its place was changed for it.
+//! Removes the cgroup of a command once nothing runs in it any more, where no systemd does, and
+//! takes back what its place was changed for it.
 //!
-//! `tixctl run` (`nice`, too) becomes the command, so it cannot do this itself. A small process outside the cgroup waits, first for `tixctl run` to
-//! have become the command or to have failed (its end of a pipe closes), then for the cgroup to be empty. It is started twice over,
-//! so that the command has no child it does not know of. Its standard output is the cgroup's lock (`controller`), which it holds until it ends.
+//! `tixctl run` (`nice`, too) becomes the command, so it cannot do this itself. A small process
+//! outside the cgroup waits, first for `tixctl run` to have become the command or to have failed
+//! (its end of a pipe closes), then for the cgroup to be empty. It is started twice over, so that
+//! the command has no child it does not know of. Its standard output is the cgroup's lock
+//! (`controller`), which it holds until it ends.
 
 use super::controller;
 use crate::failure::Failure;
@@ -46,7 +49,8 @@ pub fn main(args: Args) -> Result<(), Failure> {
         .map_err(failed)
 }
 
-/// Starts a janitor, which holds `lock` from now on. It begins when what this returns is closed: by being dropped, or by `exec`.
+/// Starts a janitor, which holds `lock` from now on. It begins when what this returns is closed: by
+/// being dropped, or by `exec`.
 pub fn start(directory: &Path, lock: File) -> Result<ChildStdin, Failure> {
     let failed = |err| Failure::io("start a process to clean up", directory, &err, "");
     let mut first = command(directory)?
@@ -112,7 +116,8 @@ fn end(directory: &Path) -> std::io::Result<()> {
     controller::end(directory, std::io::stdout(), is_used)
 }
 
-/// Has somebody given a share or a limit to a cgroup beside the jobs, who would lose it with the controller?
+/// Has somebody given a share or a limit to a cgroup beside the jobs, who would lose it with the
+/// controller?
 fn is_used(place: &Path) -> bool {
     let Ok(entries) = fs::read_dir(place) else {
         return true;

@@ -5,9 +5,10 @@
 //! 2. tixd makes a currency, funds it and binds it to the cgroup, all in one request.
 //! 3. This process moves in (systemd has moved it already) and becomes the command.
 //!
-//! So the command never runs with another share, its exit status and signals are its own, and if a step fails nothing stays: a scope
-//! ends with this process, and a cgroup of our own is removed by `janitor`, which also does that after the command, and takes back what was
-//! changed for it (`controller`).
+//! So the command never runs with another share, its exit status and signals are its own, and if a
+//! step fails nothing stays: a scope ends with this process, and a cgroup of our own is removed by
+//! `janitor`, which also does that after the command, and takes back what was changed for it
+//! (`controller`).
 
 mod controller;
 pub mod janitor;
@@ -30,11 +31,13 @@ pub struct Job {
     /// The new currency's name; without this tixd makes one up
     #[arg(long)]
     name: Option<String>,
-    /// Let the command's place become a threaded domain while the command runs, where there is no other place
+    /// Let the command's place become a threaded domain while the command runs, where there is no
+    /// other place
     ///
-    /// Without systemd the place is a cgroup of the caller's. One that has processes of its own gives shares to children only as a
-    /// threaded domain: meanwhile no process can be put into another cgroup in it, and a container runtime or a systemd that works in it
-    /// fails. On a terminal this is asked.
+    /// Without systemd the place is a cgroup of the caller's. One that has processes of its own
+    /// gives shares to children only as a threaded domain: meanwhile no process can be put into
+    /// another cgroup in it, and a container runtime or a systemd that works in it fails. On a
+    /// terminal this is asked.
     #[arg(long)]
     threaded: bool,
     /// The command and its arguments

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A cgroup of our own in the tree, where no systemd makes one.
 //!
-//! The problem: a currency of its own needs a cgroup with the cpu controller, which its parent must give to its children
-//! (`cgroup.subtree_control`). A cgroup with processes in it, such as the caller's, can do that only as a threaded domain. And a process
-//! may only be moved by who may write the common ancestor's `cgroup.procs`.
+//! The problem: a currency of its own needs a cgroup with the cpu controller, which its parent must
+//! give to its children (`cgroup.subtree_control`). A cgroup with processes in it, such as the
+//! caller's, can do that only as a threaded domain. And a process may only be moved by who may
+//! write the common ancestor's `cgroup.procs`.
 //!
 //! So, looking from the caller's cgroup upwards, at cgroups where the caller may make children and move processes:
 //! 1. the nearest that gives the cpu controller to ordinary children already;
-//! 2. else the nearest that can be told to, without a process of its own: for as long as the job runs (`controller`);
+//! 2. else the nearest that can be told to, without a process of its own: for as long as the job
+//!    runs (`controller`);
 //! 3. else the nearest whose children are threaded already, by somebody else's doing;
-//! 4. else, if the caller agrees, the nearest that becomes a threaded domain by it, for as long as the job runs.
+//! 4. else, if the caller agrees, the nearest that becomes a threaded domain by it, for as long as
+//!    the job runs.
 //!
-//! Worked example: alice owns /alice, root enabled cpu in /; her shell is in /alice/shell. Then 2 makes /alice/tix-run-N. If instead her
-//! shell is directly in /alice, then 4 makes a threaded /alice/tix-run-N, if she agrees: nobody can use cgroups beside it meanwhile.
+//! Worked example: alice owns /alice, root enabled cpu in /; her shell is in /alice/shell. Then 2
+//! makes /alice/tix-run-N. If instead her shell is directly in /alice, then 4 makes a threaded
+//! /alice/tix-run-N, if she agrees: nobody can use cgroups beside it meanwhile.
 
 use super::{Made, controller, janitor};
 use crate::failure::Failure;
@@ -44,7 +48,8 @@ impl Own {
     }
 }
 
-/// What has to be done to a place before a job's cgroup in it has the cpu controller; what changes least comes first.
+/// What has to be done to a place before a job's cgroup in it has the cpu controller; what changes
+/// least comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
     /// Nothing.
@@ -58,7 +63,8 @@ enum Change {
 }
 
 impl Change {
-    /// Of a place with this `cgroup.type` (empty: the root of all), which gives the controller, has processes, or was changed for jobs.
+    /// Of a place with this `cgroup.type` (empty: the root of all), which gives the controller, has
+    /// processes, or was changed for jobs.
     fn of(kind: &str, gives_cpu: bool, has_processes: bool, is_marked: bool) -> Option<Change> {
         match kind {
             "" | "domain" if gives_cpu => Some(Change::Nothing),
@@ -96,7 +102,8 @@ pub enum Refusal {
     Threaded(Failure),
 }
 
-/// Makes a cgroup as near to the caller's as can be. `threaded`: the caller has agreed that its place becomes threaded.
+/// Makes a cgroup as near to the caller's as can be. `threaded`: the caller has agreed that its
+/// place becomes threaded.
 pub fn make(mount: &Path, threaded: bool) -> Result<Made, Refusal> {
     let own = host::own_cgroup(Path::new("/")).unwrap_or_default();
     if !own.starts_with('/') || own.starts_with("/..") {
@@ -181,7 +188,8 @@ fn below(mount: &Path, place: &Path, change: Change) -> Result<Made, Error> {
     }))
 }
 
-/// Makes a directory with a name of its own, and locks it: a process of this number may have left one.
+/// Makes a directory with a name of its own, and locks it: a process of this number may have left
+/// one.
 fn fresh(place: &Path) -> Result<(PathBuf, File), Error> {
     let pid = std::process::id();
     for attempt in 0..100 {

@@ -56,7 +56,7 @@ fn two_cpus() {
     c.check("pairs", || pairs(&reports));
     c.check("shares", || weights(&reports));
     c.check("who waited long has waited long", || overdue(&reports));
-    c.check("the kernel's own threads", || kthreads::all(&reports));
+    c.check("the kernel's own threads", || kthreads::all(&reports, 2.0));
     c.check("churn breaks nothing and leaks nothing", || churn(&reports));
     c.end();
 }

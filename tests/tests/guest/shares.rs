@@ -58,7 +58,7 @@ fn one_cpu() {
     c.check("who sleeps is served before hogs", || latency(&reports));
     c.check("weights 1 and 10,000", || starve(&reports));
     c.check("three thousand hogs", || hogs(&reports));
-    c.check("the kernel's own threads", || kthreads::all(&reports));
+    c.check("the kernel's own threads", || kthreads::all(&reports, 1.0));
     c.check("one of those without end", || kthreads::hog(&reports));
     c.end();
 }

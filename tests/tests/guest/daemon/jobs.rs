@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `tixctl run` and `nice` change in the cgroup tree for a job, on a machine without systemd, and that nothing of it is left.
+//! What `tixctl run` and `nice` change in the cgroup tree for a job, on a machine without systemd,
+//! and that nothing of it is left.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -101,7 +102,8 @@ fn has_room(path: &str) -> Result<bool> {
     }
 }
 
-/// Where the user's shell has a child of the place for itself, and where it has not; and where root is.
+/// Where the user's shell has a child of the place for itself, and where it has not; and where root
+/// is.
 const PLACES: [(&str, &str, u32, &str); 3] = [
     ("/home", "/home/shell", UID, ""),
     ("/office", "/office", UID, "--threaded"),
@@ -171,7 +173,8 @@ fn one(place: &str, home: &str, uid: u32, command: &str, how: &str) -> Result<()
     before.is_back(place)
 }
 
-/// Without a terminal and without the option: what it would be for others is said, and nothing is done.
+/// Without a terminal and without the option: what it would be for others is said, and nothing is
+/// done.
 pub fn asks() -> Result<()> {
     let before = Place::of("/office")?;
     let line = |command: &str| format!("tixctl {command} -- true");
@@ -234,7 +237,8 @@ pub fn beside_each_other() -> Result<()> {
     let both = jobs(place, 2)?;
     sh(&format!("kill -KILL {}", outer.id()))?.ok()?;
     outer.wait()?;
-    // The one that has no child of its own in its cgroup is the inner one's: that of the outer has a sleep of its own left.
+    // The one that has no child of its own in its cgroup is the inner one's: that of the outer has
+    // a sleep of its own left.
     for path in &both {
         kill(path)?;
     }

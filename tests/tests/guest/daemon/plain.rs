@@ -109,8 +109,9 @@ pub fn all(c: &mut Checks) {
 
 fn runs() -> Result<()> {
     let line = "tixctl run --name job --cpu 50 -- sh -c 'cut -d: -f3 /proc/self/cgroup; tixctl tree --json; exit 7'";
-    // The shell's cgroup is none of its own to the scheduler, so the nearest that the user owns and that has a currency is the one
-    // above; and as before, once the cpu controller was enabled there for the command alone.
+    // The shell's cgroup is none of its own to the scheduler, so the nearest that the user owns and
+    // that has a currency is the one above; and as before, once the cpu controller was enabled
+    // there for the command alone.
     for issuer in ["/home", "/home"] {
         let said = user("/home/shell", line)?.exits(7)?;
         let (cgroup, tree) = said.out.split_once('\n').context("it said nothing")?;
