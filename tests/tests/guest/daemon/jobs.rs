@@ -133,31 +133,33 @@ pub fn closed() -> Result<()> {
 /// However a job ends.
 pub fn leaves_nothing() -> Result<()> {
     for (place, home, uid, how) in PLACES {
-        for command in ["run", "nice"] {
-            one(place, home, uid, command, how)
+        // Root's own is base, which gives nothing up.
+        for (command, from) in [("run", ""), ("nice", "--from /home")] {
+            one(place, home, uid, &format!("{command} {from} {how}"))
                 .with_context(|| format!("{command} as uid {uid} in {home}"))?;
         }
     }
     Ok(())
 }
 
-fn one(place: &str, home: &str, uid: u32, command: &str, how: &str) -> Result<()> {
+fn one(place: &str, home: &str, uid: u32, command: &str) -> Result<()> {
     let before = Place::of(place)?;
     ensure!(uid == 0 || before.gives.is_empty(), "{before:?}");
     ensure!(before.kind != "domain threaded", "{before:?}");
-    let line = |inner: &str| format!("exec tixctl {command} {how} -- {inner}");
+    let line = |inner: &str| format!("exec tixctl {command} -- {inner}");
     // By itself.
     ensure!(start(home, uid, &line("true"))?.wait()?.success());
     before.is_back(place)?;
     // Refused by tixd, when there is a cgroup for it already.
-    let refused = format!("tixctl {command} {how} --name base -- true");
+    let refused = format!("tixctl {command} --name base -- true");
     ensure!(start(home, uid, &refused)?.wait()?.code() == Some(1));
     before.is_back(place)?;
     // Killed while it runs; and meanwhile it is as it was said.
     let mut job = start(home, uid, &line("sleep 100000"))?;
     let of = jobs(place, 1)?;
     ensure!(file(&of[0], "cpu.weight").is_ok(), "no cpu controller");
-    ensure!(has_room(place)? == how.is_empty(), "{:?}", Place::of(place));
+    let threaded = command.contains("--threaded");
+    ensure!(has_room(place)? != threaded, "{:?}", Place::of(place));
     sh(&format!("kill -KILL {}", job.id()))?.ok()?;
     job.wait()?;
     before.is_back(place)?;
