@@ -288,6 +288,7 @@ fn stops(reports: &Reports) -> Result<()> {
 fn away(reports: &Reports) -> Result<()> {
     let away = reports.get::<Away>("away", "")?.result;
     // A quarter each, and what those below the limit have of it.
+    assert!(!away.parts.is_empty(), "{away:?}");
     for part in &away.parts {
         assert!((part - 0.25).abs() < 0.03, "{away:?}");
     }

@@ -65,6 +65,7 @@ fn one_cpu() {
 
 fn figures(reports: &Reports) -> Result<()> {
     let figures = reports.get::<Figures>("figures56", "")?.result;
+    assert!(!figures.processes.is_empty(), "{figures:?}");
     for process in &figures.processes {
         for (half, error) in process.relative_error.iter().enumerate() {
             assert!(
@@ -151,6 +152,7 @@ fn latency(reports: &Reports) -> Result<()> {
 /// tix off.
 fn starve(reports: &Reports) -> Result<()> {
     let starve = reports.get::<Shares>("starve", "")?.result;
+    assert_eq!(starve.leaves.len(), 2, "{starve:?}");
     for leaf in &starve.leaves {
         assert_eq!(leaf.ran, leaf.threads, "{} never ran", leaf.path);
         assert!(
