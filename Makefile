@@ -45,10 +45,10 @@ soak: deps
 # another sched_ext scheduler, one of another layout, on siblings of a core, and on slow disks; other people's tests; what holds of the cpu
 # controller on other kernels.
 SOAK = soak-ledger soak-kills soak-failures soak-lifeline soak-cgroups soak-churn soak-crowd soak-others soak-judges soak-kernels
-IN_GUEST = $(CARGO) test --locked -p tix-tests --test guest -- --ignored --nocapture
+IN_GUEST = CARGO=$(CARGO) .ci/tests --locked -p tix-tests --test guest -- --ignored --nocapture
 $(SOAK): deps
 soak-ledger:
-	$(CARGO) test --release --locked -p tixd -- --ignored soak
+	CARGO=$(CARGO) .ci/tests --release --locked -p tixd -- --ignored soak
 soak-kills:
 	TIX_SOAK=1 TIX_ONLY=SIGKILL $(IN_GUEST) daemon::under_systemd
 soak-failures:

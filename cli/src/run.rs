@@ -8,9 +8,10 @@ use tix_api::Tix;
 
 /// Run a command in a cgroup of its own, with tickets of its own
 ///
-/// It gets a new currency, which goes when the command has ended, with everything it started. With systemd the cgroup is a scope:
-/// of the caller's own systemd (no privileges needed), or of the system's for root. Without, it is made below the caller's cgroup, or
-/// beside it if only that is possible.
+/// It gets a new currency, which goes when the command has ended, with everything it started. With
+/// systemd the cgroup is a scope: of the caller's own systemd (no privileges needed), or of the
+/// system's for root. Without, it is made below the caller's cgroup, or beside it if only that is
+/// possible; what was changed there for it is taken back when the command has ended.
 ///
 /// The exit status is the command's; 1, 2 or 3 if it was not started.
 #[derive(Debug, clap::Args)]

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::guest::{tree, turn};
+use crate::results::skipped;
 
 /// Set for the test program in the guest.
 const INSIDE: &str = "TIX_TEST_INSIDE";
@@ -51,6 +52,11 @@ pub fn soak() -> bool {
 }
 
 fn boot(test: &str, kind: Kind, options: &[&str]) -> Result<()> {
+    // In the guest a name that is none runs nothing, and that is well for the test program.
+    let mut listed = Command::new(std::env::current_exe()?);
+    listed.args(["--exact", test, "--ignored", "--list", "--format=terse"]);
+    let listed = run(&mut listed)?.ok()?;
+    ensure!(listed.out.trim() == format!("{test}: test"), "{listed:?}");
     build()?;
     let _turn = turn()?;
     let mut command = Command::new(tree().join("tests/vm/run"));
@@ -125,6 +131,9 @@ pub fn install() -> Result<()> {
 #[derive(Debug, Default)]
 pub struct Checks {
     failed: Vec<String>,
+    skipped: usize,
+    /// Those that prepare for others.
+    setups: usize,
     done: usize,
 }
 
@@ -132,11 +141,16 @@ impl Checks {
     pub fn check(&mut self, what: &str, f: impl FnOnce() -> Result<()>) {
         // TIX_ONLY=WORD does those alone whose name has the word, and those marked as always needed.
         let only = std::env::var("TIX_ONLY").unwrap_or_default();
-        if !what.contains(&only) && !what.starts_with("setup") {
-            return;
+        self.check_only(&only, what, f);
+    }
+
+    fn check_only(&mut self, only: &str, what: &str, f: impl FnOnce() -> Result<()>) {
+        match (what.starts_with("setup"), what.contains(only)) {
+            (true, _) => self.setups += 1,
+            (false, true) => self.done += 1,
+            (false, false) => return,
         }
         let start = Instant::now();
-        self.done += 1;
         let why = match catch_unwind(AssertUnwindSafe(f)) {
             Ok(Ok(())) => None,
             Ok(Err(e)) => Some(format!("{e:#}")),
@@ -160,15 +174,28 @@ impl Checks {
         }
     }
 
-    /// Fails if one of them did, and says which.
+    /// Something that is not looked at here, and why. It is said, and counted at the end.
+    pub fn skip(&mut self, what: &str, why: &str) {
+        skipped(what, why);
+        self.skipped += 1;
+    }
+
+    /// Fails if one of them did, and says which; or if there was none, be it that none has the word
+    /// that is asked for.
     pub fn end(self) {
+        let done = self.done + self.setups;
         assert!(
             self.failed.is_empty(),
-            "{} of {} checks failed:\n{}",
+            "{} of {done} checks failed:\n{}",
             self.failed.len(),
-            self.done,
             self.failed.join("\n")
         );
+        assert!(
+            self.done > 0,
+            "no check was done but {} setups: is there one with the word that TIX_ONLY says?",
+            self.setups
+        );
+        eprintln!("{done} checks passed, {} skipped", self.skipped);
     }
 }
 
@@ -320,4 +347,46 @@ pub fn enabled_so_often() -> Result<u64> {
 pub fn in_force() -> bool {
     let file = |name: &str| read(&format!("/sys/kernel/sched_ext/{name}")).unwrap_or_default();
     file("state") == "enabled" && file("root/ops") == "tix"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passes(checks: Checks) -> bool {
+        catch_unwind(AssertUnwindSafe(|| checks.end())).is_ok()
+    }
+
+    #[test]
+    fn checks_that_did_nothing_fail() {
+        assert!(!passes(Checks::default()));
+        let done = |only: &str| {
+            let mut checks = Checks::default();
+            checks.check_only(only, "setup: a machine", || Ok(()));
+            checks.check_only(only, "a promise", || Ok(()));
+            checks
+        };
+        assert!(passes(done("")) && passes(done("promise")));
+        assert!(!passes(done("premise")), "no check has that word");
+        // A setup is no check, though it may have the word.
+        assert!(!passes(done("machine")));
+        // What is left out is no check either.
+        let skipped = Checks {
+            skipped: 1,
+            ..Checks::default()
+        };
+        assert!(!passes(skipped));
+    }
+
+    #[test]
+    fn checks_that_fail_are_named() {
+        let mut checks = Checks::default();
+        checks.check_only("", "kept", || Ok(()));
+        checks.check_only("", "broken", || bail!("not kept"));
+        checks.check_only("", "panicked", || panic!("at once"));
+        let failed = catch_unwind(AssertUnwindSafe(|| checks.end())).unwrap_err();
+        let said = failed.downcast_ref::<String>().unwrap();
+        assert!(said.starts_with("2 of 3 checks failed"), "{said}");
+        assert!(said.contains("broken: not kept") && said.contains("panicked: at once"));
+    }
 }

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Removes the cgroup of a command once nothing runs in it any more, where no systemd does.
+//! Removes the cgroup of a command once nothing runs in it any more, where no systemd does, and
+//! takes back what its place was changed for it.
 //!
-//! `tixctl run` (`nice`, too) becomes the command, so it cannot do this itself. A small process outside the cgroup waits, first for `tixctl run` to
-//! have become the command or to have failed (its end of a pipe closes), then for the cgroup to be empty. It is started twice over,
-//! so that the command has no child it does not know of.
+//! `tixctl run` (`nice`, too) becomes the command, so it cannot do this itself. A small process
+//! outside the cgroup waits, first for `tixctl run` to have become the command or to have failed
+//! (its end of a pipe closes), then for the cgroup to be empty. It is started twice over, so that
+//! the command has no child it does not know of. Its standard output is the cgroup's lock
+//! (`controller`), which it holds until it ends.
 
+use super::controller;
 use crate::failure::Failure;
+use crate::{cli, host};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
+use tix_api::{Currency, Kind, Resource, Tix};
+use tix_client::Client;
 
 /// Remove a cgroup once it is empty; used by `tixctl run` and `tixctl nice`
 #[derive(Debug, clap::Args)]
@@ -36,16 +43,19 @@ pub fn main(args: Args) -> Result<(), Failure> {
     command(&args.directory)?
         .arg("--waiting")
         .stdin(Stdio::inherit())
+        .stdout(Stdio::inherit())
         .spawn()
         .map(drop)
         .map_err(failed)
 }
 
-/// Starts a janitor. It begins when what this returns is closed: by being dropped, or by `exec`.
-pub fn start(directory: &Path) -> Result<ChildStdin, Failure> {
+/// Starts a janitor, which holds `lock` from now on. It begins when what this returns is closed: by
+/// being dropped, or by `exec`.
+pub fn start(directory: &Path, lock: File) -> Result<ChildStdin, Failure> {
     let failed = |err| Failure::io("start a process to clean up", directory, &err, "");
     let mut first = command(directory)?
         .stdin(Stdio::piped())
+        .stdout(lock)
         .spawn()
         .map_err(failed)?;
     let pipe = first
@@ -69,7 +79,7 @@ fn command(directory: &Path) -> Result<Command, Failure> {
         .arg(directory)
         .current_dir("/")
         .env_clear()
-        .stdout(Stdio::null())
+        .envs(std::env::var_os("TIX_SOCKET").map(|socket| ("TIX_SOCKET", socket)))
         .stderr(Stdio::null());
     Ok(command)
 }
@@ -90,20 +100,77 @@ fn wait(directory: &Path) -> std::io::Result<()> {
             }
             read => read?,
         };
-        if text.lines().any(|line| line == "populated 0") && remove(directory).is_ok() {
+        if controller::is_empty(directory) && end(directory).is_ok() {
             return Ok(());
         }
         poll(&mut [PollFd::new(&events, PollFlags::PRI)], None)?;
     }
 }
 
-/// Removes a cgroup and what the command made below it, deepest first.
-fn remove(directory: &Path) -> std::io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            remove(&entry.path())?;
-        }
+/// Removes the cgroup, with those below it.
+fn end(directory: &Path) -> std::io::Result<()> {
+    controller::remove_below(directory)?;
+    let is_used = directory
+        .parent()
+        .is_some_and(|place| controller::is_marked(place) && is_used(place));
+    controller::end(directory, std::io::stdout(), is_used)
+}
+
+/// Has somebody given a share or a limit to a cgroup beside the jobs, who would lose it with the
+/// controller?
+fn is_used(place: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(place) else {
+        return true;
+    };
+    let beside: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| {
+            !entry
+                .file_name()
+                .as_encoded_bytes()
+                .starts_with(controller::NAMES.as_bytes())
+        })
+        .map(|entry| entry.path())
+        .filter(|path| path.join("cpu.weight").exists())
+        .collect();
+    if beside.is_empty() {
+        return false;
     }
-    fs::remove_dir(directory)
+    let tree = cli::wait(async {
+        let mut client = Client::connect().await?;
+        client.call(|tixd| tixd.tree()).await
+    });
+    match (tree, host::cgroup2(Path::new("/"))) {
+        (Ok(tree), Some(mount)) => beside.iter().any(|path| {
+            let path = path.strip_prefix(&mount).unwrap_or(path);
+            let name = format!("/{}", path.display());
+            tree.currencies
+                .iter()
+                .any(|c| c.name == name && !is_as_made(c))
+        }),
+        _ => beside.iter().any(|path| !has_defaults(path)),
+    }
+}
+
+/// Does a cgroup's currency have what every new one has?
+fn is_as_made(currency: &Currency) -> bool {
+    let cpu: Vec<_> = (currency.funding.iter())
+        .filter(|f| f.resource == Resource::Cpu)
+        .collect();
+    let parent = match currency.name.rsplit_once('/') {
+        Some(("", _)) | None => "base",
+        Some((parent, _)) => parent,
+    };
+    currency.limits.is_empty()
+        && matches!(cpu.as_slice(), [f] if f.amount == 100 && f.kind == Kind::Soft && f.from == parent)
+}
+
+/// The same, by the kernel's files, where tixd cannot be asked.
+fn has_defaults(cgroup: &Path) -> bool {
+    let says = |file: &str, what: &str| {
+        host::words(&cgroup.join(file))
+            .first()
+            .is_none_or(|word| word == what)
+    };
+    says("cpu.weight", "100") && says("cpu.idle", "0") && says("cpu.max", "max")
 }

@@ -5,15 +5,19 @@
 //! 2. tixd makes a currency, funds it and binds it to the cgroup, all in one request.
 //! 3. This process moves in (systemd has moved it already) and becomes the command.
 //!
-//! So the command never runs with another share, its exit status and signals are its own, and if a step fails nothing stays: a scope
-//! ends with this process, and a cgroup of our own is removed by `janitor`, which also does that after the command.
+//! So the command never runs with another share, its exit status and signals are its own, and if a
+//! step fails nothing stays: a scope ends with this process, and a cgroup of our own is removed by
+//! `janitor`, which also does that after the command, and takes back what was changed for it
+//! (`controller`).
 
+mod controller;
 pub mod janitor;
 mod place;
 mod scope;
 
 use crate::failure::Failure;
 use crate::{cli, host};
+use place::Refusal;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -27,6 +31,15 @@ pub struct Job {
     /// The new currency's name; without this tixd makes one up
     #[arg(long)]
     name: Option<String>,
+    /// Let the command's place become a threaded domain while the command runs, where there is no
+    /// other place
+    ///
+    /// Without systemd the place is a cgroup of the caller's. One that has processes of its own
+    /// gives shares to children only as a threaded domain: meanwhile no process can be put into
+    /// another cgroup in it, and a container runtime or a systemd that works in it fails. On a
+    /// terminal this is asked.
+    #[arg(long)]
+    threaded: bool,
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -73,14 +86,19 @@ pub fn launch(
     let made = match host::systemd(root) {
         true => {
             scope::enter(name).or_else(|failure| {
-                match rustix::process::geteuid().is_root() {
-                    true => Err(failure),
-                    // No systemd of the user's own: perhaps the tree lets us in all the same.
-                    false => place::make(&mount).map_err(|_| failure),
+                if rustix::process::geteuid().is_root() {
+                    return Err(failure);
                 }
+                // No systemd of the user's own: perhaps the tree lets us in all the same.
+                place::make(&mount, job.threaded).map_err(|refusal| match refusal {
+                    Refusal::Nowhere(_) => failure,
+                    Refusal::Threaded(failure) => failure,
+                })
             })
         }
-        false => place::make(&mount),
+        false => place::make(&mount, job.threaded).map_err(|refusal| match refusal {
+            Refusal::Nowhere(failure) | Refusal::Threaded(failure) => failure,
+        }),
     }?;
     cli::wait(async {
         let mut client = Client::connect().await?;

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A cgroup of our own in the tree, where no systemd makes one.
 //!
-//! The problem: a currency of its own needs a cgroup with the cpu controller, which its parent must give to its children
-//! (`cgroup.subtree_control`). A cgroup with processes in it, such as the caller's, can do that only as the root of a threaded
-//! subtree. And a process may only be moved by who may write the common ancestor's `cgroup.procs`.
+//! The problem: a currency of its own needs a cgroup with the cpu controller, which its parent must
+//! give to its children (`cgroup.subtree_control`). A cgroup with processes in it, such as the
+//! caller's, can do that only as a threaded domain. And a process may only be moved by who may
+//! write the common ancestor's `cgroup.procs`.
 //!
 //! So, looking from the caller's cgroup upwards, at cgroups where the caller may make children and move processes:
-//! 1. the nearest that already gives the cpu controller to its children;
-//! 2. else the nearest that can be told to. If that makes its children threaded (it has processes), then the new cgroup is threaded:
-//!    cpu is the one controller that such cgroups share properly.
+//! 1. the nearest that gives the cpu controller to ordinary children already;
+//! 2. else the nearest that can be told to, without a process of its own: for as long as the job
+//!    runs (`controller`);
+//! 3. else the nearest whose children are threaded already, by somebody else's doing;
+//! 4. else, if the caller agrees, the nearest that becomes a threaded domain by it, for as long as
+//!    the job runs.
 //!
-//! Worked example: alice owns /alice, root enabled cpu in /; her shell is in /alice/shell, /alice gives cpu to its children. Then 1
-//! makes /alice/tix-run-N. If instead her shell is directly in /alice, then 2 makes a threaded /alice/tix-run-N.
-//!
-//! Known limit: a cgroup that became the root of a threaded subtree stays one until cpu is taken out of its subtree_control.
+//! Worked example: alice owns /alice, root enabled cpu in /; her shell is in /alice/shell. Then 2
+//! makes /alice/tix-run-N. If instead her shell is directly in /alice, then 4 makes a threaded
+//! /alice/tix-run-N, if she agrees: nobody can use cgroups beside it meanwhile.
 
-use super::{Made, janitor};
+use super::{Made, controller, janitor};
 use crate::failure::Failure;
 use crate::host;
 use rustix::fs::{Access, access};
-use std::fs;
-use std::io::{Error, ErrorKind};
+use std::fs::{self, File};
+use std::io::{Error, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
 
@@ -45,99 +48,175 @@ impl Own {
     }
 }
 
-/// Makes a cgroup as near to the caller's as can be.
-pub fn make(mount: &Path) -> Result<Made, Failure> {
+/// What has to be done to a place before a job's cgroup in it has the cpu controller; what changes
+/// least comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    /// Nothing.
+    Nothing,
+    /// Its other children get the controller, too.
+    Enable,
+    /// Nothing that is not so already: its children are threaded.
+    IsThreaded,
+    /// It becomes a threaded domain, or stays one that other jobs have made it.
+    BecomesThreaded,
+}
+
+impl Change {
+    /// Of a place with this `cgroup.type` (empty: the root of all), which gives the controller, has
+    /// processes, or was changed for jobs.
+    fn of(kind: &str, gives_cpu: bool, has_processes: bool, is_marked: bool) -> Option<Change> {
+        match kind {
+            "" | "domain" if gives_cpu => Some(Change::Nothing),
+            "" => Some(Change::Enable),
+            "domain" if has_processes => Some(Change::BecomesThreaded),
+            "domain" => Some(Change::Enable),
+            "threaded" | "domain threaded" if is_marked => Some(Change::BecomesThreaded),
+            "threaded" | "domain threaded" => Some(Change::IsThreaded),
+            _ => None,
+        }
+    }
+
+    fn at(place: &Path) -> Option<Change> {
+        // Of a threaded cgroup it cannot be read; it is not asked for then.
+        let processes = fs::read_to_string(place.join("cgroup.procs")).unwrap_or_default();
+        Change::of(
+            &kind(place),
+            controller::gives_cpu(place),
+            !processes.is_empty(),
+            controller::is_marked(place),
+        )
+    }
+}
+
+fn kind(cgroup: &Path) -> String {
+    let text = fs::read_to_string(cgroup.join("cgroup.type")).unwrap_or_default();
+    text.trim().to_owned()
+}
+
+/// Why there is no cgroup for the command.
+pub enum Refusal {
+    /// There is no place for it.
+    Nowhere(Failure),
+    /// There is one that would become threaded, and the caller has not agreed.
+    Threaded(Failure),
+}
+
+/// Makes a cgroup as near to the caller's as can be. `threaded`: the caller has agreed that its
+/// place becomes threaded.
+pub fn make(mount: &Path, threaded: bool) -> Result<Made, Refusal> {
     let own = host::own_cgroup(Path::new("/")).unwrap_or_default();
     if !own.starts_with('/') || own.starts_with("/..") {
-        return Err(Failure::refused(
+        return Err(Refusal::Nowhere(Failure::refused(
             format!("this process is in a cgroup that cannot be seen from here: {own:?}"),
             "run tixctl in the cgroup namespace that tixd is in",
-        ));
+        )));
     }
     // Path by path: joining an empty one would end it with a slash.
     let home: PathBuf = mount
         .components()
         .chain(Path::new(own.trim_start_matches('/')).components())
         .collect();
+    let mut places: Vec<(Change, &Path)> = home
+        .ancestors()
+        .take_while(|place| place.starts_with(mount))
+        .filter(|place| may_place(place))
+        .filter_map(|place| Some((Change::at(place)?, place)))
+        .collect();
+    // The nearest stays first among those with the same change.
+    places.sort_by_key(|(change, _)| *change);
     let mut tried = Vec::new();
-    let nearest = || {
-        home.ancestors()
-            .take_while(|parent| parent.starts_with(mount))
-    };
-    for parent in nearest().filter(|parent| may_place(parent) && gives_cpu(parent)) {
-        match below(mount, parent) {
+    for (change, place) in places {
+        if change == Change::BecomesThreaded && !threaded {
+            agree(place).map_err(Refusal::Threaded)?;
+        }
+        match below(mount, place, change) {
             Ok(made) => return Ok(made),
-            Err(err) => tried.push(format!("{}: {err}", parent.display())),
+            Err(err) => tried.push(format!("{}: {err}", place.display())),
         }
     }
-    for parent in nearest().filter(|parent| may_place(parent) && !gives_cpu(parent)) {
-        match fs::write(parent.join("cgroup.subtree_control"), "+cpu")
-            .and_then(|()| below(mount, parent))
-        {
-            Ok(made) => return Ok(made),
-            Err(err) => tried.push(format!("{}: {err}", parent.display())),
+    Err(Refusal::Nowhere(impossible(&home, &tried)))
+}
+
+/// May the caller make a cgroup in `place`, and move itself from below `place` into it?
+fn may_place(place: &Path) -> bool {
+    access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+        && access(place.join("cgroup.procs"), Access::WRITE_OK).is_ok()
+}
+
+/// Asks on the terminal whether `place` may become threaded.
+fn agree(place: &Path) -> Result<(), Failure> {
+    let place = place.display();
+    let change = format!(
+        "{place} has processes of its own, so it has to be a threaded domain until the command has ended: \
+         meanwhile no process can be put into another cgroup in it (\"Operation not supported\"), \
+         and a container runtime or a systemd that works in it fails"
+    );
+    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        anstream::eprint!("{change}.\nDo that? [y/N] ");
+        let mut answer = String::new();
+        let read = std::io::stdin().read_line(&mut answer);
+        if read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes") {
+            return Ok(());
         }
     }
-    Err(impossible(&home, &tried))
+    Err(Failure::refused(
+        change,
+        format!(
+            "`--threaded` allows it; or move its processes into a child, then nothing has to be threaded: \
+             mkdir {place}/shell && echo $$ > {place}/shell/cgroup.procs"
+        ),
+    ))
 }
 
-/// May the caller make a cgroup in `parent`, and move itself from below `parent` into it?
-fn may_place(parent: &Path) -> bool {
-    access(parent, Access::WRITE_OK | Access::EXEC_OK).is_ok()
-        && access(parent.join("cgroup.procs"), Access::WRITE_OK).is_ok()
+/// Makes a cgroup in `place`, ready to take this process.
+fn below(mount: &Path, place: &Path, change: Change) -> Result<Made, Error> {
+    let (directory, lock) = fresh(place)?;
+    // From here on the janitor takes back what was done, however this process ends.
+    let pipe = janitor::start(&directory, lock).map_err(|failure| {
+        // Nothing is in it: the first error is the one to tell.
+        let _ = fs::remove_dir(&directory);
+        Error::other(format!("{failure:?}"))
+    })?;
+    controller::begin(place, &directory)?;
+    prepare(&directory, change >= Change::IsThreaded)?;
+    let relative = directory.strip_prefix(mount).unwrap_or(&directory);
+    Ok(Made::Own(Own {
+        cgroup: format!("/{}", relative.display()),
+        _janitor: pipe,
+        directory,
+    }))
 }
 
-fn gives_cpu(parent: &Path) -> bool {
-    host::words(&parent.join("cgroup.subtree_control"))
-        .iter()
-        .any(|name| name == "cpu")
-}
-
-/// Makes a cgroup in `parent`, ready to take this process.
-fn below(mount: &Path, parent: &Path) -> Result<Made, Error> {
-    let directory = fresh(parent)?;
-    let prepared = prepare(&directory).and_then(|()| {
-        janitor::start(&directory).map_err(|failure| Error::other(format!("{failure:?}")))
-    });
-    match prepared {
-        Ok(pipe) => {
-            let relative = directory.strip_prefix(mount).unwrap_or(&directory);
-            Ok(Made::Own(Own {
-                cgroup: format!("/{}", relative.display()),
-                _janitor: pipe,
-                directory,
-            }))
-        }
-        Err(err) => {
-            // Nothing is in it: the first error is the one to tell.
-            let _ = fs::remove_dir(&directory);
-            Err(err)
-        }
-    }
-}
-
-/// Makes a directory with a name of its own: a process of this number may have left one.
-fn fresh(parent: &Path) -> Result<PathBuf, Error> {
+/// Makes a directory with a name of its own, and locks it: a process of this number may have left
+/// one.
+fn fresh(place: &Path) -> Result<(PathBuf, File), Error> {
     let pid = std::process::id();
     for attempt in 0..100 {
         let name = match attempt {
-            0 => format!("tix-run-{pid}"),
-            attempt => format!("tix-run-{pid}-{attempt}"),
+            0 => format!("{}{pid}", controller::NAMES),
+            attempt => format!("{}{pid}-{attempt}", controller::NAMES),
         };
-        let directory = parent.join(name);
+        let directory = place.join(name);
         match fs::create_dir(&directory) {
-            Err(err) if err.kind() == ErrorKind::AlreadyExists => {}
-            made => return made.map(|()| directory),
+            Err(err) if err.kind() == ErrorKind::AlreadyExists => continue,
+            made => made?,
+        }
+        match controller::lock(&directory) {
+            Err(err) if err.kind() == ErrorKind::NotFound => {}
+            locked => return Ok((directory, locked?)),
         }
     }
     Err(ErrorKind::AlreadyExists.into())
 }
 
 /// Makes sure that processes can be put in, and that they get a share of their own.
-fn prepare(directory: &Path) -> Result<(), Error> {
-    let kind = directory.join("cgroup.type");
-    if fs::read_to_string(&kind)?.trim() == "domain invalid" {
-        fs::write(&kind, "threaded")?;
+fn prepare(directory: &Path, threaded: bool) -> Result<(), Error> {
+    if kind(directory) == "domain invalid" {
+        if !threaded {
+            return Err(Error::other("it has become threaded meanwhile"));
+        }
+        fs::write(directory.join("cgroup.type"), "threaded")?;
     }
     if !directory.join("cpu.weight").exists() {
         return Err(Error::other("its children do not get the cpu controller"));
@@ -159,8 +238,8 @@ fn impossible(home: &Path, tried: &[String]) -> Failure {
     let uid = rustix::process::geteuid().as_raw();
     let hint = match tried {
         [] => format!(
-            "as root, give your shell a cgroup that is yours: mkdir {home}/you && chown -R {uid} {home}/you && \
-             echo PID-OF-YOUR-SHELL > {home}/you/cgroup.procs"
+            "as root, give your shell a cgroup that is yours: mkdir -p {home}/you/shell && chown -R {uid} {home}/you && \
+             echo PID-OF-YOUR-SHELL > {home}/you/shell/cgroup.procs"
         ),
         _ => format!(
             "put your shell into a child of its own and enable cpu beside it: mkdir {home}/shell && \
@@ -168,4 +247,27 @@ fn impossible(home: &Path, tried: &[String]) -> Failure {
         ),
     };
     Failure::refused(message, hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Change::{self, BecomesThreaded, Enable, IsThreaded, Nothing};
+
+    #[test]
+    fn what_a_place_becomes() {
+        let of = |kind, gives_cpu, has_processes| Change::of(kind, gives_cpu, has_processes, false);
+        assert_eq!(of("", true, true), Some(Nothing));
+        assert_eq!(of("", false, true), Some(Enable));
+        assert_eq!(of("domain", true, false), Some(Nothing));
+        assert_eq!(of("domain", false, false), Some(Enable));
+        assert_eq!(of("domain", false, true), Some(BecomesThreaded));
+        assert_eq!(of("domain threaded", true, true), Some(IsThreaded));
+        assert_eq!(of("threaded", false, false), Some(IsThreaded));
+        assert_eq!(of("domain invalid", false, false), None);
+        // A threaded domain of jobs' making asks again: it stays one for longer.
+        let ours = Change::of("domain threaded", true, true, true);
+        assert_eq!(ours, Some(BecomesThreaded));
+        // The least change comes first.
+        assert!(Nothing < Enable && Enable < IsThreaded && IsThreaded < BecomesThreaded);
+    }
 }

@@ -252,6 +252,12 @@ fn enable_down_to(core: &Core, path: &str, uid: u32) -> Result<(), Error> {
                 hint: "ask root to enable it (cgroup.subtree_control, or Delegate=cpu)".into(),
             });
         }
+        // The kernel would make it a threaded domain, in which nobody can use other cgroups. (The
+        // root of all has no type, and may.)
+        let kind = dir.read("cgroup.type").unwrap_or_default();
+        if kind.trim() == "domain" && !dir.read("cgroup.procs").map_err(|e| say(&e))?.is_empty() {
+            return Err(say(&format!("{parent:?} has processes of its own")));
+        }
         dir.write("cgroup.subtree_control", "+cpu")
             .map_err(|e| say(&e))?;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Trades over the socket: matched or answered with what conflicts, kept, told, and ended.
 
-use super::server::{Client, Tixd};
+use super::server::{Client, Tixd, is_root_for};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -13,7 +13,7 @@ fn done(c: &mut Client, method: &str, parameters: Value) -> Value {
 
 /// A and b have 100 of the CPU and of the disk each; only root may give that.
 fn market(c: &mut Client) -> bool {
-    if !rustix::process::getuid().is_root() {
+    if !is_root_for("a market") {
         return false;
     }
     for name in ["a", "b"] {

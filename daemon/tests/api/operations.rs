@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What can be asked of the ledger, asked over the socket: each is kept, shown, and in the log.
 
-use super::server::{Client, Tixd};
+use super::server::{Client, Tixd, is_root_for};
 use serde_json::{Value, json};
-
-fn is_root() -> bool {
-    rustix::process::getuid().is_root()
-}
 
 fn find(c: &mut Client, name: &str) -> Value {
     let tree = c.call("Tree", json!({}));
@@ -110,7 +106,7 @@ fn limits_are_kept_shown_and_lifted() {
 
 #[test]
 fn memory_is_guaranteed_in_bytes() {
-    if !is_root() {
+    if !is_root_for("memory is guaranteed in bytes") {
         return;
     }
     let tixd = Tixd::start();
@@ -148,7 +144,7 @@ fn modes_and_owners() {
         c.error("Chmod", json!({"name": "base", "mode": "777"})),
         "NotNamed"
     );
-    if is_root() {
+    if is_root_for("Chown of another user's") {
         done(
             &mut c,
             "Chown",
@@ -309,7 +305,7 @@ fn import(c: &mut Client, text: &str, dry_run: bool) -> Value {
 
 #[test]
 fn a_ledger_is_exported_and_imported_elsewhere() {
-    if !is_root() {
+    if !is_root_for("a ledger is exported and imported elsewhere") {
         return;
     }
     let (here, there) = (Tixd::start(), Tixd::start());

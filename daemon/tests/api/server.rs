@@ -126,3 +126,17 @@ impl Client {
         error
     }
 }
+
+/// Is this root? If not, `what` is not looked at, which is said: `make check` lists it at its end.
+pub fn is_root_for(what: &str) -> bool {
+    let root = rustix::process::getuid().is_root();
+    if !root {
+        let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/skipped");
+        let line = format!("{what}: only root may\n");
+        eprint!("SKIPPED {line}");
+        let mut file = std::fs::File::options();
+        let mut file = file.create(true).append(true).open(target).unwrap();
+        std::io::Write::write_all(&mut file, line.as_bytes()).unwrap();
+    }
+    root
+}

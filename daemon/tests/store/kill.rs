@@ -25,6 +25,7 @@ fn config() -> Config {
 
 /// The process that is killed: not a test of its own.
 #[test]
+#[ignore = "another test starts it"]
 fn commits_until_it_is_killed() {
     let Ok(path) = std::env::var(DIR) else {
         return;
@@ -48,7 +49,8 @@ fn commits_until_it_is_killed() {
 fn killed(path: &Path, random: &mut Random) -> Option<u64> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["kill::commits_until_it_is_killed", "--exact", "--nocapture"])
+        .args(["kill::commits_until_it_is_killed", "--exact"])
+        .args(["--ignored", "--nocapture"])
         .env(DIR, path)
         .stdout(Stdio::piped());
     let from_outside = random.below(2) == 0;

@@ -36,8 +36,11 @@ pub struct Took {
     pub sync_ms: f64,
     /// For all of it.
     pub all_ms: f64,
-    /// CPU time that the kernel's own threads used for it.
+    /// CPU time that the kernel's own threads used for it, and who writes.
     pub kernel_ms: f64,
+    pub own_ms: f64,
+    /// How often one of the kernel's own threads came to run.
+    pub runs: u64,
 }
 
 /// Writes to `dir`, which is a file system on a loop device.
@@ -63,8 +66,8 @@ pub fn run(root: &Path, dir: &Path, hogs: usize) -> Result<Kthreads> {
     })
 }
 
-/// CPU time that each of the kernel's own threads has used, ns.
-fn kernel_ns() -> Result<HashMap<OsString, u64>> {
+/// CPU time that each of the kernel's own threads has used, ns, and how often it came to run.
+fn kernel_use() -> Result<HashMap<OsString, [u64; 2]>> {
     let mut all = HashMap::new();
     for entry in fs::read_dir("/proc").context("/proc")?.flatten() {
         let dir = entry.path();
@@ -72,26 +75,34 @@ fn kernel_ns() -> Result<HashMap<OsString, u64>> {
         let stat = fs::read_to_string(dir.join("stat")).unwrap_or_default();
         let parent = stat.rsplit_once(") ").and_then(|s| s.1.split(' ').nth(1));
         if let (Some("2"), Ok(used)) = (parent, fs::read_to_string(dir.join("schedstat"))) {
-            let ns = used.split(' ').next().map_or(Ok(0), str::parse)?;
-            all.insert(entry.file_name(), ns);
+            // What it had, what it waited for, and how often it had it.
+            let mut numbers = used.split_whitespace().map(str::parse);
+            let (ns, runs) = (numbers.next(), numbers.nth(1));
+            all.insert(
+                entry.file_name(),
+                [ns.unwrap_or(Ok(0))?, runs.unwrap_or(Ok(0))?],
+            );
         }
     }
     Ok(all)
 }
 
 /// What those that are there have used since `before`. Some have come, and others gone.
-fn kernel_since(before: &HashMap<OsString, u64>) -> Result<u64> {
-    let used = kernel_ns()?;
-    let since = |(name, ns): (&OsString, &u64)| match before.get(name) {
-        // Unless another thread has the number of one that has gone.
-        Some(had) => ns.saturating_sub(*had),
-        None => *ns,
-    };
-    Ok(used.iter().map(since).sum())
+fn kernel_since(before: &HashMap<OsString, [u64; 2]>) -> Result<[u64; 2]> {
+    let mut since = [0; 2];
+    for (name, used) in kernel_use()? {
+        // More than it uses now had another thread that has gone, whose number it has.
+        let had = before.get(&name).copied().unwrap_or_default();
+        for i in 0..2 {
+            since[i] += used[i].saturating_sub(had[i]);
+        }
+    }
+    Ok(since)
 }
 
 fn write_all(dir: &Path, name: &str) -> Result<Took> {
-    let (kernel, began) = (kernel_ns()?, sys::now());
+    let used = || sys::cpu_ns(sys::own_pid());
+    let (kernel, own, began) = (kernel_use()?, used()?, sys::now());
     let mut longest = 0;
     let timed = |what: &mut dyn FnMut() -> Result<()>| -> Result<u64> {
         let start = sys::now();
@@ -110,15 +121,19 @@ fn write_all(dir: &Path, name: &str) -> Result<Took> {
     for i in 0..FILES {
         fs::write(dir.join(format!("{name}-late{i}")), vec![9; BYTES])?;
     }
-    let sync = timed(&mut || {
-        rustix::fs::sync();
-        Ok(())
-    })?;
+    // Of this file system alone: others are on this machine's disk, and the guest's clock leaps
+    // while it waits for that.
+    let of = fs::File::open(dir).with_context(|| dir.display().to_string())?;
+    let sync = timed(&mut || rustix::fs::syncfs(&of).context("syncfs"))?;
+    let all = sys::now() - began;
+    let [kernel_ns, runs] = kernel_since(&kernel)?;
     let took = Took {
         longest_ms: longest as f64 / 1e6,
         sync_ms: sync as f64 / 1e6,
-        all_ms: (sys::now() - began) as f64 / 1e6,
-        kernel_ms: kernel_since(&kernel)? as f64 / 1e6,
+        all_ms: all as f64 / 1e6,
+        own_ms: (used()? - own) as f64 / 1e6,
+        kernel_ms: kernel_ns as f64 / 1e6,
+        runs,
     };
     ensure!(took.kernel_ms > 0.0, "no thread of the kernel's took part");
     Ok(took)
@@ -134,11 +149,21 @@ impl Table for Kthreads {
                 ms(t.sync_ms),
                 ms(t.all_ms),
                 ms(t.kernel_ms),
+                ms(t.own_ms),
+                t.runs.to_string(),
             ]
         };
         let hogs = format!("{} hogs", self.hogs);
         columns(
-            &[&hogs, "longest ms", "sync ms", "all ms", "kernel's CPU ms"],
+            &[
+                &hogs,
+                "longest ms",
+                "sync ms",
+                "all ms",
+                "kernel's CPU ms",
+                "own CPU ms",
+                "runs",
+            ],
             &[
                 row("not there", &self.peace),
                 row("of weight 100", &self.alike),

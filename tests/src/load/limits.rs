@@ -144,6 +144,8 @@ pub struct Got {
     /// What it is due is what the others leave, before what switches and interrupts cost.
     pub rest: bool,
     pub share: f64,
+    /// How far from what is due that may be.
+    pub near: f64,
     /// The longest that a thread of it waited, ms.
     pub longest_wait_ms: f64,
     /// The longest that one may: until everybody has had a turn of what is due in a period. One period more, because what a turn took
@@ -151,7 +153,25 @@ pub struct Got {
     pub may_wait_ms: f64,
 }
 
+/// Of who has no limit, or what a limit leaves: what interrupts and switches cost beside it.
+const NEAR: f64 = 0.01;
+
 impl Group {
+    /// Over whole periods a group has its quota once each; at the ends one of them, and what one
+    /// turn of each CPU takes too much, which comes off the next, may be in or out.
+    fn near(&self, seconds: f64) -> f64 {
+        let quota = self.max.split(' ').next().and_then(|q| q.parse().ok());
+        // What is left of several CPUs has what each of them costs.
+        let other = match self.due == WHAT_IS_LEFT {
+            true => sys::cpus() as f64 * NEAR,
+            false => NEAR,
+        };
+        quota.map_or(other, |quota: f64| {
+            let turns = self.threads.min(sys::cpus()) as f64 * AT_A_TIME;
+            NEAR.min((quota / 1000.0 + turns) / 1000.0 / seconds)
+        })
+    }
+
     fn may_wait_ms(&self, due: f64) -> f64 {
         // Who has no limit waits for those that have one.
         let period = self.max.split(' ').nth(1).and_then(|p| p.parse().ok());
@@ -263,6 +283,7 @@ fn measure(
             due,
             rest,
             share: (last - first) as f64 / took,
+            near: g.near(seconds),
             longest_wait_ms: waits.fold(0.0, f64::max),
             may_wait_ms: g.may_wait_ms(due),
         }

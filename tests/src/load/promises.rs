@@ -15,7 +15,7 @@ use super::report::{Table, columns, percent};
 use super::sys;
 
 /// Of most cases; the kernel's scheduler rounds weights, sched_ext those of nice values.
-const NEAR: f64 = 0.015;
+pub const NEAR: f64 = 0.015;
 /// Who has cpu.idle or SCHED_IDLE has weight 3 beside 1,024 with the kernel's own scheduler, and 1 beside 100 with a sched_ext one: both are
 /// as near to this, and neither is nothing.
 const LITTLE: f64 = 0.008;
@@ -384,7 +384,7 @@ fn underprovisioned(c: &mut Case) -> Result<()> {
 }
 
 /// Of a CPU that is wholly in use beside others: emulated ones run in turns, and what an interrupt takes is more there.
-const WIDE: f64 = 0.2;
+pub const WIDE: f64 = 0.2;
 
 fn affinity(c: &mut Case) -> Result<()> {
     let a = c.group("a")?;

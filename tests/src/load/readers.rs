@@ -24,6 +24,8 @@ pub struct Readers {
     /// How often all of the crowd had its nice value changed, and how long that took at most, ms: most of it is waiting for a CPU.
     pub changes: u64,
     pub change_ms: f64,
+    /// What each took of a CPU, ms, on average.
+    pub change_cpu_ms: f64,
     /// Grace periods that were waited for, and how long at most, ms.
     pub graces: u64,
     pub longest_ms: f64,
@@ -58,7 +60,8 @@ pub fn run(root: &Path, crowd: usize, warmup: f64, seconds: f64) -> Result<Reade
     sys::sleep((warmup * 1e9) as u64);
     crew.forget_waits();
     let changed = || crew.slot(reader).count.load(Ordering::Relaxed);
-    let (before, end) = (changed(), sys::now() + (seconds * 1e9) as u64);
+    let used = || crew.cpu_ns(reader);
+    let ((before, from), end) = ((changed(), used()?), sys::now() + (seconds * 1e9) as u64);
     let (mut graces, mut longest) = (0, 0);
     while sys::now() < end {
         let began = sys::now();
@@ -67,9 +70,11 @@ pub fn run(root: &Path, crowd: usize, warmup: f64, seconds: f64) -> Result<Reade
         graces += 1;
         sys::sleep(PAUSE);
     }
+    let changes = changed() - before;
     Ok(Readers {
         crowd,
-        changes: changed() - before,
+        changes,
+        change_cpu_ms: (used()? - from) as f64 / 1e6 / changes.max(1) as f64,
         change_ms: crew.longest_wait(reader) as f64 / 1e6,
         graces,
         longest_ms: longest as f64 / 1e6,
@@ -82,6 +87,7 @@ impl Table for Readers {
         let rows = [
             row("changes of all nice values", self.changes.to_string()),
             row("longest of them, ms", format!("{:.1}", self.change_ms)),
+            row("CPU time of each, ms", format!("{:.2}", self.change_cpu_ms)),
             row("grace periods", self.graces.to_string()),
             row("longest of them, ms", format!("{:.1}", self.longest_ms)),
         ];

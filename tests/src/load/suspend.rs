@@ -17,6 +17,9 @@ use crate::force::Force;
 const WEIGHTS: [u32; 3] = [100, 200, 300];
 /// `cpu.max` of the one that has, and what it is of a CPU: less than its weight says.
 const LIMIT: (&str, f64) = ("5000 100000", 0.05);
+/// What one period of it allows, and the most that a thread has at a time, s.
+const QUOTA: f64 = 0.005;
+const AT_A_TIME: f64 = 0.003;
 const THREADS: usize = 2;
 
 #[derive(Clone, Debug)]
@@ -47,6 +50,9 @@ pub struct Had {
 pub struct Outcome {
     /// What the one with the limit may have, of a CPU.
     pub limit: f64,
+    /// And how much more or less, by the looks' ends: one period's part, and what one turn of each
+    /// thread takes too much, which comes off the next.
+    pub near: f64,
     pub had: Vec<Had>,
     /// CPUs online at the end.
     pub cpus: usize,
@@ -83,6 +89,7 @@ impl Suspend {
         let waits = (0..crew.len()).map(|member| crew.longest_wait(member));
         Ok(Outcome {
             limit: LIMIT.1,
+            near: (QUOTA + THREADS.min(sys::cpus()) as f64 * AT_A_TIME) / self.seconds,
             had,
             cpus: sys::cpus(),
             longest_wait_ms: waits.max().unwrap_or(0) as f64 / 1e6,

@@ -10,6 +10,7 @@ mod churn;
 mod durable;
 mod faulty;
 mod force;
+mod jobs;
 mod layout;
 mod lifeline;
 mod limits;
@@ -44,6 +45,7 @@ fn under_systemd() {
         c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
         c.check("entitlements are as funded", users::entitlements);
         c.check("alice runs a command with tickets", users::runs);
+        c.check("a job's scope leaves nothing behind", jobs::scopes);
         c.check("alice does as she likes with her own", users::own);
         c.check("alice has no right to what is not hers", users::others);
         c.check("who is not who they seem", users::strangers);

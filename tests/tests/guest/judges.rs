@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tix_tests::guest::{Guest, tree, under_tix};
-use tix_tests::results::leave;
+use tix_tests::results::{leave, skipped};
 
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 
@@ -143,9 +143,9 @@ fn chosen(ltp: &Path) -> Result<Vec<(String, String)>> {
 #[ignore = "boots a guest, if TIX_LTP says where LTP is installed"]
 fn soak_of_ltp() {
     let Some(ltp) = std::env::var_os("TIX_LTP").map(PathBuf::from) else {
-        let why = "SKIPPED: TIX_LTP does not say where LTP is installed";
-        eprintln!("soak_of_ltp: {why}");
-        leave("ltp", &why).unwrap();
+        let why = "TIX_LTP does not say where LTP is installed";
+        skipped("soak_of_ltp", why);
+        leave("ltp", &format!("SKIPPED: {why}")).unwrap();
         return;
     };
     let kernel = said_by("tests/vm/kernel", std::env::var("KERNEL").ok().as_deref()).unwrap();

@@ -4,14 +4,14 @@
 
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tix_tests::daemon::Checks;
 use tix_tests::guest::{Guest, Reports, under_tix, under_tix_with};
 use tix_tests::load::limits::{self, Limits};
-use tix_tests::load::promises::Promises;
+use tix_tests::load::promises::{NEAR, Promises, WIDE};
 use tix_tests::load::report::Report;
-use tix_tests::results::leave;
+use tix_tests::results::{leave, skipped};
 
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 
@@ -29,10 +29,8 @@ fn judge(name: &str, under: &[(&str, Seen)]) -> Result<()> {
     let mut verdicts = json!({});
     for (scheduler, seen) in under {
         for why in &seen.left_out {
-            eprintln!(
-                "{name}: SKIPPED on {} under {scheduler}: {why}",
-                seen.kernel
-            );
+            let what = format!("{name} on {} under {scheduler}", seen.kernel);
+            skipped(&what, why);
         }
         verdicts[scheduler] = json!({
             "kept": seen.cases,
@@ -40,6 +38,11 @@ fn judge(name: &str, under: &[(&str, Seen)]) -> Result<()> {
         });
     }
     for (scheduler, seen) in under {
+        ensure!(
+            seen.cases > 0 || !seen.left_out.is_empty(),
+            "{name} on {} under {scheduler}: there was no case",
+            seen.kernel
+        );
         ensure!(
             seen.broken.is_empty(),
             "{name} on {} under {scheduler}: {:#?}",
@@ -55,15 +58,20 @@ fn judge(name: &str, under: &[(&str, Seen)]) -> Result<()> {
     leave(&format!("kernels/{}/{name}", under[0].1.kernel), &verdicts)
 }
 
-/// Each group of `limits` got what it is due of a CPU, or, where that is all that others leave, most of it: emulated CPUs run in
-/// turns, and often while one of them handles an interrupt, which counts as the interrupt's time. Under tix nobody waited for
-/// longer than quota and period imply; the kernel's own scheduler promises nothing like it (6.16: 13 s of 6).
+/// Each group of `limits` got what it is due of a CPU, or, where that is all that others leave of
+/// several, most of it: no bound is derived there (tix gives 1.51 … 1.53 of 1.70, the kernel's own
+/// 1.695). Under tix nobody waited for longer than quota and period imply; the kernel's own
+/// scheduler promises nothing like it (6.16: 13 s of 6).
 fn broken_limits(limits: &Limits, by_tix: bool) -> Vec<String> {
     let mut broken = Vec::new();
     for g in &limits.groups {
         let (case, path) = (&g.case, &g.path);
-        let least = if g.rest { 0.8 * g.due } else { g.due - 0.01 };
-        if !(least..g.due + 0.01).contains(&g.share) {
+        let least = if g.rest && by_tix {
+            0.8 * g.due
+        } else {
+            g.due - g.near
+        };
+        if !(least..g.due + g.near).contains(&g.share) {
             broken.push(format!(
                 "{case}: {path} got {} of a CPU and is due {}",
                 g.share, g.due
@@ -161,6 +169,18 @@ fn seen(report: Report<Promises>) -> Seen {
 
 /// What the kernel documents beside weights and limits, under both.
 fn promises(name: &str, reports: &Reports) -> Result<()> {
-    let seen = |label: &str| reports.get("promises", label).map(seen);
-    judge(name, &[("kernel", seen("kernel")?), ("tix", seen("tix")?)])
+    let of = |label: &str| reports.get::<Promises>("promises", label);
+    let (kernel, tix) = (of("kernel")?, of("tix")?);
+    let mut ours = seen(tix.clone());
+    // Of a CPU for itself a thread has what the emulated machine leaves it: as near under tix.
+    for v in tix.result.verdicts.iter().filter(|v| v.near == WIDE) {
+        let mut theirs = kernel.result.verdicts.iter();
+        let theirs = theirs.find(|t| (&t.case, &t.who) == (&v.case, &v.who));
+        let theirs = theirs.with_context(|| format!("only under tix: {v:?}"))?;
+        if (v.got - v.due).abs() > (theirs.got - theirs.due).abs() + NEAR {
+            let broken = format!("{v:?}, the kernel's own {}", theirs.got);
+            ours.broken.push(broken);
+        }
+    }
+    judge(name, &[("kernel", seen(kernel)), ("tix", ours)])
 }

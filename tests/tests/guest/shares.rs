@@ -58,13 +58,14 @@ fn one_cpu() {
     c.check("who sleeps is served before hogs", || latency(&reports));
     c.check("weights 1 and 10,000", || starve(&reports));
     c.check("three thousand hogs", || hogs(&reports));
-    c.check("the kernel's own threads", || kthreads::all(&reports));
+    c.check("the kernel's own threads", || kthreads::all(&reports, 1.0));
     c.check("one of those without end", || kthreads::hog(&reports));
     c.end();
 }
 
 fn figures(reports: &Reports) -> Result<()> {
     let figures = reports.get::<Figures>("figures56", "")?.result;
+    assert!(!figures.processes.is_empty(), "{figures:?}");
     for process in &figures.processes {
         for (half, error) in process.relative_error.iter().enumerate() {
             assert!(
@@ -151,6 +152,7 @@ fn latency(reports: &Reports) -> Result<()> {
 /// tix off.
 fn starve(reports: &Reports) -> Result<()> {
     let starve = reports.get::<Shares>("starve", "")?.result;
+    assert_eq!(starve.leaves.len(), 2, "{starve:?}");
     for leaf in &starve.leaves {
         assert_eq!(leaf.ran, leaf.threads, "{} never ran", leaf.path);
         assert!(

@@ -40,8 +40,11 @@ fn sleeps_and_wakes_up(cpus: usize) -> Result<()> {
     assert_eq!(suspend.cpus, cpus);
     for had in &suspend.had {
         assert!(had.off < 0.02, "a share is {} off: {had:?}", had.off);
-        let limited = had.limited / suspend.limit - 1.0;
-        assert!(limited.abs() < 0.1, "a limit is {limited} off: {had:?}");
+        let limited = had.limited - suspend.limit;
+        assert!(
+            limited.abs() < suspend.near,
+            "a limit is {limited} of a CPU off: {had:?}"
+        );
         assert!(had.used > 0.8, "CPUs were idle: {had:?}");
     }
     assert!(

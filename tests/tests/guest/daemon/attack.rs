@@ -165,6 +165,7 @@ fn measure() -> Result<(f64, Answers)> {
         "       status, login, a cgroup's file under attack: {:.0?}, {:.1?}, {:.0?}",
         answers.status, answers.login, answers.file
     );
+    ensure!(!counts.is_empty(), "nothing was counted");
     for line in counts.lines() {
         ensure!(!line.ends_with(" 0"), "no {line}");
     }

@@ -69,19 +69,17 @@ fn get(what: &str, due: &[(&str, f64)]) -> Result<()> {
     Ok(())
 }
 
-/// The pool has its 20 %, and of that one has no more than 4 %: how much less hangs on how the periods of the two limits lie.
+/// The pool has its 20 %, and of that one has 4 %: its own period holds as much of the pool's time,
+/// wherever in it that lies, of which half is its own. At the window's ends a period's part may be
+/// in or out (4 of 6,000 ms, of the pool 20), and a tick (4 ms) that is not counted yet, at each.
 fn below_two(what: &str) -> Result<()> {
     // With what all others had, should it be wrong.
     let got = parts(&[A, B, C, "/home", "/"])?;
     let (a, b) = (got[0], got[1]);
-    near(&format!("{what}: all of the pool"), a + b, 0.2, 1.0).with_context(|| {
+    near(&format!("{what}: all of the pool"), a + b, 0.2, 0.5).with_context(|| {
         format!("of a CPU {A}, {B}, {C}, /home and the whole machine had {got:.3?}")
     })?;
-    ensure!(
-        a > 0.01 && a < 0.05,
-        "{what}: {A} got {a} of a CPU, not 0.04 at most"
-    );
-    Ok(())
+    near(&format!("{what}: {A}"), a, 0.04, 0.2)
 }
 
 /// The limit that `explain` tells of, set for `whose`, by `cpu_max` or for the `currency`.

@@ -12,12 +12,12 @@ use tix_tests::daemon::{
 
 use tix_tests::alone::{PATIENCE, ROOT, SOCKET, Tixd, cgroups, number};
 
-use super::{abuse, durable, limits};
+use super::{abuse, durable, jobs, limits};
 
-const UID: u32 = 1000;
+pub const UID: u32 = 1000;
 
 /// A command line as a user who is nobody here, in the cgroup `place`.
-fn user(place: &str, line: &str) -> Result<Said> {
+pub fn user(place: &str, line: &str) -> Result<Said> {
     let enter = format!("echo 0 >{ROOT}{place}/cgroup.procs && exec \"$@\"");
     let id = UID.to_string();
     let mut command = Command::new("sh");
@@ -56,6 +56,16 @@ pub fn all(c: &mut Checks) {
         Ok(())
     });
     c.check("a user runs a command below the own cgroup", runs);
+    c.check("setup: a place with somebody in it", jobs::office);
+    c.check("a job leaves nothing behind", jobs::leaves_nothing);
+    c.check("a job whose place becomes threaded asks", jobs::asks);
+    c.check("jobs beside and below each other", jobs::beside_each_other);
+    c.check(
+        "what a job's place is used for, and was left as",
+        jobs::used_and_left,
+    );
+    c.check("a binding makes no job's place threaded", jobs::binding);
+    c.check("setup: nobody is in the place", jobs::closed);
     c.check("what a user may do and what not", rights);
     c.check(
         "what a cgroup namespace hides cannot be named in it",
@@ -99,9 +109,10 @@ pub fn all(c: &mut Checks) {
 
 fn runs() -> Result<()> {
     let line = "tixctl run --name job --cpu 50 -- sh -c 'cut -d: -f3 /proc/self/cgroup; tixctl tree --json; exit 7'";
-    // At first the shell's cgroup is none of its own to the scheduler, so the nearest that the user owns and that has a currency is
-    // the one above; the first run has the cpu controller enabled there, and from then on it is the shell's.
-    for issuer in ["/home", "/home/shell"] {
+    // The shell's cgroup is none of its own to the scheduler, so the nearest that the user owns and
+    // that has a currency is the one above; and as before, once the cpu controller was enabled
+    // there for the command alone.
+    for issuer in ["/home", "/home"] {
         let said = user("/home/shell", line)?.exits(7)?;
         let (cgroup, tree) = said.out.split_once('\n').context("it said nothing")?;
         ensure!(cgroup.starts_with("/home/tix-run-"), "it ran in {cgroup}");

@@ -127,6 +127,10 @@ fn enable() -> Result<()> {
 /// Each has what is due to it of what all have, but for that part of it.
 pub fn as_due(served: &[u64], due: &[f64], allowed: f64) -> Result<()> {
     let all: u64 = served.iter().sum();
+    ensure!(
+        all > 0 && served.len() == due.len(),
+        "{served:?}, due {due:?}"
+    );
     let rounds: f64 = due.iter().sum();
     for (n, due) in served.iter().zip(due) {
         let due = due / rounds * all as f64;
