@@ -3,12 +3,13 @@
 
 use super::cost;
 use super::decides;
+use super::held;
 use super::limits;
 use super::peer::Process;
 use super::processes::Whose;
 use crate::cgroups;
 use crate::core::{Core, now_usec, to_api};
-use crate::enforce::disk::{self, Mechanism};
+use crate::enforce::disk::Mechanism;
 use crate::ledger::{self, BASE, Cid, Currency, POLICY, Refusal, Resource, TIXD, fraction};
 use crate::store::Record;
 use crate::units;
@@ -33,7 +34,7 @@ pub fn refusal(r: &Refusal) -> api::Error {
         Refusal::NotFunded { .. } | Refusal::TooFew { .. } => E::NotFunded { message, hint },
         Refusal::NotBound { .. } => E::NotBound { message, hint },
         Refusal::AlreadyBound { .. } => E::AlreadyBound { message, hint },
-        Refusal::NotNamed(_) => E::NotNamed { message, hint },
+        Refusal::NotNamed(..) => E::NotNamed { message, hint },
         Refusal::TooMuch { left, asked, .. } => E::TooMuch {
             message,
             hint,
@@ -120,13 +121,24 @@ fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
     };
     let (ledger, total) = (&core.ledger, core.ledger.total(r));
     let entitlement = ledger.entitlement(cid, r);
+    let active = ledger.active(cid, r);
+    let by_tickets = match active {
+        // What is protected hangs on no one's activity.
+        _ if r == Resource::Memory => fraction(entitlement, total),
+        true => fraction(ledger.value(cid, r), total),
+        false => 0.0,
+    };
+    let bounds = Some(&core.bounds).filter(|_| r == Resource::Cpu && cid != BASE);
+    let most = bounds
+        .and_then(|b| b.part(cid))
+        .filter(|most| *most < by_tickets);
     api::Share {
         entitlement: fraction(entitlement, total),
-        // Inactive: 0.
-        share: match ledger.active(cid, r) {
-            true => fraction(ledger.value(cid, r), total),
-            false => 0.0,
-        },
+        share: most.unwrap_or(by_tickets),
+        limited: most.map(|_| true),
+        throttled: bounds
+            .filter(|b| !active && b.throttled.contains(&cid))
+            .map(|_| true),
         used_usec,
         entitlement_bytes: (r == Resource::Memory)
             .then(|| u64::try_from(entitlement >> 64).unwrap_or(u64::MAX)),
@@ -140,6 +152,7 @@ fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
 
 fn currency(core: &mut Core, cid: Cid) -> Option<api::Currency> {
     let [cpu, disk, memory, net] = Resource::ALL.map(|r| share(core, cid, r));
+    let not_held = held::without_cpu(core, cid);
     let c = core.ledger.get(cid)?;
     Some(api::Currency {
         cid,
@@ -158,6 +171,7 @@ fn currency(core: &mut Core, cid: Cid) -> Option<api::Currency> {
         disk,
         memory,
         net,
+        not_held,
     })
 }
 
@@ -167,6 +181,7 @@ pub fn tree(core: &mut Core) -> api::TreeReply {
     let all = core.ledger.cids().into_iter();
     api::TreeReply {
         currencies: all.filter_map(|c| currency(core, c)).collect(),
+        not_held: held::all_not_held(core),
     }
 }
 
@@ -216,7 +231,13 @@ fn notices(core: &Core, uid: u32) -> Vec<api::Notice> {
     recent
         .map(|r| api::Notice {
             time_usec: r.time_usec,
-            hint: format!("`tixctl explain {}` shows what is left", r.subject),
+            hint: match core.ledger.find(&r.subject) {
+                Some(_) => format!("`tixctl explain {}` shows what is left", r.subject),
+                None if r.subject.is_empty() => {
+                    "`tixctl log --mine` shows what was done".to_owned()
+                }
+                None => format!("it is gone; `tixctl log {}` shows what was done", r.subject),
+            },
             message: format!("{} ({})", r.text, who(r.uid)),
             kind: r.kind.clone(),
         })
@@ -226,23 +247,6 @@ fn notices(core: &Core, uid: u32) -> Vec<api::Notice> {
 /// What holds shares of which disk.
 fn disks(core: &mut Core) -> Vec<api::DiskStatus> {
     core.disk.look(&core.root);
-    let iocost = core.disk.has_iocost;
-    let hint = |d: &disk::Device| match (d.mechanism, iocost, d.has_bfq) {
-        (Mechanism::None, true, _) => {
-            format!(
-                "`tixctl disk enable {}` measures it and turns iocost on",
-                d.name
-            )
-        }
-        (Mechanism::None, false, true) => {
-            format!("`tixctl disk enable {} --bfq` has BFQ schedule it", d.name)
-        }
-        (Mechanism::None, false, false) => {
-            "the kernel has neither iocost (CONFIG_BLK_CGROUP_IOCOST) nor BFQ for it (modprobe bfq)"
-                .to_owned()
-        }
-        _ => String::new(),
-    };
     let devices = core.disk.devices().iter();
     devices
         .map(|d| api::DiskStatus {
@@ -254,7 +258,7 @@ fn disks(core: &mut Core) -> Vec<api::DiskStatus> {
                 Mechanism::None => api::DiskMechanism::None,
             },
             rate: d.rate,
-            hint: hint(d),
+            hint: held::disk_hint(&core.disk, d),
         })
         .collect()
 }
@@ -313,6 +317,9 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
                 Some(_) => "see above what is in force instead",
             },
         );
+    }
+    for off in held::all_without_cpu(core) {
+        problem(off.message, &off.hint);
     }
     for t in core.not_written() {
         problem(
@@ -388,6 +395,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
         currencies: core.ledger.len() as u64,
         cgroups: core.ledger.iter().filter(|(_, c)| c.is_mirror()).count() as u64,
         base_tickets: core.ledger.total(Resource::Cpu),
+        limits: in_force.then(|| limits::in_force(core)),
         user_currency: super::names::user_currency(core, uid, process),
         problems,
         notices: notices(core, uid),
@@ -438,7 +446,12 @@ fn step(core: &Core, t: &ledger::Ticket, holder: Cid, r: Resource) -> api::Step 
 pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainReply> {
     core.count_usage();
     core.refresh();
-    let currency = currency(core, cid)?;
+    core.read_cpu_max(cid);
+    let mut currency = currency(core, cid)?;
+    if !currency.active && core.is_frozen(cid) {
+        currency.cpu.frozen = Some(true);
+    }
+    let not_held = held::not_held_for(core, cid, r);
     let mut paths = Vec::new();
     let mut truncated = false;
     let mut todo: Vec<(Cid, Vec<api::Step>, f64, f64)> = vec![(cid, vec![], 1.0, 1.0)];
@@ -478,6 +491,7 @@ pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainRep
             _ => vec![],
         },
         truncated,
+        not_held,
     })
 }
 
@@ -508,5 +522,6 @@ pub fn sample(core: &mut Core, processes: Option<Whose>) -> api::Sample {
             .map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
         currencies,
         processes: processes.map(super::processes::all),
+        not_held: held::not_held(core, Resource::Cpu),
     }
 }

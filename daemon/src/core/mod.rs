@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The one writer: it alone has the ledger. Check, journal, apply, push to the kernel, publish; and follow what the cgroup tree does.
 
+mod bounds;
 mod commit;
 mod demand;
 mod foreign;
@@ -19,6 +20,7 @@ use crate::enforce::presence::{Outlook, Poll};
 use crate::enforce::{cpu, disk, limit, memory, steward};
 use crate::ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use crate::store::{self, Loaded, Record, Store};
+pub use bounds::kernels_throttle;
 use commit::Group;
 use demand::Demand;
 pub use giveback::{GivenBack, give_back};
@@ -60,6 +62,8 @@ pub struct Core {
     pub cpu: cpu::Cpu,
     /// Which limits hold, as of the last [`Core::refresh`].
     pub throttles: limit::Throttles,
+    /// What those do to whom.
+    pub bounds: bounds::Bounds,
     store: Arc<Mutex<Store>>,
     pub notices: Notices,
     group: Group,
@@ -134,6 +138,7 @@ impl Core {
             root,
             cpu,
             throttles: limit::Throttles::default(),
+            bounds: bounds::Bounds::default(),
             group: Group::default(),
             late: Vec::new(),
             unwritable: None,

@@ -13,6 +13,7 @@ impl Core {
         self.throttles = throttles;
         self.ledger
             .set_all_running(Resource::Cpu, &|c| running.contains(&c));
+        self.find_bounds();
     }
 
     /// Which currencies have runnable threads of their own, this one excepted: who looks is awake, and would count in every snapshot.
@@ -45,7 +46,10 @@ impl Core {
             self.root
                 .cgroup(path)
                 .and_then(|c| c.read("cgroup.events"))
-                .is_ok_and(|t| t.lines().any(|l| l == "populated 1"))
+                .is_ok_and(|t| {
+                    let has = |line: &str| t.lines().any(|l| l == line);
+                    has("populated 1") && !has("frozen 1")
+                })
         };
         let leaf = |cid: Cid| {
             let c = self.ledger.get(cid).filter(|_| cid != BASE)?;
