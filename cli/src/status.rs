@@ -158,6 +158,12 @@ fn render(status: &Status, zone: &TimeZone) -> String {
             scheduler.nodes, scheduler.nodes_max, scheduler.shared_cgroups, scheduler.forced_runs, scheduler.reloads
         ));
     }
+    if let Some(limits) = tixd.limits.filter(|limits| *limits > 0) {
+        text.push(format!(
+            "limits      {limits} in force; how often they were reached `tixctl explain NAME` says: the kernel's own count, in cpu.stat, \
+             stays at 0 under tix's scheduler"
+        ));
+    }
     for disk in &tixd.disks {
         text.push(disk_line(disk));
         if !disk.hint.is_empty() {
@@ -263,6 +269,7 @@ mod tests {
                 currencies: 44,
                 cgroups: 42,
                 base_tickets: 400,
+                limits: Some(2),
                 user_currency: None,
                 problems: vec![Problem {
                     message: "/system.slice/a has no cpu controller".into(),

@@ -143,7 +143,10 @@ impl World {
             std::fs::remove_dir_all(self.tree().join(&path[1..])).expect("it was there");
             self.there.remove(&path);
             self.changes
-                .send(Change::Gone { path })
+                .send(Change::Gone {
+                    path,
+                    is_there: false,
+                })
                 .expect("it listens");
         }
     }

@@ -68,6 +68,7 @@ pub fn limit(currency: String, kind: LimitKind, t: &Throttle, in_force: bool) ->
         periods: t.periods,
         throttled_periods: t.throttled,
         throttled_usec: t.throttled_ns / 1000,
+        why: None,
         // Rounded up: after that long they may go on.
         refill_usec: (in_force && t.refill_ns > 0).then(|| t.refill_ns.div_ceil(1000)),
     }
@@ -91,14 +92,20 @@ fn set(core: &Core, cid: Cid) -> Option<Limit> {
     };
     let name = core.ledger.name(cid);
     let t = throttle.unwrap_or(&idle);
-    // What it is for may be without the cpu controller.
-    let counts = core.bounds.capping.contains(&cid) || held::without_cpu_below(core, cid).is_none();
-    Some(limit(
-        name,
-        LimitKind::Currency,
-        t,
-        throttle.is_some() && counts,
-    ))
+    let why = match (throttle, core.bounds.capping.contains(&cid)) {
+        (None, _) if core.cpu.in_charge() => Some("the scheduler was not told of it".to_owned()),
+        (None, _) => {
+            let why = core.cpu.reason();
+            Some(why.unwrap_or("tix's scheduler is not in force").to_owned())
+        }
+        (Some(_), true) => None,
+        // What it is for may be without the cpu controller.
+        (Some(_), false) => held::without_cpu_below(core, cid).map(|p| p.message),
+    };
+    Some(Limit {
+        why: why.clone(),
+        ..limit(name, LimitKind::Currency, t, why.is_none())
+    })
 }
 
 /// Its own.

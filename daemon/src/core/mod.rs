@@ -322,13 +322,16 @@ impl Core {
                     self.overhaul_if_time();
                 }
             }
-            Change::Gone { path } => {
+            Change::Gone { path, is_there } => {
                 self.trouble.remove(&path);
                 self.forget_all(&path);
                 if self.ledger.funded_apart(&path) {
                     self.count_usage();
                 }
-                let events = self.ledger.cgroup_removed(&path);
+                let events = match is_there {
+                    true => self.ledger.cgroup_off(&path),
+                    false => self.ledger.cgroup_removed(&path),
+                };
                 self.tree_did(events);
             }
             Change::Touched { path } => self.touched(&path),

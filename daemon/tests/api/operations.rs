@@ -62,7 +62,9 @@ fn limits_are_kept_shown_and_lifted() {
     let limit = |name: &str, milli: Value| json!({"name": name, "resource": "cpu", "milli": milli});
     // No scheduler is in force here, and what is set says so.
     let reply = done(&mut c, "Limit", limit("a", json!(300)));
-    assert_eq!(reply, json!({"in_force": false}));
+    assert_eq!(reply["in_force"], false);
+    let why = reply["not_held"]["message"].as_str().unwrap();
+    assert!(why.contains("--observe"), "{reply}");
     for bad in [
         json!(0),
         json!(-1),
@@ -81,7 +83,7 @@ fn limits_are_kept_shown_and_lifted() {
     assert_eq!(c.error("Limit", limit("base", json!(300))), "BadLimit");
     let its = json!({
         "currency": "a", "kind": "currency", "quota_usec": 30_000, "period_usec": 100_000, "burst_usec": 0, "in_force": false,
-        "periods": 0, "throttled_periods": 0, "throttled_usec": 0
+        "periods": 0, "throttled_periods": 0, "throttled_usec": 0, "why": why
     });
     let a = find(&mut c, "a");
     assert_eq!(
