@@ -218,7 +218,7 @@ fn step(step: &Step) -> String {
     } = step;
     match step.kind {
         Kind::Soft => {
-            let idle = if step.active { "" } else { "; idle now" };
+            let idle = if step.active { "" } else { "; inactive now" };
             let rest = match shared(step) {
                 true => "",
                 false => "; what is not reserved is divided by them",
@@ -230,7 +230,7 @@ fn step(step: &Step) -> String {
             )
         }
         Kind::Hard => {
-            let idle = if step.active { "" } else { " (idle now)" };
+            let idle = if step.active { "" } else { " (inactive now)" };
             let size = out::hard(*amount, step.bytes);
             format!("  {issuer} → {holder}: {size} of {issuer}, reserved{idle}")
         }

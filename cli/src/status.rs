@@ -123,7 +123,7 @@ fn render(status: &Status, zone: &TimeZone) -> String {
         match (scheduler.enforcer, status.kernel.other()) {
             (Enforcer::SchedExt, _) if status.kernel.partial =>
                 "shares among threads that ask for it, by tix's scheduler".into(),
-            (Enforcer::SchedExt, _) => "every share, by tix's scheduler".into(),
+            (Enforcer::SchedExt, _) => "shares of CPU, by tix's scheduler".into(),
             (Enforcer::CpuWeight, _) => "by cpu.weight and the kernel's own scheduler".into(),
             (Enforcer::None, Some(ops)) => format!("of CPU shares none: {ops} decides who runs"),
             (Enforcer::None, None) => "none".to_owned(),

@@ -31,6 +31,10 @@ pub fn not_held(core: &Core, r: Resource) -> Option<Problem> {
     match r {
         Resource::Cpu => match decides::enforcer(core, in_force, other.as_deref()) {
             tix_api::Enforcer::None => decides::problem(core, in_force, other.as_deref()),
+            // It holds what it was told before.
+            _ if core.cpu.stranger().is_some() && !in_force => {
+                decides::problem(core, in_force, other.as_deref())
+            }
             _ => partly(core, in_force),
         },
         // What is said of the files of cgroups is said of the CPU there, too.

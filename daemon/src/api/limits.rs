@@ -34,7 +34,7 @@ impl Session {
             Ok((vec![op], |_: &Ledger| ()))
         })
         .await?;
-        let not_held = self.ask(move |core| why_not(core, &limited)).await?;
+        let not_held = self.ask(move |core| why_not(core, &limited, uid)).await?;
         Ok(LimitReply {
             in_force: not_held.is_none(),
             not_held,
@@ -42,19 +42,18 @@ impl Session {
     }
 }
 
-/// Why the limit of what is called `name` does not hold now.
-fn why_not(core: &Core, name: &str) -> Option<Problem> {
-    held::limits_not_held(core).or_else(|| {
-        let cid = core.ledger.find(name)?;
-        let caps = core.ledger.caps().cgroups;
-        let counts = caps
-            .keys()
-            .any(|c| core.ledger.limits_over(*c).contains(&cid));
-        match counts {
-            true => None,
-            false => held::without_cpu_below(core, cid),
-        }
-    })
+/// Why the limit of what `uid` called `name` does not hold now.
+fn why_not(core: &mut Core, name: &str, uid: u32) -> Option<Problem> {
+    if let Some(problem) = held::limits_not_held(core) {
+        return Some(problem);
+    }
+    core.find_bounds();
+    let name = names::known(&core.ledger, name, uid)?;
+    let cid = core.ledger.find(&name)?;
+    match core.bounds.capping.contains(&cid) {
+        true => None,
+        false => held::without_cpu_below(core, cid),
+    }
 }
 
 pub fn limit(currency: String, kind: LimitKind, t: &Throttle, in_force: bool) -> Limit {

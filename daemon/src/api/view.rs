@@ -10,6 +10,7 @@ use super::processes::Whose;
 use crate::cgroups;
 use crate::core::{Core, now_usec, to_api};
 use crate::enforce::disk::Mechanism;
+use crate::enforce::presence::Outlook;
 use crate::ledger::{self, BASE, Cid, Currency, POLICY, Refusal, Resource, TIXD, fraction};
 use crate::store::Record;
 use crate::units;
@@ -311,6 +312,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
         problem(
             what,
             match other {
+                _ if core.cpu.outlook() == Outlook::NoCgroups => "see above why it is not",
                 None => {
                     "while it is not in force, CPUQuota= of systemd's units (cpu.max) limits; cpu.stat in their cgroups tells of it"
                 }
@@ -367,7 +369,10 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
                 "{amount} {} tickets of base that {name} gave up still count among base's",
                 r.name()
             ),
-            "root: `tixctl unfund NAME --from base RESOURCE` withdraws them",
+            &format!(
+                "root: `tixctl unfund {name} --from base {}` withdraws them",
+                r.name()
+            ),
         );
     }
     api::StatusReply {

@@ -6,7 +6,8 @@
 
 use super::Core;
 use crate::cgroups::Cgroup;
-use crate::ledger::{BASE, Cid, Currency, Resource};
+use crate::enforce::limit::Throttles;
+use crate::ledger::{BASE, Cid, Ledger, Resource};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tix_bpf::Throttle;
 
@@ -34,24 +35,21 @@ const CPU: Resource = Resource::Cpu;
 /// Cgroups whose files are read for one answer.
 const LOOKED_AT: usize = 256;
 
-impl Core {
-    /// From the limits and the activity of the last [`Core::refresh`]. Costs nothing while there are no limits.
-    pub fn find_bounds(&mut self) {
-        let (ledger, throttles) = (&self.ledger, &self.throttles);
-        let mut found = Bounds {
-            throttled: self.funders_of(&throttles.waiting),
-            ..Bounds::default()
-        };
+impl Bounds {
+    /// From the limits in force and who is active. Costs nothing while there are no limits.
+    fn find(ledger: &Ledger, throttles: &Throttles) -> Bounds {
         let caps = ledger.caps();
         let chain = |first: Cid| {
             std::iter::successors(Some(first), |l| caps.limits.get(l).and_then(|l| l.1))
         };
-        found.capping = caps.cgroups.values().flat_map(|l| chain(*l)).collect();
+        let mut found = Bounds {
+            throttled: funders_of(ledger, &throttles.waiting),
+            capping: caps.cgroups.values().flat_map(|l| chain(*l)).collect(),
+            ..Bounds::default()
+        };
         if throttles.cpu_max.is_empty() && throttles.own.is_empty() {
-            self.bounds = found;
-            return;
+            return found;
         }
-        found.cpus = cpus_online();
         let milli = |t: &Throttle| t.quota_ns.saturating_mul(1000) / t.period_ns.max(1);
         let nearest = ledger.nearest_limits();
         let by_currencies = |cid: Cid| {
@@ -75,11 +73,56 @@ impl Core {
         }
         let mut known = BTreeMap::new();
         for cid in ledger.cids() {
-            if let Some(most) = self.most(cid, &above, &mut known) {
+            if let Some(most) = most(ledger, cid, &above, &mut known) {
                 found.most.insert(cid, most);
             }
         }
-        self.bounds = found;
+        found
+    }
+}
+
+/// These, and all that fund them, however indirectly.
+fn funders_of(ledger: &Ledger, these: &HashSet<Cid>) -> HashSet<Cid> {
+    let mut all = these.clone();
+    let mut todo: Vec<Cid> = these.iter().copied().collect();
+    while let Some(cid) = todo.pop() {
+        let above = ledger.funders(cid, CPU).into_iter();
+        todo.extend(above.filter(|up| all.insert(*up)));
+    }
+    all
+}
+
+/// What limits let `cid` have now, from above and from below: unless threads of its own run, no more than all that it funds and
+/// that is active. As deep as the graph is.
+fn most(
+    ledger: &Ledger,
+    cid: Cid,
+    above: &HashMap<Cid, u64>,
+    known: &mut BTreeMap<Cid, Option<u64>>,
+) -> Option<u64> {
+    if let Some(found) = known.get(&cid) {
+        return *found;
+    }
+    let mut below = None;
+    if !ledger.is_running(cid, CPU) {
+        let active = ledger.funded(cid, CPU).filter(|h| ledger.active(*h, CPU));
+        let each: Option<Vec<u64>> = active.map(|h| most(ledger, h, above, known)).collect();
+        below = each
+            .filter(|all| !all.is_empty())
+            .map(|all| all.into_iter().fold(0, u64::saturating_add));
+    }
+    let found = above.get(&cid).copied().into_iter().chain(below).min();
+    known.insert(cid, found);
+    found
+}
+
+impl Core {
+    /// After activity is up to date.
+    pub fn find_bounds(&mut self) {
+        self.bounds = Bounds::find(&self.ledger, &self.throttles);
+        if !self.bounds.most.is_empty() {
+            self.bounds.cpus = cpus_online();
+        }
     }
 
     /// Without tix's scheduler the kernel's own holds `cpu.max`: of the cgroup of `cid`, or those that it is bound to, and of the
@@ -113,42 +156,6 @@ impl Core {
         let mut paths = paths.chain(self.ledger.bindings_of(cid)).peekable();
         let frozen = |path: &str| self.root.cgroup(path).is_ok_and(|c| c.is_frozen());
         cid != BASE && paths.peek().is_some() && paths.all(frozen)
-    }
-
-    /// These, and all that fund them, however indirectly.
-    fn funders_of(&self, these: &HashSet<Cid>) -> HashSet<Cid> {
-        let mut all = these.clone();
-        let mut todo: Vec<Cid> = these.iter().copied().collect();
-        while let Some(cid) = todo.pop() {
-            let above = self.ledger.funders(cid, CPU).into_iter();
-            todo.extend(above.filter(|up| all.insert(*up)));
-        }
-        all
-    }
-
-    /// What limits let `cid` have now, from above and from below: unless threads of its own run, no more than all that it funds and
-    /// that is active. As deep as the graph is.
-    fn most(
-        &self,
-        cid: Cid,
-        above: &HashMap<Cid, u64>,
-        known: &mut BTreeMap<Cid, Option<u64>>,
-    ) -> Option<u64> {
-        if let Some(found) = known.get(&cid) {
-            return *found;
-        }
-        let ledger = &self.ledger;
-        let mut below = None;
-        if !ledger.is_running(cid, CPU) && ledger.get(cid).is_some_and(|c| has_holders(c)) {
-            let active = ledger.funded(cid, CPU).filter(|h| ledger.active(*h, CPU));
-            let each: Option<Vec<u64>> = active.map(|h| self.most(h, above, known)).collect();
-            below = each
-                .filter(|all| !all.is_empty())
-                .map(|all| all.into_iter().fold(0, u64::saturating_add));
-        }
-        let found = above.get(&cid).copied().into_iter().chain(below).min();
-        known.insert(cid, found);
-        found
     }
 }
 
@@ -195,15 +202,111 @@ pub fn kernels_throttle(cgroup: &Cgroup) -> Option<Throttle> {
     })
 }
 
-fn has_holders(c: &Currency) -> bool {
-    let (issued, _) = c.issued(CPU);
-    issued.count > 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cgroups::Root;
+    use crate::ledger::{Caller, Cgroup, Op};
+
+    fn ledger(paths: &[&str]) -> Ledger {
+        let mut l = Ledger::new(1, 0);
+        for path in paths {
+            l.cgroup_here(&Cgroup {
+                path,
+                id: 7,
+                weight: 100,
+                disk: 100,
+                owner: 0,
+                group: 0,
+                inner_threads: false,
+            });
+        }
+        l
+    }
+
+    fn limited(milli: u64) -> Throttle {
+        Throttle {
+            quota_ns: milli * 100_000,
+            period_ns: 100_000_000,
+            ..Throttle::default()
+        }
+    }
+
+    /// `n` is bound to /a and /b.
+    fn bound() -> Ledger {
+        let mut l = ledger(&["/a", "/b", "/c", "/c/d"]);
+        let cid = l.next_cid();
+        let create = Op::Create {
+            cid,
+            name: "n".into(),
+            owner: 0,
+            group: 0,
+            mode: 0o700,
+        };
+        let fund = Op::Fund {
+            holder: "n".into(),
+            issuer: "base".into(),
+            resource: CPU,
+            amount: 300,
+        };
+        let bind = |path: &str| Op::Bind {
+            name: "n".into(),
+            path: path.into(),
+        };
+        for op in [create, fund, bind("/a"), bind("/b")] {
+            l.apply(&op, &Caller::ROOT).expect("done");
+        }
+        l
+    }
+
+    #[test]
+    fn a_currency_has_no_more_than_what_it_funds_is_let_have() {
+        let mut l = bound();
+        let [n, a, b, c, d] = ["n", "/a", "/b", "/c", "/c/d"].map(|name| l.find(name).expect(name));
+        let mut throttles = Throttles::default();
+        throttles
+            .cpu_max
+            .extend([(a, limited(200)), (c, limited(300))]);
+        let most = |l: &Ledger, throttles: &Throttles| {
+            let found = Bounds::find(l, throttles);
+            [n, a, b, c, d].map(|cid| found.most.get(&cid).copied())
+        };
+        l.set_all_running(CPU, &|cid| [a, d].contains(&cid));
+        // What is below /c has its limit; of the two that n funds one wants nothing.
+        let expected = [Some(200), Some(200), None, Some(300), Some(300)];
+        assert_eq!(most(&l, &throttles), expected);
+        // The other one is not limited.
+        l.set_all_running(CPU, &|cid| [a, b, d].contains(&cid));
+        assert_eq!(most(&l, &throttles)[0], None);
+        throttles.cpu_max.insert(b, limited(50));
+        assert_eq!(most(&l, &throttles)[0], Some(250));
+        let limit = Op::Limit {
+            name: "n".into(),
+            resource: CPU,
+            milli: 100,
+        };
+        l.apply(&limit, &Caller::ROOT).expect("limited");
+        // Not in force yet.
+        assert_eq!(most(&l, &throttles)[0], Some(250));
+        throttles.own.insert(n, limited(100));
+        assert_eq!(most(&l, &throttles)[..3], [Some(100), Some(100), Some(50)]);
+        assert!(Bounds::find(&l, &throttles).capping.contains(&n));
+        l.cgroup_off("/a");
+        l.cgroup_off("/b");
+        assert!(!Bounds::find(&l, &throttles).capping.contains(&n));
+    }
+
+    #[test]
+    fn who_funds_the_throttled_is_throttled() {
+        let l = bound();
+        let [n, a, b] = ["n", "/a", "/b"].map(|name| l.find(name).expect(name));
+        let throttles = Throttles {
+            waiting: HashSet::from([a]),
+            ..Throttles::default()
+        };
+        let found = Bounds::find(&l, &throttles).throttled;
+        assert!(found.contains(&a) && found.contains(&n) && !found.contains(&b));
+    }
 
     #[test]
     fn cpus_are_counted_as_the_kernel_lists_them() {

@@ -134,7 +134,7 @@ impl Ledger {
     pub fn cgroup_removed(&mut self, path: &str) -> Vec<Event> {
         match self.find(path) {
             Some(_) => self.cgroup_leaves(path, false),
-            None => self.drop_waiting(path),
+            None => self.drop_waiting_at(path),
         }
     }
 
@@ -222,7 +222,7 @@ impl Ledger {
     }
 
     /// The cgroup `path`, which had no cpu controller, is gone: only what root gave it waits on.
-    fn drop_waiting(&mut self, path: &str) -> Vec<Event> {
+    fn drop_waiting_at(&mut self, path: &str) -> Vec<Event> {
         let mut events = self.destroy_transient(path);
         if (self.bindings.get(path)).is_some_and(|b| !is_root(b.by)) {
             events.extend(self.unbind(path));
