@@ -94,8 +94,9 @@ fn set(core: &Core, cid: Cid) -> Option<Limit> {
     let why = match (throttle, core.bounds.capping.contains(&cid)) {
         (None, _) if core.cpu.in_charge() => Some("the scheduler was not told of it".to_owned()),
         (None, _) => {
-            let why = core.cpu.reason();
-            Some(why.unwrap_or("tix's scheduler is not in force").to_owned())
+            let why = core.cpu.reason().map(|why| format!(": {why}"));
+            let why = why.unwrap_or_default();
+            Some(format!("tix's scheduler is not in force{why}"))
         }
         (Some(_), true) => None,
         // What it is for may be without the cpu controller.

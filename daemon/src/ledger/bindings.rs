@@ -64,10 +64,10 @@ impl Ledger {
     ) -> Result<Cid, Refusal> {
         let cgroup = self
             .find(path)
-            .filter(|_| path.starts_with('/'))
+            .filter(|cgroup| *cgroup == BASE || path.starts_with('/'))
             .ok_or_else(|| Refusal::NoSuchCgroup(path.to_owned()))?;
         if cgroup == BASE {
-            return Err(Refusal::NotNamed("/".to_owned(), Act::BindTo));
+            return Err(Refusal::NotNamed(path.to_owned(), Act::BindTo));
         }
         self.need(
             caller,

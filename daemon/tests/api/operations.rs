@@ -83,7 +83,8 @@ fn limits_are_kept_shown_and_lifted() {
     assert_eq!(c.error("Limit", limit("base", json!(300))), "BadLimit");
     let its = json!({
         "currency": "a", "kind": "currency", "quota_usec": 30_000, "period_usec": 100_000, "burst_usec": 0, "in_force": false,
-        "periods": 0, "throttled_periods": 0, "throttled_usec": 0, "why": why
+        "periods": 0, "throttled_periods": 0, "throttled_usec": 0,
+        "why": "tix's scheduler is not in force: tixd runs with --observe: nothing is enforced"
     });
     let a = find(&mut c, "a");
     assert_eq!(
