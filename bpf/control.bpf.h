@@ -162,6 +162,27 @@ static __always_inline void tell(struct tix_read_args *out, u32 i, u64 now)
 	copy_words(out->part, FUNDS[i].part, sizeof(out->part));
 }
 
+/*
+ * Until the threads that wait for limit `i` may go on, at least 1 ns: until its next period begins, and for as many more
+ * as it takes to make good what was used beyond the quota.
+ */
+static __always_inline u64 refill_in(u32 i, u64 now)
+{
+	s64 until = NODES[i].next_at - now, left = NODES[i].left;
+	u64 quota = NODES[i].quota;
+
+	if (left < 0 && quota)
+		until += (u64)-left / quota * NODES[i].every;
+	return until > 0 ? until : 1;
+}
+
+static __always_inline void tell_wait(struct tix_read_wait *out, u32 i, u64 now)
+{
+	out->refill_ns = NODES[i].quota && NODES[i].spent_at ? refill_in(i, now) : 0;
+	out->held_by = NODES[i].nr_runnable && is_held(&NODES[i]) ? NODES[i].held_by : 0;
+	out->pad = 0;
+}
+
 SEC("syscall")
 int tix_read(struct tix_read_batch *batch)
 {
@@ -179,6 +200,7 @@ int tix_read(struct tix_read_batch *batch)
 		if (i >= nodes_hi)
 			return 0;
 		tell(&batch->node[nr], i, now);
+		tell_wait(&batch->wait[nr], i, now);
 		batch->nr = nr + 1;
 		i++;
 	}

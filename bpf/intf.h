@@ -90,6 +90,13 @@ struct tix_read_args {
 	u16 part[FUND_FUNDERS];
 };
 
+/* Who waits for which limit, and until when. All 0 in a build that does not tell. */
+struct tix_read_wait {
+	u64 refill_ns;		/* of a limit that threads wait for: until they may go on; else 0 */
+	u32 held_by;		/* of a principal whose runnable threads wait for a limit: that; else 0 */
+	u32 pad;
+};
+
 #define TIX_READ_BATCH 64u
 struct tix_read_batch {
 	u32 first;		/* in: index to start at */
@@ -97,6 +104,7 @@ struct tix_read_batch {
 	u32 next;		/* out: where to go on, 0 when done */
 	u32 pad;
 	struct tix_read_args node[TIX_READ_BATCH];
+	struct tix_read_wait wait[TIX_READ_BATCH];	/* of the same nodes */
 };
 
 /*

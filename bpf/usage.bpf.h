@@ -18,12 +18,13 @@ int tix_usage(struct bpf_iter__bpf_map_elem *ctx)
 	if (!cgid || !value)	/* that was all */
 		return 0;
 	if (!ctx->meta->seq_num)
-		BPF_SEQ_PRINTF(seq, "cgroup weight active runnable share_q62 used_ns\n");
+		BPF_SEQ_PRINTF(seq, "cgroup weight active runnable share_q62 used_ns throttled\n");
 	i = *value;
 	if (i >= nodes_hi)	/* it shares its parent's */
 		return 0;
-	BPF_SEQ_PRINTF(seq, "%llu %u %d %u %llu %llu\n", *cgid, NODES[i].weight, FUNDS[i].nr_active > 0,
-		       NODES[i].nr_runnable, fund_share(GRAPH, FUNDS[i].value), NODES[i].used_ns);
+	BPF_SEQ_PRINTF(seq, "%llu %u %d %u %llu %llu %d\n", *cgid, NODES[i].weight, FUNDS[i].nr_active > 0,
+		       NODES[i].nr_runnable, fund_share(GRAPH, FUNDS[i].value), NODES[i].used_ns,
+		       NODES[i].nr_runnable && is_held(&NODES[i]));
 	return 0;
 }
 

@@ -150,8 +150,17 @@ pub struct ReadArgs {
     pub part: [u16; FUNDERS],
 }
 
+/// Who waits for which limit, and until when.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ReadWait {
+    pub refill_ns: u64,
+    pub held_by: u32,
+    pub pad: u32,
+}
+
 impl ReadArgs {
-    fn throttle(&self) -> Throttle {
+    fn throttle(&self, wait: &ReadWait) -> Throttle {
         Throttle {
             quota_ns: self.quota_ns,
             period_ns: self.period_ns,
@@ -159,6 +168,7 @@ impl ReadArgs {
             periods: self.nr_periods,
             throttled: self.nr_throttled,
             throttled_ns: self.throttled_ns,
+            refill_ns: wait.refill_ns,
         }
     }
 
@@ -185,6 +195,16 @@ pub struct ReadBatch {
     pub next: u32,
     pub pad: u32,
     pub node: [ReadArgs; BATCH],
+    pub wait: [ReadWait; BATCH],
+}
+
+impl ReadBatch {
+    /// What it tells of each node.
+    pub fn states(&self) -> impl Iterator<Item = NodeState> + '_ {
+        let told = self.node.iter().zip(&self.wait);
+        told.take(self.nr as usize)
+            .map(|(raw, wait)| state(raw, wait))
+    }
 }
 
 const _: () = assert!(size_of::<FundingArgs>() == 32 + 10 * FUNDERS);
@@ -208,6 +228,8 @@ pub struct Throttle {
     pub throttled: u64,
     /// For how long somebody had to, ns.
     pub throttled_ns: u64,
+    /// While somebody waits: until they may go on, ns; 0: nobody does.
+    pub refill_ns: u64,
 }
 
 /// One currency, or the limit of one, as the kernel side has it.
@@ -240,6 +262,8 @@ pub struct NodeState {
     pub cap: Option<NodeId>,
     /// Of a cgroup its `cpu.max`; of a limit what it allows.
     pub throttle: Throttle,
+    /// Its runnable threads wait for the next period of this limit, or of this cgroup's `cpu.max`.
+    pub held_by: Option<NodeId>,
     /// With `by_parent` the first ticket is the parent's, of `cpu.weight` size.
     pub funding: Funding,
 }
@@ -249,25 +273,25 @@ pub const NAMED: u32 = 2;
 pub const LIMIT: u32 = 8;
 const MADE: u32 = NAMED | LIMIT;
 
-impl From<&ReadArgs> for NodeState {
-    fn from(raw: &ReadArgs) -> NodeState {
-        NodeState {
-            node: NodeId(raw.node),
-            cgroup: raw.flags & 1 != 0,
-            named: raw.flags & 2 != 0,
-            limit: raw.flags & 8 != 0,
-            active: raw.active != 0,
-            self_active: raw.self_active != 0,
-            runnable: raw.runnable,
-            weight: raw.weight,
-            used_ns: raw.used_ns,
-            value: raw.value,
-            cgid: if raw.flags & MADE == 0 { raw.cgid } else { 0 },
-            cid: if raw.flags & MADE != 0 { raw.cgid } else { 0 },
-            cap: Some(NodeId(raw.cap)).filter(|n| n.0 != 0),
-            throttle: raw.throttle(),
-            funding: raw.funding(),
-        }
+fn state(raw: &ReadArgs, wait: &ReadWait) -> NodeState {
+    let node = |index: u32| Some(NodeId(index)).filter(|n| n.0 != 0);
+    NodeState {
+        node: NodeId(raw.node),
+        cgroup: raw.flags & 1 != 0,
+        named: raw.flags & 2 != 0,
+        limit: raw.flags & 8 != 0,
+        active: raw.active != 0,
+        self_active: raw.self_active != 0,
+        runnable: raw.runnable,
+        weight: raw.weight,
+        used_ns: raw.used_ns,
+        value: raw.value,
+        cgid: if raw.flags & MADE == 0 { raw.cgid } else { 0 },
+        cid: if raw.flags & MADE != 0 { raw.cgid } else { 0 },
+        cap: node(raw.cap),
+        throttle: raw.throttle(wait),
+        held_by: node(wait.held_by),
+        funding: raw.funding(),
     }
 }
 

@@ -2,9 +2,7 @@
 //! Loading, pinning, adopting and stopping the scheduler, and talking to it.
 
 use crate::control::stats_from;
-use crate::control::{
-    self, BATCH, FundingArgs, LimitArgs, NameArgs, ReadArgs, ReadBatch, TotalArgs,
-};
+use crate::control::{self, FundingArgs, LimitArgs, NameArgs, ReadBatch, TotalArgs};
 use crate::kernel::{self, Lack};
 use crate::leads::{self, LEADS, Lead};
 use crate::swap::Exchange;
@@ -390,12 +388,7 @@ impl Scheduler {
             let mut batch: Box<ReadBatch> = Box::new(ReadBatch::zeroed());
             batch.first = first;
             call(&self.read, &mut *batch, "cannot read currencies")?;
-            let nr = (batch.nr as usize).min(BATCH);
-            all.extend(
-                batch.node[..nr]
-                    .iter()
-                    .map(|raw: &ReadArgs| NodeState::from(raw)),
-            );
+            all.extend(batch.states());
             if batch.next <= first {
                 return Ok(all);
             }

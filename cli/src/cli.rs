@@ -125,10 +125,78 @@ where
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use std::path::{Path, PathBuf};
 
     #[test]
     fn the_grammar_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    /// The Rust sources below `dir`, a line that is continued joined with the next one.
+    fn sources(dir: &Path, all: &mut Vec<(PathBuf, String)>) {
+        for entry in std::fs::read_dir(dir).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                sources(&path, all);
+            } else if path.extension().is_some_and(|kind| kind == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let lines = text.split("\\\n").map(str::trim_start);
+                all.push((path, lines.collect::<Vec<_>>().concat()));
+            }
+        }
+    }
+
+    /// What stands for a name or a number in a message: `{}`, `{name}`.
+    fn filled(command: &str) -> String {
+        let mut parts = command.split('{');
+        let first = parts.next().unwrap_or_default().to_owned();
+        let rest =
+            parts.map(|part| format!("1{}", part.split_once('}').map_or("", |(_, rest)| rest)));
+        first + &rest.collect::<String>()
+    }
+
+    /// Why `words` are no command line: a command by its name alone refers to it.
+    fn wrong(words: &[&str]) -> Option<String> {
+        let mut command = Cli::command();
+        let mut verbs = words.iter().skip(1);
+        let named = verbs.all(|verb| match command.find_subcommand(verb).cloned() {
+            Some(found) => {
+                command = found;
+                true
+            }
+            None => false,
+        });
+        if named {
+            return None;
+        }
+        let parsed = Cli::command().try_get_matches_from(words);
+        parsed.err().map(|why| why.to_string())
+    }
+
+    /// Whatever names a command, in a hint, a message or a comment, names one that there is, with arguments that it takes.
+    #[test]
+    fn commands_that_are_named_can_be_typed() {
+        let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut all = Vec::new();
+        for dir in ["daemon/src", "daemon/api/src", "cli/src", "cli/client/src"] {
+            sources(&top.join(dir), &mut all);
+        }
+        let (mut count, mut all_wrong) = (0, Vec::new());
+        for (path, text) in &all {
+            for (at, _) in text.match_indices("`tixctl ") {
+                let command = text[at + 1..].split('`').next().unwrap_or_default();
+                let command = filled(command);
+                let words: Vec<&str> = command.split_whitespace().collect();
+                count += 1;
+                if let Some(why) = wrong(&words) {
+                    all_wrong.push(format!("{}: `{command}`: {why}", path.display()));
+                }
+            }
+        }
+        assert!(count > 60, "only {count} were found");
+        assert!(all_wrong.is_empty(), "{}", all_wrong.join("\n"));
+        assert!(wrong(&["tixctl", "fund", "alice"]).is_some());
+        assert!(wrong(&["tixctl", "explian", "alice"]).is_some());
     }
 
     /// Every command's help, in one place: a change of the grammar shows here.

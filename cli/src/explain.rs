@@ -2,8 +2,8 @@
 //! `tixctl explain`: how a share comes about.
 
 use crate::failure::Failure;
-use crate::out;
 use crate::ticket::ResourceArg;
+use crate::{holds, out};
 use tix_api::{ExplainReply, FundingPath, Kind, Limit, LimitKind, Resource, Step, Tix};
 use tix_client::Client;
 
@@ -34,6 +34,11 @@ pub async fn main(args: Args) -> Result<(), Failure> {
 
 fn render(reply: &ExplainReply) -> String {
     let mut text = vec![sentence(reply)];
+    // Where it has others beside these, its share is held there.
+    let elsewhere = reply.currency.not_held.as_ref();
+    if let Some(problem) = elsewhere.filter(|_| of_cpu(reply) && reply.not_held.is_none()) {
+        text.push(holds::lines("Not everywhere", problem));
+    }
     text.extend(reply.limits.iter().map(limit));
     let exchanged = exchanges(reply);
     if reply.paths.is_empty() && exchanged.is_empty() && reply.currency.cid != 0 {
@@ -49,13 +54,12 @@ fn render(reply: &ExplainReply) -> String {
     for (index, path) in paths().enumerate() {
         text.push(String::new());
         text.push(format!(
-            "path {} of {count}: {} guaranteed, {} now",
+            "path {} of {count}: {}",
             index + 1,
-            out::percent(path.entitlement),
-            out::percent(path.share),
+            brings(reply, path)
         ));
         text.extend(path.steps.iter().map(step));
-        text.extend(product(path));
+        text.extend(product(path, has_now(reply)));
     }
     if !exchanged.is_empty() {
         text.push(String::new());
@@ -65,6 +69,66 @@ fn render(reply: &ExplainReply) -> String {
         text.push("\nThere are more paths; these are the first 256 found.".into());
     }
     text.join("\n")
+}
+
+fn of_cpu(reply: &ExplainReply) -> bool {
+    reply.resource == Resource::Cpu
+}
+
+/// Is there something to be said of this moment? Of memory what is protected is the same whoever wants it.
+fn has_now(reply: &ExplainReply) -> bool {
+    reply.not_held.is_none() && reply.resource != Resource::Memory
+}
+
+/// What comes along a path.
+fn brings(reply: &ExplainReply, path: &FundingPath) -> String {
+    let (sure, now) = (out::percent(path.entitlement), out::percent(path.share));
+    let limited = reply.currency.share(reply.resource).limited == Some(true);
+    match (&reply.not_held, limited) {
+        (Some(_), _) => format!("{sure} would be guaranteed"),
+        _ if !has_now(reply) => format!("{sure} guaranteed"),
+        (None, true) => format!("{sure} guaranteed, {now} now but for limits"),
+        (None, false) => format!("{sure} guaranteed, {now} now"),
+    }
+}
+
+/// Why a throttled currency waits, and until when.
+fn throttled(reply: &ExplainReply) -> String {
+    let used_up = reply
+        .limits
+        .iter()
+        .filter(|limit| limit.refill_usec.is_some());
+    match used_up.max_by_key(|limit| limit.refill_usec) {
+        Some(limit) => format!(
+            "now it is throttled: {} ({} of one CPU) is used up until its next period begins, in {}",
+            whose(limit),
+            out::milli(limit.milli()),
+            out::duration(limit.refill_usec.unwrap_or_default())
+        ),
+        None => {
+            "now it is throttled: it waits for the next period of a limit of what it funds".into()
+        }
+    }
+}
+
+/// What it may have at most is less than its tickets bring.
+fn bounded(reply: &ExplainReply, share: f64) -> String {
+    let share = out::percent(share);
+    let of_its_own = reply.limits.iter().filter(|limit| limit.in_force);
+    match of_its_own.min_by_key(|limit| limit.milli()) {
+        Some(limit) => format!(
+            "now it gets {share}, for {} leaves it no more",
+            whose(limit)
+        ),
+        None => format!("now it gets {share}, for limits of what it funds leave it no more"),
+    }
+}
+
+fn whose(limit: &Limit) -> String {
+    match limit.kind {
+        LimitKind::CpuMax => format!("cpu.max of {}", limit.currency),
+        LimitKind::Currency => format!("the limit of {}", limit.currency),
+    }
 }
 
 fn sentence(reply: &ExplainReply) -> String {
@@ -93,7 +157,14 @@ fn sentence(reply: &ExplainReply) -> String {
                 ),
             };
         }
+        _ if reply.not_held.is_some() => String::new(),
+        _ if reply.resource == Resource::Memory => "what of it is not in use others use".into(),
+        (false, _) if of_cpu(reply) && have.throttled == Some(true) => throttled(reply),
+        (false, _) if of_cpu(reply) && have.frozen == Some(true) => {
+            "now it is frozen (cgroup.freeze), so others use it".into()
+        }
         (false, _) => "now it does not want any, so others use it".into(),
+        (true, share) if have.limited == Some(true) => bounded(reply, share),
         (true, share) if share > have.entitlement + 1e-9 => {
             format!(
                 "now it gets {}, because others are idle",
@@ -102,20 +173,25 @@ fn sentence(reply: &ExplainReply) -> String {
         }
         (true, share) => format!("now it gets {}", out::percent(share)),
     };
-    format!(
-        "{name} is entitled to {entitled} of the machine's {resource}, whatever others do; {now}."
-    )
+    match &reply.not_held {
+        None => format!(
+            "{name} is entitled to {entitled} of the machine's {resource}, whatever others do; {now}."
+        ),
+        Some(problem) => holds::lines(
+            &format!(
+                "{name} would be entitled to {entitled} of the machine's {resource}, but nothing holds that now"
+            ),
+            problem,
+        ),
+    }
 }
 
 /// What it may have at most, and how often that was too little.
 fn limit(limit: &Limit) -> String {
-    let whose = match limit.kind {
-        LimitKind::CpuMax => format!("cpu.max of {}", limit.currency),
-        LimitKind::Currency => format!("the limit of {}", limit.currency),
-    };
     let most = format!(
-        "Limited to {} of one CPU by {whose}",
-        out::milli(limit.milli())
+        "Limited to {} of one CPU by {}",
+        out::milli(limit.milli()),
+        whose(limit)
     );
     match limit.in_force {
         true => format!(
@@ -124,7 +200,11 @@ fn limit(limit: &Limit) -> String {
             limit.periods,
             out::duration(limit.throttled_usec)
         ),
-        false => format!("{most}; that does not hold now: tix's scheduler is not in force."),
+        false => {
+            let why = limit.why.as_deref();
+            let why = why.unwrap_or("tix's scheduler is not in force");
+            format!("{most}; that does not hold now: {why}.")
+        }
     }
 }
 
@@ -138,7 +218,7 @@ fn step(step: &Step) -> String {
     } = step;
     match step.kind {
         Kind::Soft => {
-            let idle = if step.active { "" } else { "; idle now" };
+            let idle = if step.active { "" } else { "; inactive now" };
             let rest = match shared(step) {
                 true => "",
                 false => "; what is not reserved is divided by them",
@@ -150,7 +230,7 @@ fn step(step: &Step) -> String {
             )
         }
         Kind::Hard => {
-            let idle = if step.active { "" } else { " (idle now)" };
+            let idle = if step.active { "" } else { " (inactive now)" };
             let size = out::hard(*amount, step.bytes);
             format!("  {issuer} → {holder}: {size} of {issuer}, reserved{idle}")
         }
@@ -163,7 +243,7 @@ fn shared(step: &Step) -> bool {
 }
 
 /// The multiplication along a path, for the guarantee and for now.
-fn product(path: &FundingPath) -> Vec<String> {
+fn product(path: &FundingPath, has_now: bool) -> Vec<String> {
     let factors = |now: bool| -> String {
         let factors: Vec<String> = path
             .steps
@@ -183,7 +263,7 @@ fn product(path: &FundingPath) -> Vec<String> {
         format!("  {word:<11} {} = {}", factors(now), out::percent(total))
     };
     let mut text = vec![line("guaranteed:", false, path.entitlement)];
-    if path.steps.iter().all(|step| step.active) {
+    if has_now && path.steps.iter().all(|step| step.active) {
         text.push(line("now:", true, path.share));
     }
     text
@@ -210,7 +290,7 @@ fn exchanges(reply: &ExplainReply) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tix_api::{Currency, ExchangeTicket, Share};
+    use tix_api::{Currency, ExchangeTicket, Problem, Share};
 
     fn ticket(issuer: &str, holder: &str, amount: u64, issued: u64, issued_active: u64) -> Step {
         Step {
@@ -252,6 +332,7 @@ mod tests {
                 disk: Share::default(),
                 memory: Share::default(),
                 net: Share::default(),
+                not_held: None,
             },
             resource: Resource::Cpu,
             base_tickets: 400,
@@ -275,6 +356,7 @@ mod tests {
             ],
             limits: Vec::new(),
             truncated: false,
+            not_held: None,
         }
     }
 
@@ -291,6 +373,8 @@ mod tests {
             periods: 40,
             throttled_periods: 12,
             throttled_usec: 1_200_000,
+            why: None,
+            refill_usec: None,
         };
         let above = Limit {
             currency: "alice".into(),
@@ -315,6 +399,74 @@ mod tests {
                 "Limited to 30 % of one CPU by cpu.max of /x.slice; throttled 12 of 40 periods, 1.2 s in all.",
                 "Limited to 150 % of one CPU by the limit of alice; that does not hold now: tix's scheduler is not in force.",
             ]
+        );
+    }
+
+    #[test]
+    fn the_throttled_wait_and_are_not_idle() {
+        let mut reply = limited();
+        (reply.currency.active, reply.currency.cpu.share) = (false, 0.0);
+        reply.currency.cpu.throttled = Some(true);
+        reply.limits[0].refill_usec = Some(43_000);
+        let first = render(&reply).lines().next().unwrap_or_default().to_owned();
+        assert_eq!(
+            first,
+            "build is entitled to 37.50 % of the machine's cpu, whatever others do; now it is throttled: cpu.max of /x.slice \
+             (30 % of one CPU) is used up until its next period begins, in 43.0 ms."
+        );
+        reply.limits.clear();
+        let text = render(&reply);
+        assert!(text.contains("a limit of what it funds"), "{text}");
+        reply.currency.cpu.throttled = None;
+        reply.currency.cpu.frozen = Some(true);
+        let text = render(&reply);
+        assert!(text.contains("now it is frozen (cgroup.freeze)"), "{text}");
+    }
+
+    #[test]
+    fn now_is_no_more_than_a_limit_leaves() {
+        let mut reply = limited();
+        (reply.currency.cpu.share, reply.currency.cpu.limited) = (0.075, Some(true));
+        insta::assert_snapshot!("explain_limited", render(&reply));
+    }
+
+    #[test]
+    fn nothing_is_promised_where_nothing_holds_it() {
+        let mut reply = sample();
+        reply.not_held = Some(Problem {
+            message: "tixd runs with --observe: nothing is enforced".into(),
+            hint: "start tixd without --observe to have shares enforced".into(),
+        });
+        let text = render(&reply);
+        assert!(!text.contains("whatever others do") && !text.contains("now it gets"));
+        insta::assert_snapshot!("explain_not_held", text);
+    }
+
+    #[test]
+    fn a_cgroup_without_the_controller_is_named_with_what_to_type() {
+        let problem = Problem {
+            message: "what build holds has no effect in /jobs/build: the cpu controller is off in \
+                      /sys/fs/cgroup/jobs/cgroup.subtree_control"
+                .into(),
+            hint: "root: `echo +cpu > /sys/fs/cgroup/jobs/cgroup.subtree_control`".into(),
+        };
+        let mut reply = limited();
+        reply.currency.not_held = Some(problem.clone());
+        let line = |text: &str, at| text.lines().nth(at).unwrap_or_default().to_owned();
+        let text = render(&reply);
+        assert!(
+            line(&text, 1).starts_with("Not everywhere: what build holds"),
+            "{text}"
+        );
+        assert!(line(&text, 2).starts_with("  → root: `echo +cpu"), "{text}");
+        reply.not_held = Some(problem);
+        reply.limits[1].why = Some("what build holds has no effect in /jobs/build".into());
+        let text = render(&reply);
+        assert!(line(&text, 0).contains("would be entitled"), "{text}");
+        assert!(!text.contains("Not everywhere"), "{text}");
+        assert!(
+            text.contains("does not hold now: what build holds has no effect"),
+            "{text}"
         );
     }
 

@@ -2,6 +2,7 @@
 //! `tixctl limit`
 
 use crate::failure::Failure;
+use crate::holds;
 use crate::ticket::ResourceArg;
 use tix_api::{Tix, units};
 use tix_client::Client;
@@ -36,10 +37,13 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     let reply = client
         .call(|tixd| tixd.limit(&args.name, args.resource.into(), milli))
         .await?;
-    if !reply.in_force {
-        eprintln!(
+    match reply.not_held {
+        Some(problem) => holds::warn("the limit is kept", Some(&problem)),
+        // A tixd from before it said why.
+        None if !reply.in_force => eprintln!(
             "tixctl: the limit is kept, and does not hold now: tix's scheduler is not in force (`tixctl status` says why)"
-        );
+        ),
+        None => {}
     }
     Ok(())
 }

@@ -27,6 +27,7 @@ mod export;
 mod failure;
 mod fund;
 mod harmless;
+mod holds;
 mod host;
 mod import;
 mod job;

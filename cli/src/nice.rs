@@ -2,6 +2,7 @@
 //! `tixctl nice`
 
 use crate::failure::Failure;
+use crate::holds;
 use crate::job::{self, Job};
 use crate::ticket::tickets;
 use tix_api::{Tix, units};
@@ -53,7 +54,7 @@ pub fn main(Args { job, cpu, from }: Args) -> Result<(), Failure> {
         client
             .call(|tixd| tixd.nice_begin(asked.name, asked.from, tickets, milli, asked.cgroup))
             .await
-            .map(drop)
+            .map(|reply| holds::warn("it has its tickets", reply.not_held.as_ref()))
     })
 }
 

@@ -2,6 +2,7 @@
 //! `tixctl reserve`
 
 use crate::failure::Failure;
+use crate::holds;
 use crate::ticket::Ticket;
 use tix_api::units::{self, Hard};
 use tix_api::{Resource, Tix};
@@ -41,8 +42,9 @@ pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
         Hard::Bytes(n) => (None, Some(n.cast_signed())),
     };
     let mut client = Client::connect().await?;
-    client
+    let reply = client
         .call(|tixd| tixd.reserve(&ticket.holder, &ticket.from, resource, milli, bytes))
         .await?;
+    holds::warn("it is reserved", reply.not_held.as_ref());
     Ok(())
 }

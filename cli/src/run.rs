@@ -2,6 +2,7 @@
 //! `tixctl run`
 
 use crate::failure::Failure;
+use crate::holds;
 use crate::job::{self, Job};
 use crate::ticket::tickets;
 use tix_api::Tix;
@@ -31,6 +32,6 @@ pub fn main(Args { job, cpu, from }: Args) -> Result<(), Failure> {
         client
             .call(|tixd| tixd.run_begin(asked.name, asked.from, cpu, asked.cgroup))
             .await
-            .map(drop)
+            .map(|reply| holds::warn("it has its tickets", reply.not_held.as_ref()))
     })
 }

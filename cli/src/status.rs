@@ -123,7 +123,7 @@ fn render(status: &Status, zone: &TimeZone) -> String {
         match (scheduler.enforcer, status.kernel.other()) {
             (Enforcer::SchedExt, _) if status.kernel.partial =>
                 "shares among threads that ask for it, by tix's scheduler".into(),
-            (Enforcer::SchedExt, _) => "every share, by tix's scheduler".into(),
+            (Enforcer::SchedExt, _) => "shares of CPU, by tix's scheduler".into(),
             (Enforcer::CpuWeight, _) => "by cpu.weight and the kernel's own scheduler".into(),
             (Enforcer::None, Some(ops)) => format!("of CPU shares none: {ops} decides who runs"),
             (Enforcer::None, None) => "none".to_owned(),
@@ -156,6 +156,12 @@ fn render(status: &Status, zone: &TimeZone) -> String {
         text.push(format!(
             "in kernel   {} of {} nodes; {} cgroups share their parent's principal; {} forced runs; {} reloads",
             scheduler.nodes, scheduler.nodes_max, scheduler.shared_cgroups, scheduler.forced_runs, scheduler.reloads
+        ));
+    }
+    if let Some(limits) = tixd.limits.filter(|limits| *limits > 0) {
+        text.push(format!(
+            "limits      {limits} in force; how often they were reached `tixctl explain NAME` says: the kernel's own count, in cpu.stat, \
+             stays at 0 under tix's scheduler"
         ));
     }
     for disk in &tixd.disks {
@@ -263,6 +269,7 @@ mod tests {
                 currencies: 44,
                 cgroups: 42,
                 base_tickets: 400,
+                limits: Some(2),
                 user_currency: None,
                 problems: vec![Problem {
                     message: "/system.slice/a has no cpu controller".into(),

@@ -99,9 +99,11 @@ fn told(reply: &OfferReply) -> String {
     if let Some(note) = &reply.note {
         lines.push(format!("the rest is not on the book: {note}"));
     }
-    if !reply.conflicting.is_empty() {
+    if let Some(first) = reply.conflicting.first() {
         let hint = format!(
-            "\nThese give what you want, on other terms (`tixctl accept ID PRINCIPAL` takes one, `tixctl amend {id}` meets it):"
+            "\nThese give what you want, on other terms (`tixctl accept {} PRINCIPAL` takes the first, `tixctl amend {id} --want RIGHTS` meets \
+             one):",
+            first.id
         );
         lines.push(hint);
         lines.push(offers(&reply.conflicting));

@@ -5,11 +5,11 @@
 mod tests;
 
 use crate::failure::Failure;
-use crate::out;
 use crate::users::Names;
+use crate::{holds, out};
 use clap::ValueEnum;
 use std::collections::{BTreeMap, BTreeSet};
-use tix_api::{Currency, Funding, Kind, Resource, Tix, TreeReply};
+use tix_api::{Currency, Funding, Kind, NotHeld, Problem, Resource, Tix, TreeReply};
 use tix_client::Client;
 
 /// Show every currency: who funds it, what it is entitled to, what it gets now
@@ -17,6 +17,9 @@ use tix_client::Client;
 /// A currency stands below each currency that funds it; the second time without what is below it. The currency of a cgroup is shown
 /// by the last part of its path below its parent's. LIMIT, where there are any, is its own, of one CPU (`tixctl explain` has all). Of the disk there is also the weight in force and what was read and written, of
 /// memory what is protected (MIN never taken from it, LOW last) and in use, of both how long it was waited for. Tickets are weights; with a % or a size they are hard: reserved, whatever others get.
+///
+/// Behind a name stands why it is not active: it wants none (idle), has used up a limit (throttled), or is frozen; or that it is not in
+/// force, for its cgroup has no cpu controller.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print JSON, of all resources
@@ -91,6 +94,8 @@ fn render(tree: &TreeReply, shown: Shown, names: Option<Names>, width: Option<u1
             .any(|ticket| Some(ticket.resource) == shown.resource()),
         limited: shown.resource() == Some(Resource::Cpu)
             && (tree.currencies.iter()).any(|currency| currency.cpu.limit_milli.is_some()),
+        has_now: shown.resource() != Some(Resource::Memory)
+            && !not_held(tree).any(|not| Some(not.resource) == shown.resource()),
         funded: funded_by(&tree.currencies, shown),
         seen: BTreeSet::new(),
         rows: Vec::new(),
@@ -123,7 +128,39 @@ fn render(tree: &TreeReply, shown: Shown, names: Option<Names>, width: Option<u1
         };
         text += &format!("\n{without} {word} no tickets for {}.", resource.name());
     }
+    for line in notes(tree, shown) {
+        text += &format!("\n{line}");
+    }
     text
+}
+
+fn not_held(tree: &TreeReply) -> impl Iterator<Item = &NotHeld> {
+    tree.not_held.iter().flatten()
+}
+
+/// What of the above nothing holds, why, and what to do.
+fn notes(tree: &TreeReply, shown: Shown) -> Vec<String> {
+    let all = not_held(tree).filter(|not| shown.has(not.resource));
+    let mut notes: Vec<String> = all.map(note).collect();
+    if shown.shows_idle() {
+        let off = tree.currencies.iter().filter_map(|currency| {
+            let problem = currency.not_held.as_ref()?;
+            let what = format!("Of {} something is not in force", currency.name);
+            Some(holds::lines(&what, problem))
+        });
+        notes.extend(off);
+    }
+    notes
+}
+
+/// The same of a resource.
+pub fn note(not: &NotHeld) -> String {
+    let problem = Problem {
+        message: not.message.clone(),
+        hint: not.hint.clone(),
+    };
+    let what = format!("Nothing holds shares of {} now", not.resource.name());
+    holds::lines(&what, &problem)
 }
 
 /// An issuer's tickets: the holders, and what the tickets of each say.
@@ -161,6 +198,8 @@ struct Walk<'a> {
     exchanged: bool,
     /// There are limits to show.
     limited: bool,
+    /// What each gets now is known: something holds it. Of memory what is protected is the same whoever wants it.
+    has_now: bool,
     funded: Funded<'a>,
     seen: BTreeSet<&'a str>,
     rows: Vec<Vec<String>>,
@@ -188,8 +227,10 @@ impl<'a> Walk<'a> {
         let mut name = format!("{lead}{}", short(&currency.name, issuer));
         if again {
             name += " (see above)";
+        } else if currency.not_held.is_some() && self.shown.shows_idle() {
+            name += " (not in force)";
         } else if !currency.active && self.shown.shows_idle() {
-            name += " (idle)";
+            name += &format!(" ({})", holds::inactive(&currency.cpu));
         }
         let row = self.row(name, currency, ticket.map_or("", |(_, amount)| amount));
         self.rows.push(row);
@@ -231,7 +272,9 @@ impl<'a> Walk<'a> {
                 if resource == Resource::Memory {
                     columns.push(">BYTES");
                 }
-                columns.push(">SHARE NOW");
+                if self.has_now {
+                    columns.push(">SHARE NOW");
+                }
                 if self.limited {
                     columns.push(">LIMIT");
                 }
@@ -268,7 +311,9 @@ impl<'a> Walk<'a> {
                 if resource == Resource::Memory {
                     row.push(share.entitlement_bytes.map(out::bytes).unwrap_or_default());
                 }
-                row.push(out::percent(share.share));
+                if self.has_now {
+                    row.push(out::percent(share.share));
+                }
                 if self.limited {
                     row.push(share.limit_milli.map(out::cpus).unwrap_or_default());
                 }

@@ -32,6 +32,8 @@ pub struct Cgroup {
     /// Relative to the cgroup root.
     pub cgroup: String,
     pub active: bool,
+    /// It is not active because its threads wait for the next period of a limit.
+    pub throttled: bool,
     pub runnable: u64,
     /// The fraction of the machine that it gets now when every active principal wants more; 0 while it is inactive.
     pub share: f64,
@@ -113,11 +115,14 @@ fn parse(text: &str) -> Option<HashMap<u64, Cgroup>> {
     else {
         return None;
     };
+    // Told since later than the others.
+    let throttled = column("throttled");
     let line = |line: &str| {
         let words: Vec<u64> = line.split(' ').filter_map(|w| w.parse().ok()).collect();
         let active = *words.get(active)? != 0;
         let cgroup = Cgroup {
             active,
+            throttled: !active && throttled.and_then(|at| words.get(at)) == Some(&1),
             runnable: *words.get(runnable)?,
             // What an inactive one had when it was looked at last is no share.
             share: if active {
@@ -195,6 +200,7 @@ fn rows(report: &Report) -> Vec<view::Row> {
         name: c.cgroup.clone(),
         process: false,
         active: c.active,
+        inactive: if c.throttled { "throttled" } else { "idle" },
         entitlement: None,
         share: Some(c.share),
         used: c.used,

@@ -6,7 +6,7 @@ use crate::out;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use tix_api::{Currency, Resource, Tix, TreeReply};
+use tix_api::{Currency, NotHeld, Resource, Tix, TreeReply};
 use tix_client::Client;
 
 /// `tixctl top -r disk --json`, and of memory.
@@ -16,6 +16,9 @@ pub struct Report {
     /// Between the two looks.
     pub interval_usec: u64,
     pub currencies: Vec<Row>,
+    /// Nothing holds shares of it now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_held: Option<NotHeld>,
 }
 
 /// A currency. What is not known is null.
@@ -98,28 +101,30 @@ fn report(
         let used = b.used_bytes.cmp(&a.used_bytes);
         used.then_with(|| a.name.cmp(&b.name))
     });
+    let mut not_held = now.not_held.iter().flatten();
     Report {
         resource,
         interval_usec,
         currencies,
+        not_held: not_held.find(|not| not.resource == resource).cloned(),
     }
 }
 
 fn text(report: &Report, width: Option<u16>) -> String {
     let bytes = |n: Option<u64>| n.map(out::bytes).unwrap_or_default();
     let disk = report.resource == Resource::Disk;
-    let mut columns = vec!["CURRENCY", ">ENTITLED", ">SHARE NOW"];
+    let mut columns = vec!["CURRENCY", ">ENTITLED"];
+    // Of memory what is protected is the same whoever wants it.
+    let has_now = disk && report.not_held.is_none();
+    columns.extend(has_now.then_some(">SHARE NOW"));
     columns.extend(match disk {
         true => [">WEIGHT", ">MOVES/S"].iter(),
         false => [">MIN", ">LOW", ">USES"].iter(),
     });
     columns.push(">WAITS");
     let rows = report.currencies.iter().map(|row| {
-        let mut all = vec![
-            row.name.clone(),
-            out::percent(row.entitlement),
-            out::percent(row.share),
-        ];
+        let mut all = vec![row.name.clone(), out::percent(row.entitlement)];
+        all.extend(has_now.then(|| out::percent(row.share)));
         match disk {
             true => all.push(row.weight.map(|w| w.to_string()).unwrap_or_default()),
             false => all.extend([row.min_bytes, row.low_bytes].map(bytes)),
@@ -128,7 +133,11 @@ fn text(report: &Report, width: Option<u16>) -> String {
         all.push(row.stalled.map(out::percent).unwrap_or_default());
         all
     });
-    out::table(&columns, rows.collect(), width)
+    let table = out::table(&columns, rows.collect(), width);
+    match &report.not_held {
+        Some(not) => format!("{table}\n{}", crate::tree::note(not)),
+        None => table,
+    }
 }
 
 #[cfg(test)]
@@ -169,10 +178,12 @@ mod tests {
             disk,
             memory,
             net: Share::default(),
+            not_held: None,
         };
         let idle = currency(2, "/idle", Share::default(), Share::default());
         TreeReply {
             currencies: vec![currency(1, "/a", share, memory), idle],
+            not_held: None,
         }
     }
 

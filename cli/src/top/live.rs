@@ -152,8 +152,17 @@ impl Screen {
         );
         Line::from(vec![
             Span::styled(keys, self.style(Color::DarkGray)),
-            Span::raw(self.event.as_str()),
+            Span::raw(match self.event.as_str() {
+                "" => self.not_held(),
+                event => event,
+            }),
         ])
+    }
+
+    /// Why nothing holds what is shown; empty where something does.
+    fn not_held(&self) -> &str {
+        let problem = self.now.as_ref().and_then(|now| now.not_held.as_ref());
+        problem.map_or("", |problem| problem.message.as_str())
     }
 
     fn table(&self, rows: &[Row], bar: u16) -> Table<'static> {
@@ -233,6 +242,7 @@ mod tests {
                 },
             }],
             processes: None,
+            not_held: None,
         }
     }
 

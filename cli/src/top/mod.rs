@@ -173,8 +173,9 @@ where
 {
     let first = news.sample().await?;
     let second = news.sample().await?;
-    out::print(&view::text(
-        &view::rows(&first, &second, options),
-        out::width(),
-    ))
+    let mut text = view::text(&view::rows(&first, &second, options), out::width());
+    if let Some(note) = view::note(&second) {
+        text += &format!("\n{note}");
+    }
+    out::print(&text)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From two samples to rows, and rows as a plain table.
 
-use crate::out;
+use crate::{holds, out};
 use std::collections::HashMap;
 use tix_api::Sample;
 
@@ -51,6 +51,8 @@ pub struct Row {
     pub name: String,
     pub process: bool,
     pub active: bool,
+    /// Why not, if it is not.
+    pub inactive: &'static str,
     /// Its own limit, thousandths of one CPU.
     pub limit_milli: Option<u64>,
     /// Fractions of the machine; a process has none of its own.
@@ -90,9 +92,11 @@ pub fn rows(before: &Sample, now: &Sample, options: &Options) -> Vec<Row> {
                 name: currency.name.clone(),
                 process: false,
                 active: currency.active,
+                inactive: holds::inactive(&currency.cpu),
                 limit_milli: currency.cpu.limit_milli,
                 entitlement: Some(currency.cpu.entitlement),
-                share: Some(currency.cpu.share),
+                // Where nothing holds it nobody knows.
+                share: (now.not_held.is_none()).then_some(currency.cpu.share),
                 used,
                 total_usec: total,
             },
@@ -137,6 +141,7 @@ fn processes<'a>(
                 name: format!("  {} {}", process.pid, process.comm),
                 process: true,
                 active: true,
+                inactive: "",
                 limit_milli: None,
                 entitlement: None,
                 share: None,
@@ -173,7 +178,7 @@ pub fn cells(row: &Row) -> [String; 5] {
         name += &format!(" (at most {})", out::cpus(milli));
     }
     if !row.active {
-        name += " (idle)";
+        name += &format!(" ({})", row.inactive);
     }
     [
         name,
@@ -182,6 +187,12 @@ pub fn cells(row: &Row) -> [String; 5] {
         out::percent(row.used),
         out::duration(row.total_usec),
     ]
+}
+
+/// What is to be said below them.
+pub fn note(now: &Sample) -> Option<String> {
+    let problem = now.not_held.as_ref()?;
+    Some(holds::lines("Nothing holds shares of cpu now", problem))
 }
 
 /// The rows as a plain table.
@@ -236,6 +247,7 @@ mod tests {
                     used_usec: 10,
                 },
             ]),
+            not_held: None,
         }
     }
 
@@ -276,6 +288,31 @@ mod tests {
         let rows = rows(&now, &now, &Options::default());
         let names: Vec<String> = rows.iter().map(|row| cells(row)[0].clone()).collect();
         assert_eq!(names, ["alice", "bob (at most 1.5 CPU)"]);
+    }
+
+    #[test]
+    fn the_throttled_are_not_idle_and_what_nothing_holds_is_no_share() {
+        let options = Options {
+            all: true,
+            ..Default::default()
+        };
+        let mut now = sample(10, [5, 5, 5]);
+        now.currencies[2].cpu.throttled = Some(true);
+        let text = |now: &Sample| {
+            anstream::adapter::strip_str(&text(&rows(now, now, &options), None)).to_string()
+        };
+        assert!(text(&now).contains("carol (throttled)"));
+        assert_eq!(
+            (text(&now).matches("75.00 %").count(), note(&now)),
+            (2, None)
+        );
+        now.not_held = Some(tix_api::Problem {
+            message: "other decides who runs".into(),
+            hint: "end other".into(),
+        });
+        assert_eq!(text(&now).matches("75.00 %").count(), 1);
+        let said = "Nothing holds shares of cpu now: other decides who runs.\n  → end other";
+        assert_eq!(note(&now).as_deref(), Some(said));
     }
 
     #[test]

@@ -37,6 +37,7 @@ fn currency(
         disk: Share::default(),
         memory: Share::default(),
         net: Share::default(),
+        not_held: None,
     }
 }
 
@@ -85,6 +86,7 @@ fn sample() -> TreeReply {
             ),
             currency(6, "spare", None, &[], (0.0, 0.0, 0)),
         ],
+        not_held: None,
     }
 }
 
@@ -203,6 +205,7 @@ fn a_cycle_in_a_torn_snapshot_ends() {
             currency(1, "a", None, &[("b", 1)], (0.0, 0.0, 0)),
             currency(2, "b", None, &[("a", 1)], (0.0, 0.0, 0)),
         ],
+        not_held: None,
     };
     assert!(render(&tree, Shown::Cpu, None, None).contains("see above"));
 }
@@ -219,4 +222,60 @@ fn limits_have_a_column_where_there_are_any() {
     assert!(text.contains("0.3 CPU"), "{text}");
     assert!(!render(&tree, Shown::Disk, None, None).contains("LIMIT"));
     assert!(!render(&sample(), Shown::Cpu, None, None).contains("LIMIT"));
+}
+
+/// The line of `name`.
+fn line(text: &str, name: &str) -> String {
+    let mut lines = text.lines().filter(|line| line.contains(name));
+    lines.next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn who_waits_for_a_limit_or_is_frozen_is_not_called_idle() {
+    let mut tree = sample();
+    tree.currencies[2].cpu.throttled = Some(true);
+    tree.currencies[6].cpu.frozen = Some(true);
+    let text = plain(&tree, Shown::Cpu, None, None);
+    assert!(
+        text.contains("bob (throttled)") && text.contains("spare (frozen)"),
+        "{text}"
+    );
+    assert!(!text.contains("idle"), "{text}");
+    let problem = Problem {
+        message: "what bob holds has no effect in /jobs/bob".into(),
+        hint: "root: `echo +cpu > /sys/fs/cgroup/jobs/cgroup.subtree_control`".into(),
+    };
+    tree.currencies[2].not_held = Some(problem);
+    let text = plain(&tree, Shown::Cpu, None, None);
+    assert!(line(&text, "bob").contains("bob (not in force)"), "{text}");
+    assert!(
+        text.contains("Of bob something is not in force: what bob holds"),
+        "{text}"
+    );
+    assert!(text.ends_with("  → root: `echo +cpu > /sys/fs/cgroup/jobs/cgroup.subtree_control`"));
+    assert!(!plain(&tree, Shown::Memory, None, None).contains("not in force"));
+}
+
+#[test]
+fn what_nothing_holds_is_not_shown_as_a_share_of_now() {
+    let mut tree = sample();
+    let not = |resource| NotHeld {
+        resource,
+        message: "tixd runs with --observe: nothing is enforced".into(),
+        hint: "start tixd without --observe".into(),
+    };
+    tree.not_held = Some(vec![not(Resource::Cpu), not(Resource::Disk)]);
+    let text = plain(&tree, Shown::Cpu, None, None);
+    assert!(!text.contains("SHARE NOW"), "{text}");
+    assert!(
+        text.contains("Nothing holds shares of cpu now: tixd runs with --observe"),
+        "{text}"
+    );
+    assert!(!text.contains("of disk now"), "{text}");
+    let all = plain(&tree, Shown::All, None, None);
+    assert!(
+        all.contains("of cpu now") && all.contains("of disk now"),
+        "{all}"
+    );
+    assert!(!plain(&tree, Shown::Memory, None, None).contains("Nothing holds"));
 }

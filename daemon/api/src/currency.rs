@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Currencies, and the tickets that back them.
 
-use crate::Limit;
+use crate::{Limit, Problem};
 use serde::{Deserialize, Serialize};
 use zlink::introspect::{CustomType, Type};
 
@@ -83,7 +83,8 @@ pub struct ExchangeTicket {
 pub struct Share {
     /// The fraction of the machine (of memory: of what can be guaranteed of it) that is guaranteed, whatever others do: 0 … 1.
     pub entitlement: f64,
-    /// The fraction it gets now when every active principal wants more (V/T); 0 while it is inactive: 0 … 1.
+    /// The fraction it gets now when every active principal wants more: what its tickets bring (V/T), or what limits in force
+    /// leave of that (`limited`). 0 while it is inactive. Of memory the same as `entitlement`, whoever uses how much: 0 … 1.
     pub share: f64,
     /// CPU time used, microseconds, cumulative with descendants; never goes backwards. 0 for the other resources.
     pub used_usec: u64,
@@ -108,6 +109,16 @@ pub struct Share {
     /// Of the CPU: its own limit, the smaller where it has two, in thousandths of one CPU. Absent where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_milli: Option<u64>,
+    /// Of the CPU. Present, and true, where `share` is what limits leave: its own, those above it, or those of all that it funds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<bool>,
+    /// Of the CPU. Present, and true, while it is not active because threads of its own, or of what it funds, have used up a limit and
+    /// wait for its next period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<bool>,
+    /// Of the CPU. Present, and true, while it is not active because its cgroup is frozen (`cgroup.freeze`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<bool>,
 }
 
 /// A currency as `tixctl tree --json` prints it.
@@ -142,6 +153,9 @@ pub struct Currency {
     pub disk: Share,
     pub memory: Share,
     pub net: Share,
+    /// Why its CPU share is not held, though others' are: a cgroup that it is bound to has no cpu controller. Absent where it is held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_held: Option<Problem>,
 }
 
 impl Currency {
@@ -160,6 +174,19 @@ impl Currency {
 pub struct TreeReply {
     /// Ordered by cid: base first.
     pub currencies: Vec<Currency>,
+    /// The resources of which nothing holds shares now. Absent where something holds those of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_held: Option<Vec<NotHeld>>,
+}
+
+/// Nothing holds shares of a resource now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, CustomType)]
+pub struct NotHeld {
+    pub resource: Resource,
+    /// Why.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub hint: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, CustomType)]

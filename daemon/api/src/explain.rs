@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How a share comes about.
 
-use crate::{Currency, Kind, Limit, Resource};
+use crate::{Currency, Kind, Limit, Problem, Resource};
 use serde::{Deserialize, Serialize};
 use zlink::introspect::{CustomType, Type};
 
@@ -49,4 +49,7 @@ pub struct ExplainReply {
     pub limits: Vec<Limit>,
     /// There were more than 256 paths; these are the first found.
     pub truncated: bool,
+    /// Why nothing holds its share of the resource now, and what to do. Absent where something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_held: Option<Problem>,
 }

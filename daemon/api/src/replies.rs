@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the operations answer.
 
+use crate::Problem;
 use serde::{Deserialize, Serialize};
 use zlink::introspect::Type;
 
@@ -23,12 +24,18 @@ pub struct ReserveReply {
     pub amount: u64,
     /// Is `amount` bytes?
     pub bytes: bool,
+    /// Why nothing holds it now, and what to do. Absent where something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_held: Option<Problem>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct LimitReply {
     /// Does it hold now? Only while tix's scheduler is in force.
     pub in_force: bool,
+    /// Why nothing holds it now, and what to do. Absent where something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_held: Option<Problem>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
@@ -51,6 +58,9 @@ pub struct RunReply {
     pub issuer: String,
     /// Tickets.
     pub amount: u64,
+    /// Why nothing holds it now, and what to do. Absent where something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_held: Option<Problem>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
@@ -61,6 +71,9 @@ pub struct NiceReply {
     pub giver: String,
     /// What was given up: thousandths of a base ticket.
     pub milli: u64,
+    /// Why nothing holds it now, and what to do. Absent where something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_held: Option<Problem>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Samples and events, as `Watch` streams them.
 
-use crate::{Kind, Resource, Share};
+use crate::{Kind, Problem, Resource, Share};
 use serde::{Deserialize, Serialize};
 use zlink::introspect::{CustomType, Type};
 
@@ -108,6 +108,9 @@ pub struct Sample {
     pub currencies: Vec<CurrencySample>,
     /// Processes outside the root cgroup; null unless asked for.
     pub processes: Option<Vec<ProcessSample>>,
+    /// Why nothing holds shares of the CPU now, and what to do. Absent where something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_held: Option<Problem>,
 }
 
 /// Exactly one of the two is there.

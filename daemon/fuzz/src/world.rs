@@ -228,7 +228,10 @@ impl World {
             std::fs::remove_dir_all(self.tree().join(&path[1..])).expect("it was there");
             self.there.remove(&path);
             self.changes
-                .try_send(Change::Gone { path })
+                .try_send(Change::Gone {
+                    path,
+                    is_there: false,
+                })
                 .expect("it listens");
         }
     }

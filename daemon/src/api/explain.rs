@@ -8,6 +8,7 @@
 //! Example: of those 2^30 equal paths 132 are shown, after 4,096 extensions.
 //! Cost: each ticket above the currency once, and a queue entry per ticket that a shown path passes.
 
+use super::held;
 use super::view::{currency, kind, to_limits};
 use crate::core::{Core, to_api};
 use crate::ledger::{BASE, Cid, Ledger, Resource, Ticket};
@@ -222,7 +223,12 @@ fn path(l: &Ledger, above: &Above, edges: &[(Cid, usize)], r: Resource) -> api::
 }
 
 pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainReply> {
-    let currency = currency(core, cid)?;
+    core.read_cpu_max(cid);
+    let mut currency = currency(core, cid)?;
+    if !currency.active && core.is_frozen(cid) {
+        currency.cpu.frozen = Some(true);
+    }
+    let not_held = held::not_held_for(core, cid, r);
     let l = &core.ledger;
     let above = above(l, cid, r);
     let (best, truncated) = best_paths(&above, cid);
@@ -235,6 +241,7 @@ pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainRep
         paths,
         limits: to_limits(core, cid, r),
         truncated,
+        not_held,
     })
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a watcher is sent: samples as time goes, and events as they happen.
 
+use super::held;
 use super::pace::Pace;
 use super::processes::{self, Whose};
 use super::session::{CHEAP, beside, written};
@@ -88,6 +89,8 @@ pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
 async fn sample(handle: &Handle, whose: Option<Whose>) -> Result<Sample, Failure> {
     let monotonic_usec = handle.read_clocks_now().await?;
     let currencies = handle.slices(view::currency_sample).await?;
+    let not_held = handle.call(|core| held::not_held(core, crate::ledger::Resource::Cpu));
+    let not_held = not_held.await?;
     let processes = match whose {
         Some(whose) => beside(move || processes::all(whose)).await.ok(),
         None => None,
@@ -99,6 +102,7 @@ async fn sample(handle: &Handle, whose: Option<Whose>) -> Result<Sample, Failure
             .map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
         currencies,
         processes,
+        not_held,
     })
 }
 

@@ -2,14 +2,17 @@
 //! What is in force and in use of the disk and of memory, as the files of cgroups say. Reading them takes long where there are many: the
 //! writer does not wait for it.
 
+use super::held;
+use super::limits;
 use super::session::Session;
 use super::view;
 use super::whole::Written;
 use crate::cgroups::{Cgroup, Root};
+use crate::core::{Core, kernels_throttle};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use tix_api::{Currency, Error, Resource, Share, TreeReply};
+use tix_api::{Currency, Error, LimitKind, Resource, Share, TreeReply};
 use tokio::sync::{Semaphore, oneshot};
 
 /// How many read at a time: they are beside the writer, but on the same CPUs.
@@ -22,8 +25,15 @@ impl Session {
     pub(super) async fn tree_in_use(&self) -> Result<Written<TreeReply>, Error> {
         self.read_clocks().await?;
         let currencies = self.ask_each(view::currency).await?;
-        let tree = TreeReply { currencies };
-        let top = self.ask(|core| core.root.path().to_owned()).await?;
+        let about = |core: &mut Core| {
+            let top = core.root.path().to_owned();
+            (held::all_not_held(core), top, core.cpu.in_charge())
+        };
+        let (not_held, top, by_tix) = self.ask(about).await?;
+        let tree = TreeReply {
+            currencies,
+            not_held,
+        };
         let uid = self.user;
         self.reading.wait(uid, 1.0).await;
         // Read for a peer that has gone, too: the next one waits for it, and it counts. What the user changes does not wait for it.
@@ -37,7 +47,7 @@ impl Session {
                 tracing::debug!("nice: {e}");
             }
             let filled = match Root::open_any(&top) {
-                Ok(root) => fill(&root, tree),
+                Ok(root) => fill(&root, tree, by_tix),
                 Err(e) => {
                     tracing::warn!("{e}");
                     tree
@@ -60,7 +70,29 @@ impl Session {
     }
 }
 
-fn fill(root: &Root, mut tree: TreeReply) -> TreeReply {
+/// `by_tix`: its scheduler is in force, and so told what limits there are.
+fn fill(root: &Root, mut tree: TreeReply, by_tix: bool) -> TreeReply {
+    let mut frozen: HashMap<String, bool> = HashMap::new();
+    for c in tree.currencies.iter_mut().filter(|c| c.cid != 0) {
+        let cgroup = c.cgroup.as_deref().filter(|_| is_cgroup(c));
+        let Some(cgroup) = cgroup.and_then(|path| root.cgroup(path).ok()) else {
+            continue;
+        };
+        if !by_tix {
+            limit(c, &cgroup);
+        }
+        let is_frozen = !c.active && cgroup.is_frozen();
+        c.cpu.frozen = is_frozen.then_some(true);
+        for funding in c.funding.iter().filter(|f| f.resource == Resource::Cpu) {
+            let all = frozen.entry(funding.from.clone()).or_insert(true);
+            *all &= is_frozen;
+        }
+    }
+    // A named currency is as frozen as what it funds.
+    for c in tree.currencies.iter_mut().filter(|c| !is_cgroup(c)) {
+        let all = !c.active && frozen.get(&c.name).copied().unwrap_or(false);
+        c.cpu.frozen = all.then_some(true);
+    }
     let found: HashMap<String, [Share; 2]> = tree
         .currencies
         .iter()
@@ -104,6 +136,17 @@ fn fill(root: &Root, mut tree: TreeReply) -> TreeReply {
         }
     }
     tree
+}
+
+/// The `cpu.max` that the kernel's own scheduler holds.
+fn limit(c: &mut Currency, cgroup: &Cgroup) {
+    let Some(t) = kernels_throttle(cgroup) else {
+        return;
+    };
+    let limit = limits::limit(c.name.clone(), LimitKind::CpuMax, &t, true);
+    let least = c.cpu.limit_milli.unwrap_or(u64::MAX).min(limit.milli());
+    c.cpu.limit_milli = Some(least);
+    c.limits.insert(0, limit);
 }
 
 fn is_cgroup(c: &Currency) -> bool {
@@ -163,6 +206,53 @@ fn stalled(cgroup: &Cgroup, file: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use std::fs::write;
+
+    fn currency(cid: u64, name: &str, cgroup: Option<&str>, from: &str) -> Currency {
+        let mut text = serde_json::json!({
+            "cid": cid, "name": name, "cgroup": cgroup, "owner": 0, "group": 0, "mode": 0, "mode_text": "", "active": false,
+            "transient": false, "exchanges": [],
+            "funding": [{ "from": from, "resource": "cpu", "kind": "soft", "amount": 1 }]
+        });
+        for resource in Resource::ALL {
+            text[resource.name()] =
+                serde_json::json!({ "entitlement": 0.5, "share": 0.0, "used_usec": 0 });
+        }
+        serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn the_frozen_are_not_idle_and_the_kernels_own_limits_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, frozen) in [("a", 1), ("b", 1), ("c", 0)] {
+            let at = dir.path().join(name);
+            std::fs::create_dir(&at).unwrap();
+            write(
+                at.join("cgroup.events"),
+                format!("populated 1\nfrozen {frozen}\n"),
+            )
+            .unwrap();
+            write(at.join("cpu.max"), "20000 100000\n").unwrap();
+        }
+        let all = || TreeReply {
+            currencies: vec![
+                currency(1, "both", None, "base"),
+                currency(2, "one", None, "base"),
+                currency(3, "/a", Some("/a"), "both"),
+                currency(4, "/b", Some("/b"), "one"),
+                currency(5, "/c", Some("/c"), "one"),
+            ],
+            not_held: None,
+        };
+        let root = Root::open_any(dir.path()).unwrap();
+        let found = fill(&root, all(), false).currencies;
+        let frozen: Vec<bool> = found.iter().map(|c| c.cpu.frozen == Some(true)).collect();
+        assert_eq!(frozen, [true, false, true, true, false]);
+        let limits: Vec<Option<u64>> = found.iter().map(|c| c.cpu.limit_milli).collect();
+        assert_eq!(limits, [None, None, Some(200), Some(200), Some(200)]);
+        assert!(found[2].limits[0].in_force && found[2].limits[0].quota_usec == 20_000);
+        let by_tix = fill(&root, all(), true).currencies;
+        assert!(by_tix.iter().all(|c| c.limits.is_empty()));
+    }
 
     #[test]
     fn what_the_files_say() {

@@ -66,6 +66,7 @@ impl Session {
             name,
             issuer,
             amount: amount.unsigned_abs(),
+            not_held: self.not_held(tix_api::Resource::Cpu).await,
         })
     }
 
@@ -97,6 +98,11 @@ impl Session {
             Ok((vec![op], reply))
         };
         let (name, milli) = self.make(ops).await?;
-        Ok(NiceReply { name, giver, milli })
+        Ok(NiceReply {
+            name,
+            giver,
+            milli,
+            not_held: self.not_held(tix_api::Resource::Cpu).await,
+        })
     }
 }

@@ -3,11 +3,11 @@
 
 use super::amount::Amount;
 use super::session::Session;
-use super::{names, view};
+use super::{held, names, view};
 use crate::core::Core;
 use crate::enforce::limit::quota;
 use crate::ledger::{self, BASE, Cid, Ledger, Op};
-use tix_api::{Error, Limit, LimitKind, LimitReply, Resource};
+use tix_api::{Error, Limit, LimitKind, LimitReply, Problem, Resource};
 use tix_bpf::Throttle;
 
 impl Session {
@@ -20,6 +20,7 @@ impl Session {
     ) -> Result<LimitReply, Error> {
         let uid = self.caller.uid;
         let resource = view::from_api(resource);
+        let limited = name.clone();
         self.change_with(move |l| {
             let name = names::named(l, &name, uid)?;
             let op = match milli {
@@ -33,12 +34,29 @@ impl Session {
             Ok((vec![op], |_: &Ledger| ()))
         })
         .await?;
-        let in_force = self.ask(|core| core.cpu.in_charge()).await?;
-        Ok(LimitReply { in_force })
+        let not_held = self.ask(move |core| why_not(core, &limited, uid)).await?;
+        Ok(LimitReply {
+            in_force: not_held.is_none(),
+            not_held,
+        })
     }
 }
 
-fn limit(currency: String, kind: LimitKind, t: &Throttle, in_force: bool) -> Limit {
+/// Why the limit of what `uid` called `name` does not hold now.
+fn why_not(core: &mut Core, name: &str, uid: u32) -> Option<Problem> {
+    if let Some(problem) = held::limits_not_held(core) {
+        return Some(problem);
+    }
+    core.find_bounds();
+    let name = names::known(&core.ledger, name, uid)?;
+    let cid = core.ledger.find(&name)?;
+    match core.bounds.capping.contains(&cid) {
+        true => None,
+        false => held::without_cpu_below(core, cid),
+    }
+}
+
+pub fn limit(currency: String, kind: LimitKind, t: &Throttle, in_force: bool) -> Limit {
     Limit {
         currency,
         kind,
@@ -49,6 +67,9 @@ fn limit(currency: String, kind: LimitKind, t: &Throttle, in_force: bool) -> Lim
         periods: t.periods,
         throttled_periods: t.throttled,
         throttled_usec: t.throttled_ns / 1000,
+        why: None,
+        // Rounded up: after that long they may go on.
+        refill_usec: (in_force && t.refill_ns > 0).then(|| t.refill_ns.div_ceil(1000)),
     }
 }
 
@@ -61,7 +82,7 @@ fn cpu_max(core: &Core, cid: Cid) -> Option<Limit> {
 /// What was set for the currency.
 fn set(core: &Core, cid: Cid) -> Option<Limit> {
     let ledger::Limit { milli, .. } = core.ledger.limit_of(cid)?;
-    let held = core.throttles.own.get(&cid);
+    let throttle = core.throttles.own.get(&cid);
     let (quota_us, period_us) = quota(milli);
     let idle = Throttle {
         quota_ns: quota_us * 1000,
@@ -69,8 +90,22 @@ fn set(core: &Core, cid: Cid) -> Option<Limit> {
         ..Throttle::default()
     };
     let name = core.ledger.name(cid);
-    let t = held.unwrap_or(&idle);
-    Some(limit(name, LimitKind::Currency, t, held.is_some()))
+    let t = throttle.unwrap_or(&idle);
+    let why = match (throttle, core.bounds.capping.contains(&cid)) {
+        (None, _) if core.cpu.in_charge() => Some("the scheduler was not told of it".to_owned()),
+        (None, _) => {
+            let why = core.cpu.reason().map(|why| format!(": {why}"));
+            let why = why.unwrap_or_default();
+            Some(format!("tix's scheduler is not in force{why}"))
+        }
+        (Some(_), true) => None,
+        // What it is for may be without the cpu controller.
+        (Some(_), false) => held::without_cpu_below(core, cid).map(|p| p.message),
+    };
+    Some(Limit {
+        why: why.clone(),
+        ..limit(name, LimitKind::Currency, t, why.is_none())
+    })
 }
 
 /// Its own.
@@ -99,6 +134,12 @@ pub fn over(core: &Core, cid: Cid) -> Vec<Limit> {
     let limits = core.ledger.limits_over(cid);
     all.extend(limits.into_iter().filter_map(|c| set(core, c)));
     all
+}
+
+/// How many there are in force, as the scheduler's tables have them.
+pub fn in_force(core: &Core) -> u64 {
+    let states = core.cpu.states();
+    states.iter().filter(|n| n.throttle.quota_ns > 0).count() as u64
 }
 
 /// That limits are set and nothing holds them, in words.

@@ -28,7 +28,7 @@ const SLICE_TOLD: usize = 100;
 
 #[zlink::service(
     interface = "org.tix.Tix",
-    types = [Resource, Kind, LimitKind, Limit, Funding, Rights, Offer, ExchangeState, Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, CostStatus, SchedulerStatus, DiskMechanism, DiskStatus, Problem, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
+    types = [Resource, Kind, LimitKind, Limit, Problem, NotHeld, Funding, Rights, Offer, ExchangeState, Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, CostStatus, SchedulerStatus, DiskMechanism, DiskStatus, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
     vendor = "tix",
     product = "tixd",
     version = env!("CARGO_PKG_VERSION"),
@@ -159,23 +159,8 @@ impl Session {
         milli: Option<Amount>,
         bytes: Option<Amount>,
     ) -> Result<ReserveReply, Error> {
-        let (amount, uid) = (amount::hard(milli, bytes)?, self.caller.uid);
-        self.change_with(move |l| {
-            let holder = names::named(l, &holder, uid)?;
-            let issuer = names::named(l, &issuer, uid)?;
-            let op = Op::Reserve {
-                holder: holder.clone(),
-                issuer: issuer.clone(),
-                resource: view::from_api(resource),
-                amount,
-            };
-            let reply = move |l: &Ledger| {
-                let (amount, bytes) = names::held(l, &holder, &issuer, resource, TicketKind::Hard);
-                ReserveReply { amount, bytes }
-            };
-            Ok((vec![op], reply))
-        })
-        .await
+        let amount = amount::hard(milli, bytes)?;
+        self.reserve_part(holder, issuer, resource, amount).await
     }
 
     async fn unreserve(

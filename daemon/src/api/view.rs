@@ -3,12 +3,14 @@
 
 use super::cost;
 use super::decides;
+use super::held;
 use super::limits;
 use super::peer::Process;
 use crate::cgroups;
 use crate::core::{Core, now_usec, to_api};
-use crate::enforce::disk::{self, Mechanism};
-use crate::ledger::{self, Cid, Currency, POLICY, Refusal, Resource, TIXD, fraction};
+use crate::enforce::disk::Mechanism;
+use crate::enforce::presence::Outlook;
+use crate::ledger::{self, BASE, Cid, Currency, POLICY, Refusal, Resource, TIXD, fraction};
 use crate::store::Record;
 use crate::units;
 use tix_api as api;
@@ -32,7 +34,7 @@ pub fn refusal(r: &Refusal) -> api::Error {
         Refusal::NotFunded { .. } | Refusal::TooFew { .. } => E::NotFunded { message, hint },
         Refusal::NotBound { .. } => E::NotBound { message, hint },
         Refusal::AlreadyBound { .. } => E::AlreadyBound { message, hint },
-        Refusal::NotNamed(_) => E::NotNamed { message, hint },
+        Refusal::NotNamed(..) => E::NotNamed { message, hint },
         Refusal::TooMuch { left, asked, .. } => E::TooMuch {
             message,
             hint,
@@ -121,13 +123,24 @@ fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
     };
     let (ledger, total) = (&core.ledger, core.ledger.total(r));
     let entitlement = ledger.entitlement(cid, r);
+    let active = ledger.active(cid, r);
+    let by_tickets = match active {
+        // What is protected hangs on no one's activity.
+        _ if r == Resource::Memory => fraction(entitlement, total),
+        true => fraction(ledger.value(cid, r), total),
+        false => 0.0,
+    };
+    let bounds = Some(&core.bounds).filter(|_| r == Resource::Cpu && cid != BASE);
+    let most = bounds
+        .and_then(|b| b.part(cid))
+        .filter(|most| *most < by_tickets);
     api::Share {
         entitlement: fraction(entitlement, total),
-        // Inactive: 0.
-        share: match ledger.active(cid, r) {
-            true => fraction(ledger.value(cid, r), total),
-            false => 0.0,
-        },
+        share: most.unwrap_or(by_tickets),
+        limited: most.map(|_| true),
+        throttled: bounds
+            .filter(|b| !active && b.throttled.contains(&cid))
+            .map(|_| true),
         used_usec,
         entitlement_bytes: (r == Resource::Memory)
             .then(|| u64::try_from(entitlement >> 64).unwrap_or(u64::MAX)),
@@ -141,6 +154,7 @@ fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
 
 pub fn currency(core: &mut Core, cid: Cid) -> Option<api::Currency> {
     let [cpu, disk, memory, net] = Resource::ALL.map(|r| share(core, cid, r));
+    let not_held = held::without_cpu(core, cid);
     let c = core.ledger.get(cid)?;
     Some(api::Currency {
         cid,
@@ -159,6 +173,7 @@ pub fn currency(core: &mut Core, cid: Cid) -> Option<api::Currency> {
         disk,
         memory,
         net,
+        not_held,
     })
 }
 
@@ -203,7 +218,13 @@ fn notices(core: &Core, uid: u32) -> Vec<api::Notice> {
     recent
         .map(|r| api::Notice {
             time_usec: r.time_usec,
-            hint: format!("`tixctl explain {}` shows what is left", r.subject),
+            hint: match core.ledger.find(&r.subject) {
+                Some(_) => format!("`tixctl explain {}` shows what is left", r.subject),
+                None if r.subject.is_empty() => {
+                    "`tixctl log --mine` shows what was done".to_owned()
+                }
+                None => format!("it is gone; `tixctl log {}` shows what was done", r.subject),
+            },
             message: format!("{} ({})", r.text, who(r.uid)),
             kind: r.kind.clone(),
         })
@@ -213,23 +234,6 @@ fn notices(core: &Core, uid: u32) -> Vec<api::Notice> {
 /// What holds shares of which disk.
 fn disks(core: &mut Core) -> Vec<api::DiskStatus> {
     core.disk.look(&core.root);
-    let iocost = core.disk.has_iocost;
-    let hint = |d: &disk::Device| match (d.mechanism, iocost, d.has_bfq) {
-        (Mechanism::None, true, _) => {
-            format!(
-                "`tixctl disk enable {}` measures it and turns iocost on",
-                d.name
-            )
-        }
-        (Mechanism::None, false, true) => {
-            format!("`tixctl disk enable {} --bfq` has BFQ schedule it", d.name)
-        }
-        (Mechanism::None, false, false) => {
-            "the kernel has neither iocost (CONFIG_BLK_CGROUP_IOCOST) nor BFQ for it (modprobe bfq)"
-                .to_owned()
-        }
-        _ => String::new(),
-    };
     let devices = core.disk.devices().iter();
     devices
         .map(|d| api::DiskStatus {
@@ -241,7 +245,7 @@ fn disks(core: &mut Core) -> Vec<api::DiskStatus> {
                 Mechanism::None => api::DiskMechanism::None,
             },
             rate: d.rate,
-            hint: hint(d),
+            hint: held::disk_hint(&core.disk, d),
         })
         .collect()
 }
@@ -314,12 +318,16 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
         problem(
             what,
             match other {
+                _ if core.cpu.outlook() == Outlook::NoCgroups => "see above why it is not",
                 None => {
                     "while it is not in force, CPUQuota= of systemd's units (cpu.max) limits; cpu.stat in their cgroups tells of it"
                 }
                 Some(_) => "see above what is in force instead",
             },
         );
+    }
+    for off in held::all_without_cpu(core) {
+        problem(off.message, &off.hint);
     }
     for t in core.not_written() {
         problem(
@@ -367,7 +375,10 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
                 "{amount} {} tickets of base that {name} gave up still count among base's",
                 r.name()
             ),
-            "root: `tixctl unfund NAME --from base RESOURCE` withdraws them",
+            &format!(
+                "root: `tixctl unfund {name} --from base {}` withdraws them",
+                r.name()
+            ),
         );
     }
     if let Some(message) = unenforced(&core.ledger) {
@@ -401,6 +412,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
         currencies: core.ledger.len() as u64,
         cgroups: core.ledger.iter().filter(|(_, c)| c.is_mirror()).count() as u64,
         base_tickets: core.ledger.total(Resource::Cpu),
+        limits: in_force.then(|| limits::in_force(core)),
         user_currency: super::names::user_currency(core, uid, process),
         problems,
         notices: notices(core, uid),

@@ -120,6 +120,18 @@ impl Root {
         })
     }
 
+    /// The uppermost cgroup that does not give the cpu controller on to `path`, a cgroup that is there; `None` if all do.
+    pub fn cpu_is_off_in(&self, path: &str) -> Option<String> {
+        self.cgroup(path).ok()?;
+        let ends = std::iter::once(0).chain(path.match_indices('/').map(|(i, _)| i).skip(1));
+        let above = ends.map(|end| if end == 0 { "/" } else { &path[..end] });
+        let mut off = above.filter(|up| {
+            let gives = self.cgroup(up).and_then(|cgroup| cgroup.gives_cpu());
+            !gives.unwrap_or(true)
+        });
+        off.next().map(str::to_owned)
+    }
+
     /// CPU time that the cgroup `path` has used, microseconds, with everything below, also what is gone. One file is opened: this is
     /// asked of every cgroup, and often.
     pub fn used_usec(&self, path: &str) -> Result<u64, Error> {
@@ -263,6 +275,12 @@ impl Cgroup {
             .any(|c| c == "cpu"))
     }
 
+    /// Are all processes in it and below frozen (`cgroup.freeze`, of it or of a cgroup above)?
+    pub fn is_frozen(&self) -> bool {
+        let events = self.read("cgroup.events");
+        events.is_ok_and(|text| text.lines().any(|l| l == "frozen 1"))
+    }
+
     /// Can it have threads of its own beside its children?
     pub fn inner_threads(&self) -> bool {
         self.read("cgroup.type").is_ok_and(|t| t.trim() != "domain")
@@ -327,6 +345,27 @@ mod tests {
         );
         assert!(root.cgroup("/b").err().unwrap().is_gone());
         assert_eq!(root.cgroup("/").unwrap().weight().unwrap(), None);
+    }
+
+    #[test]
+    fn the_uppermost_cgroup_without_the_controller_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a/b/c")).unwrap();
+        let gives = |path: &str, text: &str| {
+            let file = dir.path().join(path).join("cgroup.subtree_control");
+            std::fs::write(file, text).unwrap();
+        };
+        let root = Root::open_any(dir.path()).unwrap();
+        for path in ["", "a", "a/b"] {
+            gives(path, "cpu memory\n");
+        }
+        let off = |path: &str| root.cpu_is_off_in(path);
+        assert_eq!((off("/a"), off("/a/b/c"), off("/")), (None, None, None));
+        gives("a/b", "memory cpuset\n");
+        assert_eq!((off("/a/b/c"), off("/a/b")), (Some("/a/b".into()), None));
+        gives("", "\n");
+        assert_eq!(off("/a/b/c"), Some("/".into()));
+        assert_eq!(off("/a/gone"), None);
     }
 
     #[test]

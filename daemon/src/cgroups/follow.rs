@@ -4,6 +4,9 @@
 //! A directory is watched first and listed afterwards, so nothing that appears in between is missed. When the kernel drops
 //! notifications, or watches run out, everything is listed again and compared. The root and every cgroup with `cpu.weight` are watched.
 
+#[cfg(test)]
+mod tests;
+
 use super::files::{Cgroup, Error, Root};
 use crate::ledger::DISK_TICKETS;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -26,24 +29,16 @@ pub enum Change {
         group: u32,
         inner_threads: bool,
     },
-    Gone {
-        path: String,
-    },
+    /// It is known no longer: it was removed, or (`is_there`) has no cpu controller any more. Also told when one without is removed.
+    Gone { path: String, is_there: bool },
     /// Somebody, perhaps tixd, has written to a file that is nobody's funding.
-    Touched {
-        path: String,
-    },
+    Touched { path: String },
     /// Everything that was there at the start has been told.
     Complete,
     /// The cgroup `path` could not be read; following goes on.
-    Trouble {
-        path: String,
-        what: String,
-    },
+    Trouble { path: String, what: String },
     /// That is over.
-    Mended {
-        path: String,
-    },
+    Mended { path: String },
 }
 
 struct Known {
@@ -56,6 +51,8 @@ pub struct Follower<F: FnMut(Change) -> bool> {
     root: Root,
     inotify: OwnedFd,
     known: BTreeMap<String, Known>,
+    /// Cgroups that were known and are without the cpu controller now, with their numbers.
+    off: BTreeMap<String, u64>,
     watches: HashMap<i32, String>,
     /// No more watches: list everything every second instead.
     blind: bool,
@@ -90,6 +87,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             root,
             inotify,
             known: BTreeMap::new(),
+            off: BTreeMap::new(),
             watches: HashMap::new(),
             blind: false,
             listed: Instant::now(),
@@ -312,6 +310,13 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         let news = self.known.get(path).is_none_or(|k| k.told != told);
         let deep = deep || !self.known.contains_key(path);
         if !self.known.contains_key(path) {
+            if self.off.remove(path).is_some_and(|id| id != cgroup.id) {
+                // The one that it was is gone.
+                self.say(Change::Gone {
+                    path: path.to_owned(),
+                    is_there: false,
+                })?;
+            }
             let wd = self.watch(path, &cgroup)?;
             self.known.insert(
                 path.to_owned(),
@@ -439,114 +444,48 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         }
     }
 
-    /// `path` and all below it are gone.
+    /// `path` and all below it are gone, or have no cpu controller.
     fn forget(&mut self, path: &str) -> Result<(), ()> {
-        let prefix = format!("{path}/");
-        let mut gone: Vec<String> = self
-            .known
-            .range(prefix.clone()..)
-            .map(|(p, _)| p.clone())
-            .take_while(|p| p.starts_with(&prefix))
-            .collect();
-        gone.insert(0, path.to_owned());
-        for p in gone.into_iter().rev() {
+        self.forget_off(path)?;
+        for p in at_and_below(&self.known, path).into_iter().rev() {
             if let Some(k) = self.known.remove(&p) {
                 if let Some(wd) = k.wd {
                     self.watches.remove(&wd);
                     // Fails when the directory is gone, and the watch with it.
                     let _ = inotify::remove_watch(&self.inotify, wd);
                 }
-                self.say(Change::Gone { path: p })?;
+                let is_there = self.root.cgroup(&p).is_ok_and(|c| c.id == k.id);
+                if is_there {
+                    self.off.insert(p.clone(), k.id);
+                }
+                self.say(Change::Gone { path: p, is_there })?;
             }
+        }
+        Ok(())
+    }
+
+    /// Of those without the controller, at and below `path`, the ones that are gone.
+    fn forget_off(&mut self, path: &str) -> Result<(), ()> {
+        for p in at_and_below(&self.off, path).into_iter().rev() {
+            let id = self.off.get(&p).copied();
+            if self.root.cgroup(&p).is_ok_and(|c| Some(c.id) == id) {
+                continue;
+            }
+            self.off.remove(&p);
+            self.say(Change::Gone {
+                path: p,
+                is_there: false,
+            })?;
         }
         Ok(())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
-    use std::path::Path;
-
-    /// A cgroup as the follower sees one, which gives cpu to its children.
-    fn cgroup(parent: &OwnedFd, name: &[u8]) -> OwnedFd {
-        let name = OsStr::from_bytes(name);
-        mkdirat(parent, name, Mode::RWXU).unwrap();
-        let dir = openat(
-            parent,
-            name,
-            OFlags::DIRECTORY | OFlags::RDONLY,
-            Mode::empty(),
-        )
-        .unwrap();
-        fill(&dir);
-        dir
-    }
-
-    fn fill(dir: &OwnedFd) {
-        for (file, text) in [("cpu.weight", "100\n"), ("cgroup.subtree_control", "cpu\n")] {
-            let flags = OFlags::CREATE | OFlags::WRONLY;
-            let fd = openat(dir, file, flags, Mode::RUSR | Mode::WUSR).unwrap();
-            rustix::io::write(&fd, text.as_bytes()).unwrap();
-        }
-    }
-
-    /// What is told of the tree in `dir`, and whether all of it is watched.
-    fn told(dir: &Path) -> (Vec<String>, Vec<(String, String)>, bool) {
-        let (mut here, mut trouble) = (Vec::new(), Vec::new());
-        let tell = |change| {
-            match change {
-                Change::Here { path, .. } => here.push(path),
-                Change::Trouble { path, what } => trouble.push((path, what)),
-                _ => {}
-            }
-            true
-        };
-        let mut follower = Follower::new(Root::open_any(dir).unwrap(), tell).unwrap();
-        follower.list("/").unwrap();
-        let watched = !follower.blind && follower.known.values().all(|k| k.wd.is_some());
-        (here, trouble, watched)
-    }
-
-    #[test]
-    fn whoever_digs_deep_is_followed_so_far_and_nobody_else_suffers() {
-        for name in [&b"d"[..], &[b'd'; 200]] {
-            let dir = tempfile::tempdir().unwrap();
-            let open = OFlags::DIRECTORY | OFlags::RDONLY;
-            let top = openat(CWD, dir.path(), open, Mode::empty()).unwrap();
-            fill(&top);
-            cgroup(&top, b"z");
-            let mut at = cgroup(&top, b"a");
-            for _ in 0..3000 {
-                at = cgroup(&at, name);
-            }
-            let (here, trouble, watched) = told(dir.path());
-            assert!(here.contains(&"/z".to_owned()) && watched);
-            let deepest = here.iter().map(|p| p.matches('/').count()).max().unwrap();
-            let longest = here.iter().map(String::len).max().unwrap();
-            assert!(
-                (10..=DEEPEST).contains(&deepest) && longest <= LONGEST,
-                "{deepest}, {longest}"
-            );
-            assert_eq!(trouble.len(), 1, "{trouble:?}");
-            assert!(here.contains(&trouble[0].0), "{trouble:?}");
-        }
-    }
-
-    #[test]
-    fn a_name_that_is_no_text_is_the_kernels_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let open = OFlags::DIRECTORY | OFlags::RDONLY;
-        let top = openat(CWD, dir.path(), open, Mode::empty()).unwrap();
-        fill(&top);
-        cgroup(&top, b"a\xff");
-        cgroup(&top, b"b\x1b[2J");
-        assert_eq!(
-            told(dir.path()),
-            (vec!["/".into(), "/b\u{1b}[2J".into()], vec![], true)
-        );
-    }
+/// The paths in `map` that are `path` or below it, parents first.
+fn at_and_below<T>(map: &BTreeMap<String, T>, path: &str) -> Vec<String> {
+    let prefix = format!("{path}/");
+    let below = map.range(prefix.clone()..).map(|(p, _)| p);
+    let below = below.take_while(|p| p.starts_with(&prefix));
+    let at = map.get_key_value(path).map(|(p, _)| p);
+    at.into_iter().chain(below).cloned().collect()
 }

@@ -26,7 +26,7 @@ pub(super) type Wanted = Vec<(u64, String, bool)>;
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     pub(super) used_usec: HashMap<u64, u64>,
-    /// Those that have processes, among those that were asked for that.
+    /// Those that have processes that are not frozen, among those that were asked for that.
     pub(super) populated: HashSet<u64>,
     /// When, as the monotonic clock has it.
     pub(super) monotonic_usec: u64,
@@ -52,9 +52,13 @@ impl Clocks {
     }
 }
 
+/// Has processes that could run.
 fn is_populated(root: &Root, path: &str) -> bool {
     let events = root.cgroup(path).and_then(|c| c.read("cgroup.events"));
-    events.is_ok_and(|t| t.lines().any(|l| l == "populated 1"))
+    events.is_ok_and(|t| {
+        let has = |line: &str| t.lines().any(|l| l == line);
+        has("populated 1") && !has("frozen 1")
+    })
 }
 
 fn monotonic_usec() -> u64 {

@@ -484,6 +484,12 @@ impl Core {
         self.marks.failed.values().map(String::as_str)
     }
 
+    /// Why `file` of the cgroup `path` is not as it should be, if it is not.
+    pub fn why_not_written(&self, file: File, path: &str) -> Option<&str> {
+        let failed = self.marks.failed.get(&(file, path.to_owned()));
+        failed.map(String::as_str)
+    }
+
     /// Is any cgroup guaranteed memory?
     pub fn guarantees_memory(&self) -> bool {
         let mut all = [File::MemoryMin, File::MemoryLow].into_iter();

@@ -2,6 +2,7 @@
 //! The one writer: it alone has the ledger. Check, journal, apply, push to the kernel, publish; and follow what the cgroup tree does.
 
 mod beside;
+mod bounds;
 mod clocks;
 mod commit;
 mod demand;
@@ -22,6 +23,7 @@ use crate::enforce::{cpu, disk, limit, memory, steward};
 use crate::ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use crate::store::{self, Loaded, Record, Store};
 use beside::Lane;
+pub use bounds::kernels_throttle;
 use clocks::Clocks;
 use commit::Group;
 use demand::Demand;
@@ -73,6 +75,8 @@ pub struct Core {
     pub cpu: cpu::Cpu,
     /// Which limits hold, as of the last [`Core::refresh`].
     pub throttles: limit::Throttles,
+    /// What those do to whom.
+    pub bounds: bounds::Bounds,
     store: Arc<Mutex<Store>>,
     pub notices: Notices,
     group: Group,
@@ -158,6 +162,7 @@ impl Core {
             root,
             cpu,
             throttles: limit::Throttles::default(),
+            bounds: bounds::Bounds::default(),
             group: Group::default(),
             late: Vec::new(),
             keeping: false,
@@ -401,10 +406,13 @@ impl Core {
                     self.overhaul_if_time();
                 }
             }
-            Change::Gone { path } => {
+            Change::Gone { path, is_there } => {
                 self.trouble.remove(&path);
                 self.forget_all(&path);
-                let events = self.ledger.take_cgroup(&path);
+                let events = match is_there {
+                    true => self.ledger.switch_off_cgroup(&path),
+                    false => self.ledger.take_cgroup(&path),
+                };
                 self.tree_did(events);
             }
             Change::Touched { path } => self.touched(&path),

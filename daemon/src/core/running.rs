@@ -13,6 +13,7 @@ impl Core {
         self.throttles = throttles;
         self.ledger
             .set_all_running(Resource::Cpu, &|c| running.contains(&c));
+        self.find_bounds();
     }
 
     /// Which currencies have runnable threads of their own, this one excepted: who looks is awake, and would count in every snapshot.

@@ -109,6 +109,11 @@ impl Cpu {
         }
     }
 
+    /// It has only the threads that ask for it.
+    pub fn is_partial(&self) -> bool {
+        self.presence.is_partial()
+    }
+
     pub fn reloads(&self) -> u64 {
         self.presence.reloads
     }

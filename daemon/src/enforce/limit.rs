@@ -3,7 +3,7 @@
 //! caps the cgroups that are funded below it. The kernel's own scheduler knows nothing of them.
 
 use crate::ledger::{Caps, Cid, Ledger};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tix_bpf::{Error, NodeId, NodeState, Scheduler, Throttle};
 
 /// Periods are as systemd's: 100 ms, unless the quota would be less than the 1 ms that `cpu.max` takes.
@@ -35,6 +35,8 @@ pub struct Throttles {
     /// `cpu.max` of its cgroup.
     pub cpu_max: HashMap<Cid, Throttle>,
     pub own: HashMap<Cid, Throttle>,
+    /// The currencies of cgroups whose own threads wait for a limit's next period.
+    pub waiting: HashSet<Cid>,
 }
 
 #[derive(Default)]
@@ -182,6 +184,8 @@ impl Limits {
                 of.insert(*cid, n.throttle);
             }
         }
+        let held = states.iter().filter(|n| n.held_by.is_some());
+        found.waiting = held.filter_map(|n| cgroups.get(&n.cgid).copied()).collect();
         found
     }
 }

@@ -111,6 +111,10 @@ impl Presence {
         }
     }
 
+    pub fn is_partial(&self) -> bool {
+        self.options.partial
+    }
+
     pub fn scheduler(&self) -> Option<&Scheduler> {
         self.scheduler.as_ref()
     }

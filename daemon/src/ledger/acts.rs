@@ -2,6 +2,7 @@
 //! What each operation needs (Sullivan Table 1, model.md §1) and does.
 
 use super::brokers::{Caller, Right, is_root};
+use super::refusal::Act;
 use super::{
     BASE, By, Cid, Currency, DEFAULT_MODE, End, Event, Grant, Hard, Key, Kind, Ledger, MAX_AMOUNT,
     MAX_FUNDERS, Refusal, Resource, TIXD, ops::Part,
@@ -43,7 +44,7 @@ impl Ledger {
     }
 
     pub(super) fn do_destroy(&mut self, caller: &Caller, name: &str) -> Done {
-        let cid = self.named(name)?;
+        let cid = self.named(name, Act::Destroy)?;
         let what = format!("destroy {name:?}");
         self.need(caller, cid, Right::Change, &what)?;
         let paths: Vec<String> = self.bindings_of(cid).map(str::to_owned).collect();
@@ -240,7 +241,7 @@ impl Ledger {
     }
 
     pub(super) fn do_bind(&mut self, caller: &Caller, name: &str, path: &str) -> Done {
-        let cid = self.named(name)?;
+        let cid = self.named(name, Act::Bind)?;
         self.need(caller, cid, Right::Issue, &format!("bind {name:?}"))?;
         let cgroup = self.bindable(caller, Some(cid), path)?;
         for r in Resource::ALL {
@@ -253,7 +254,7 @@ impl Ledger {
     }
 
     pub(super) fn do_unbind(&mut self, caller: &Caller, name: &str, path: Option<&str>) -> Done {
-        let cid = self.named(name)?;
+        let cid = self.named(name, Act::Unbind)?;
         let what = format!("unbind {name:?}");
         let paths: Vec<String> = self
             .bindings_of(cid)
@@ -320,7 +321,7 @@ impl Ledger {
 
     fn not_base(&self, cid: Cid) -> Result<(), Refusal> {
         match cid {
-            BASE => Err(Refusal::NotNamed("base".to_owned())),
+            BASE => Err(Refusal::NotNamed("base".to_owned(), Act::Change)),
             _ => Ok(()),
         }
     }
@@ -383,7 +384,7 @@ impl Ledger {
             return Err(Refusal::BadAmount("less than a thousandth".to_owned()));
         }
         if from == BASE {
-            return Err(Refusal::NotNamed("base".to_owned()));
+            return Err(Refusal::NotNamed("base".to_owned(), Act::GiveUp));
         }
         let cgroup = self.bindable(caller, None, path)?;
         self.one_funder_more(cgroup)?;

@@ -14,6 +14,7 @@
 //! backs it: what it was due from its parent is theirs to replace.
 
 use super::brokers::{Caller, Right, is_root};
+use super::refusal::Act;
 use super::{
     BASE, Binding, By, Cid, Currency, Event, Key, Ledger, MAX_BINDINGS, Refusal, Resource,
 };
@@ -64,10 +65,10 @@ impl Ledger {
     ) -> Result<Cid, Refusal> {
         let cgroup = self
             .find(path)
-            .filter(|_| path.starts_with('/'))
+            .filter(|cgroup| *cgroup == BASE || path.starts_with('/'))
             .ok_or_else(|| Refusal::NoSuchCgroup(path.to_owned()))?;
         if cgroup == BASE {
-            return Err(Refusal::NotNamed("/".to_owned()));
+            return Err(Refusal::NotNamed(path.to_owned(), Act::BindTo));
         }
         self.need(
             caller,

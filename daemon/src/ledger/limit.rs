@@ -194,6 +194,14 @@ impl Ledger {
         all
     }
 
+    /// Of every currency the nearest limit that counts for it: its own, or that of one above.
+    pub fn nearest_limits(&self) -> FxHashMap<Cid, Cid> {
+        let mut known = FxHashMap::default();
+        let all = self.iter().filter(|_| !self.limits.is_empty());
+        all.filter_map(|(cid, _)| Some((cid, self.limited_from(cid, &mut known)?)))
+            .collect()
+    }
+
     /// The nearest of `cid` and those above it that has a limit.
     fn limited_from(&self, cid: Cid, known: &mut Known) -> Option<Cid> {
         match self.limit_of(cid) {

@@ -4,6 +4,7 @@
 //! Who may trade for a party: whoever has `c` and `f` of its currency (model.md §1).
 
 use super::brokers::{Caller, Right};
+use super::refusal::Act;
 use super::values::of_milli;
 use super::{
     BASE, Cid, EndedLeg, Event, Exchange, Key, Ledger, MAX_BOOK, MAX_ENDED, MAX_OFFERS, Refusal,
@@ -167,7 +168,7 @@ impl Ledger {
     fn may_trade(&self, caller: &Caller, party: &str) -> Result<Cid, Refusal> {
         let cid = self.resolve(party)?;
         if cid == BASE {
-            return Err(Refusal::NotNamed("base".to_owned()));
+            return Err(Refusal::NotNamed("base".to_owned(), Act::Trade));
         }
         self.may_trade_for(caller, cid)?;
         Ok(cid)

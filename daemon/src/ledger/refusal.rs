@@ -9,6 +9,72 @@ fn size(r: super::Resource, n: u64) -> String {
     }
 }
 
+/// What can be done to named currencies alone, or to all but base.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    Destroy,
+    /// It, to a cgroup.
+    Bind,
+    /// Another currency to it: it is the root cgroup.
+    BindTo,
+    Unbind,
+    /// Its mode, owner or group.
+    Change,
+    /// Tickets for a job.
+    GiveUp,
+    Trade,
+}
+
+impl Act {
+    fn infinitive(self) -> &'static str {
+        match self {
+            Act::Destroy => "be destroyed",
+            Act::Bind => "be bound to a cgroup",
+            Act::BindTo => "have a currency bound to it",
+            Act::Unbind => "be unbound",
+            Act::Change => "be given to others",
+            Act::GiveUp => "give up tickets for a job",
+            Act::Trade => "exchange tickets",
+        }
+    }
+
+    fn why(self, name: &str) -> &'static str {
+        match (self, name) {
+            (_, "base" | "/") => "it is the whole machine, which all others have their tickets of",
+            (Act::Destroy, _) => "it is a cgroup's own currency, and goes with that cgroup",
+            _ => "it is a cgroup's own currency, and backs that cgroup alone",
+        }
+    }
+
+    fn hint(self, name: &str) -> &'static str {
+        match (self, name) {
+            (Act::Destroy, "base" | "/") => {
+                "`tixctl unfund NAME --from base cpu` takes back what base gave"
+            }
+            (Act::Destroy, _) => {
+                "stop its unit or remove its directory; `tixctl unfund NAME --from ISSUER cpu` takes back what it was given"
+            }
+            (Act::Bind, _) => {
+                "`tixctl create NAME`, then `tixctl fund NAME --from ISSUER cpu 100`, and bind that one; or `tixctl fund` the cgroup directly"
+            }
+            (Act::BindTo, _) => "bind a cgroup below it: `tixctl bind NAME /system.slice`",
+            (Act::Unbind, _) => {
+                "name the currency that is bound, which `tixctl tree` shows beside BOUND TO: `tixctl unbind NAME /PATH`"
+            }
+            (Act::Change, _) => {
+                "give them a currency that base funds: `tixctl create NAME --owner USER`, then `tixctl fund NAME --from base cpu 100`"
+            }
+            (Act::GiveUp, _) => {
+                "name a currency that base funds: `tixctl nice --from NAME -- COMMAND`; or give the job tickets of base: \
+                 `tixctl run --from base -- COMMAND`"
+            }
+            (Act::Trade, _) => {
+                "name a currency that base funds: `tixctl offer NAME --give cpu:10 --want disk:10`"
+            }
+        }
+    }
+}
+
 /// Each says what happened and to whom; [`Refusal::hint`] says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -43,8 +109,8 @@ pub enum Refusal {
     NotBound { name: String, target: String },
     #[error("the cgroup {path:?} is bound to {to:?}")]
     AlreadyBound { path: String, to: String },
-    #[error("{0:?} mirrors a cgroup; only a named currency can be treated so")]
-    NotNamed(String),
+    #[error("{0:?} cannot {act}: {why}", act = .1.infinitive(), why = .1.why(.0))]
+    NotNamed(String, Act),
     #[error("{0} is no mode")]
     BadMode(String),
     #[error("{0} is no hard share")]
@@ -113,9 +179,7 @@ impl Refusal {
             }
             Refusal::NotBound { .. } => "`tixctl tree` shows bindings",
             Refusal::AlreadyBound { .. } => "unbind it first",
-            Refusal::NotNamed(_) => {
-                "create a named currency; a cgroup's own currency goes with its cgroup"
-            }
+            Refusal::NotNamed(name, act) => act.hint(name),
             Refusal::BadMode(_) => {
                 "nine of `fci` and `-` for owner, group and others, or octal: 750; to change one: g+f"
             }

@@ -2,6 +2,7 @@
 //! Names, amounts, and how much one user may make.
 
 use super::brokers::{Caller, is_root};
+use super::refusal::Act;
 use super::{By, Cid, Ledger, MAX_AMOUNT, MAX_GIVEN, MAX_OWNED, Refusal, Resource, TIXD};
 
 /// What a user has made.
@@ -40,11 +41,11 @@ impl Ledger {
         })
     }
 
-    pub(super) fn named(&self, name: &str) -> Result<Cid, Refusal> {
+    pub(super) fn named(&self, name: &str, act: Act) -> Result<Cid, Refusal> {
         let cid = self.resolve(name)?;
         match self.get(cid) {
             Some(c) if !c.is_mirror() => Ok(cid),
-            _ => Err(Refusal::NotNamed(name.to_owned())),
+            _ => Err(Refusal::NotNamed(name.to_owned(), act)),
         }
     }
 

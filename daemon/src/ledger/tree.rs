@@ -155,6 +155,26 @@ impl Ledger {
 
     /// As [`Ledger::cgroup_removed`], without [`Ledger::revoke_overdrawn`].
     pub fn take_cgroup(&mut self, path: &str) -> Vec<Event> {
+        match self.find(path) {
+            Some(_) => self.cgroup_leaves(path, false),
+            None => self.drop_waiting_at(path),
+        }
+    }
+
+    /// The cgroup `path` is there, but has no cpu controller any more, nor have those below it: what was given to it, by whomever,
+    /// waits until it has. An exchange does not wait. [`Ledger::revoke_overdrawn`] is due afterwards.
+    pub fn switch_off_cgroup(&mut self, path: &str) -> Vec<Event> {
+        self.cgroup_leaves(path, true)
+    }
+
+    /// The same; what overdraws is revoked.
+    pub fn cgroup_off(&mut self, path: &str) -> Vec<Event> {
+        let mut events = self.switch_off_cgroup(path);
+        events.extend(self.revoke_overdrawn());
+        events
+    }
+
+    fn cgroup_leaves(&mut self, path: &str, is_there: bool) -> Vec<Event> {
         let Some(cid) = self
             .find(path)
             .filter(|c| *c != BASE && path.starts_with('/'))
@@ -166,27 +186,27 @@ impl Ledger {
             c.children.iter().map(|k| self.name(*k)).collect()
         });
         for child in below {
-            events.extend(self.take_cgroup(&child));
+            events.extend(self.cgroup_leaves(&child, is_there));
         }
-        let with: Vec<Cid> = (self.transient.get(path).into_iter().flatten())
-            .copied()
-            .collect();
-        for cid in with {
-            // Whoever removed the cgroup may not have been one to withdraw base tickets.
-            events.extend(self.destroy(cid, true));
+        let why = match is_there {
+            true => format!("{path} has no cpu controller any more"),
+            false => format!("{path} is gone"),
+        };
+        if !is_there {
+            events.extend(self.destroy_transient(path));
         }
-        events.extend(self.revoke_of(cid, &format!("{path} is gone")));
+        events.extend(self.revoke_of(cid, &why));
         match self.bindings.get(path) {
-            Some(b) if is_root(b.by) => self.detach(cid),
+            Some(b) if is_there || is_root(b.by) => self.detach(cid),
             Some(_) => events.extend(self.unbind(path)),
             None => {}
         }
-        events.extend(self.drop_grants(cid, false, |g| !is_root(g.by)));
+        if !is_there {
+            events.extend(self.drop_grants(cid, false, |g| !is_root(g.by)));
+        }
         self.put_aside(cid);
-        self.drop_limit(&End::Path(path.to_owned()));
-        if (self.brokers.get(path)).is_some_and(|b| !is_root(b.by)) {
-            self.note(Key::Broker(path.to_owned()));
-            self.brokers.remove(path);
+        if !is_there {
+            self.drop_sayings(path);
         }
         let parent = self.get(cid).and_then(|c| c.mirror.as_ref());
         let parent = parent.map_or(BASE, |m| m.parent);
@@ -207,6 +227,43 @@ impl Ledger {
             path: path.to_owned(),
         });
         events.extend(self.shared_anew(parent));
+        events
+    }
+
+    /// What was made to go with the cgroup `path`.
+    fn destroy_transient(&mut self, path: &str) -> Vec<Event> {
+        let with: Vec<Cid> = (self.transient.get(path).into_iter().flatten())
+            .copied()
+            .collect();
+        // Whoever removed the cgroup may not have been one to withdraw base tickets.
+        with.into_iter()
+            .flat_map(|cid| self.destroy(cid, true))
+            .collect()
+    }
+
+    /// The limit of the cgroup `path`, and whose it is, if root did not say so.
+    fn drop_sayings(&mut self, path: &str) {
+        self.drop_limit(&End::Path(path.to_owned()));
+        if (self.brokers.get(path)).is_some_and(|b| !is_root(b.by)) {
+            self.note(Key::Broker(path.to_owned()));
+            self.brokers.remove(path);
+        }
+    }
+
+    /// The cgroup `path`, which had no cpu controller, is gone: only what root gave it waits on.
+    fn drop_waiting_at(&mut self, path: &str) -> Vec<Event> {
+        let mut events = self.destroy_transient(path);
+        if (self.bindings.get(path)).is_some_and(|b| !is_root(b.by)) {
+            events.extend(self.unbind(path));
+        }
+        let lost: Vec<Key> = (self.waits_for(&End::Path(path.to_owned())).into_iter())
+            .filter(|key| self.waiting.get(key).is_some_and(|a| !is_root(a.by)))
+            .collect();
+        for key in lost {
+            self.note(key.clone());
+            self.wait(key, None);
+        }
+        self.drop_sayings(path);
         events
     }
 }

@@ -3,6 +3,7 @@
 
 use super::brokers::is_root;
 use super::{Aside, BASE, Cid, End, Event, Grant, Key, Ledger, Resource};
+use std::collections::BTreeSet;
 
 impl Ledger {
     /// The end of a ticket as rows name it.
@@ -116,6 +117,19 @@ impl Ledger {
         (self.waits_for.get(end).into_iter().flatten())
             .cloned()
             .collect()
+    }
+
+    /// The paths of cgroups that are not known here and that something is bound to, funded by, limited or waits for otherwise.
+    pub fn waited_for(&self) -> BTreeSet<&str> {
+        let path = |end| match end {
+            &End::Path(ref path) => Some(path.as_str()),
+            End::Cid(_) => None,
+        };
+        let bound = self.bindings.keys().map(String::as_str);
+        let limited = self.limits.keys().filter_map(path);
+        let funded = self.waits_for.keys().filter_map(path);
+        let all = bound.chain(limited).chain(funded);
+        all.filter(|path| self.find(path).is_none()).collect()
     }
 
     /// What an issuer has issued that has just come back.

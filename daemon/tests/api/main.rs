@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod held;
 mod market;
 mod operations;
 mod server;

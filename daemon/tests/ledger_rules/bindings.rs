@@ -246,3 +246,37 @@ fn one_cgroup_one_binding() {
         assert!(matches!(d, Err(Refusal::AlreadyBound { .. })), "{d:?}");
     }
 }
+
+/// A controller that is switched off and on again takes nothing from anybody; a cgroup that goes meanwhile does.
+#[test]
+fn what_a_cgroup_was_given_waits_for_its_controller_whoever_gave_it() {
+    let mut it = It::new();
+    it.mk("/u", ALICE);
+    it.mk("/u/a", ALICE);
+    it.mk("/u/b", ALICE);
+    it.create(0, "n").unwrap();
+    it.fund(0, "n", "base", 300).unwrap();
+    it.chown(0, "n", Some(ALICE)).unwrap();
+    it.bind(ALICE, "n", "/u/a").unwrap();
+    it.run(ALICE, "job", "n", 50, "/u/b").unwrap();
+    it.limit(ALICE, "/u/a", 300).unwrap();
+    let rows = it.l.rows();
+    let entitled = |it: &It, name: &str| it.l.entitlement(it.l.find(name).unwrap(), CPU);
+    let before = ["n", "/u/a", "/u/b"].map(|name| entitled(&it, name));
+    it.off("/u");
+    assert!(it.l.find("/u/a").is_none() && it.l.find("job").is_some());
+    assert_eq!(it.l.rows(), rows, "nothing durable has changed");
+    let waits: Vec<&str> = it.l.waited_for().into_iter().collect();
+    assert_eq!(waits, ["/u/a", "/u/b"]);
+    for path in ["/u", "/u/a", "/u/b"] {
+        it.mk(path, ALICE);
+    }
+    let after = ["n", "/u/a", "/u/b"].map(|name| entitled(&it, name));
+    assert_eq!(after, before);
+    assert!(it.l.waited_for().is_empty());
+    assert_eq!(it.l.limits_over(it.l.find("/u/a").unwrap()).len(), 1);
+    it.off("/u");
+    it.rm("/u/a");
+    it.rm("/u/b");
+    assert!(it.l.waited_for().is_empty() && it.l.find("job").is_none());
+}

@@ -105,6 +105,13 @@ impl It {
         done
     }
 
+    /// It has no cpu controller any more.
+    pub fn off(&mut self, path: &str) -> Vec<Event> {
+        let done = self.l.cgroup_off(path);
+        self.sound();
+        done
+    }
+
     pub fn sound(&self) {
         assert_eq!(self.l.verify(), Vec::<String>::new());
     }

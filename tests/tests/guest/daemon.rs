@@ -2,7 +2,7 @@
 //! tixd and tixctl as people meet them: a service under systemd, or a daemon on a machine without it; used by root and by people
 //! who are not, killed, stopped, replaced, fed with noise, and on a kernel that has no scheduler for them.
 //!
-//! Twelve boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
+//! Thirteen boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
 
 mod abuse;
 mod attack;
@@ -10,6 +10,7 @@ mod churn;
 mod durable;
 mod faulty;
 mod force;
+mod held;
 mod jobs;
 mod layout;
 mod lifeline;
@@ -171,6 +172,12 @@ fn without_sched_ext() {
         c.check("every command answers", stock::every_command);
         c.check("given back as it was", stock::given_back);
     });
+}
+
+#[test]
+#[ignore = "boots a guest"]
+fn what_holds() {
+    in_guest("daemon::what_holds", Kind::Plain, held::all);
 }
 
 #[test]

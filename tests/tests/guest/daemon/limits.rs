@@ -13,10 +13,10 @@ use tix_tests::daemon::{enabled_so_often, tixctl, until};
 use tix_tests::daemon_load::{near, used};
 
 /// A busy loop in a cgroup, until dropped.
-struct Busy(Child);
+pub struct Busy(Child);
 
 impl Busy {
-    fn start(cgroup: &str) -> Result<Busy> {
+    pub fn start(cgroup: &str) -> Result<Busy> {
         let line = format!("echo 0 >{ROOT}{cgroup}/cgroup.procs && while :; do :; done");
         let child = Command::new("sh")
             .args(["-c", &line])

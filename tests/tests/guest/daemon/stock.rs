@@ -163,8 +163,8 @@ pub fn limited() -> Result<()> {
     let said = tixctl("limit alice cpu 20%")?.ok()?;
     ensure!(
         said.err
-            .contains("the limit is kept, and does not hold now")
-            && said.err.contains("tixctl status"),
+            .contains("the limit is kept, and nothing holds it now")
+            && said.err.contains("tixctl doctor"),
         "{said:?}"
     );
     tixctl("status")?

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whether anything holds shares of a resource now. What is said of a share anywhere asks here.
+
+use super::session::Session;
+use super::{decides, view};
+use crate::cgroups::systemd;
+use crate::core::{Core, File};
+use crate::enforce::disk::{Device, Disk, Mechanism};
+use crate::ledger::{Cid, Resource};
+use std::collections::BTreeMap;
+use tix_api::{NotHeld, Problem};
+
+/// Cgroups that are looked at for one answer.
+const MOST: usize = 256;
+
+impl Session {
+    /// Why nothing holds now what has been done for `resource`.
+    pub(super) async fn not_held(&self, resource: tix_api::Resource) -> Option<Problem> {
+        let r = view::from_api(resource);
+        // It is done: that tixd ends before it has said this is no reason to call it refused.
+        let answer = self.ask(move |core| not_held(core, r)).await;
+        answer.ok().flatten()
+    }
+}
+
+/// Why nothing holds shares of `r` now; `None`: something does.
+pub fn not_held(core: &Core, r: Resource) -> Option<Problem> {
+    let force = tix_bpf::in_force();
+    let in_force = matches!(force, tix_bpf::Force::InForce { .. }) && core.cpu.in_charge();
+    let other = decides::other(core, &force);
+    match r {
+        Resource::Cpu => match decides::enforcer(core, in_force, other.as_deref()) {
+            tix_api::Enforcer::None => decides::problem(core, in_force, other.as_deref()),
+            // It holds what it was told before.
+            _ if core.cpu.stranger().is_some() && !in_force => {
+                decides::problem(core, in_force, other.as_deref())
+            }
+            _ => partly(core, in_force),
+        },
+        // What is said of the files of cgroups is said of the CPU there, too.
+        _ if !core.cpu.outlook().enforces() => decides::problem(core, false, None),
+        _ if core.root.is_read_only() => Some(problem(
+            "cgroups are mounted read-only",
+            "start tixd outside this container",
+        )),
+        Resource::Disk => no_disk(core),
+        Resource::Memory => no_memory(core),
+        Resource::Net => Some(problem(
+            "shares of net are kept in the ledger alone",
+            "cpu, disk and memory are what tixd shares",
+        )),
+    }
+}
+
+/// Of every resource of which nothing holds shares; `None`: there is none. Net is said where it is asked for.
+pub fn all_not_held(core: &Core) -> Option<Vec<NotHeld>> {
+    let held = [Resource::Cpu, Resource::Disk, Resource::Memory];
+    let not_held = |r: Resource| {
+        let Problem { message, hint } = not_held(core, r)?;
+        Some(NotHeld {
+            resource: crate::core::to_api(r),
+            message,
+            hint,
+        })
+    };
+    let all: Vec<NotHeld> = held.into_iter().filter_map(not_held).collect();
+    (!all.is_empty()).then_some(all)
+}
+
+/// The same of the share that `cid` has: its cgroups may be without what others' have.
+pub fn not_held_for(core: &Core, cid: Cid, r: Resource) -> Option<Problem> {
+    let its_own = || match r {
+        Resource::Cpu => without_cpu(core, cid).filter(|_| !is_somewhere(core, cid)),
+        Resource::Disk => not_written(core, cid, &[File::IoWeight]),
+        Resource::Memory => not_written(core, cid, &[File::MemoryMin, File::MemoryLow]),
+        Resource::Net => None,
+    };
+    not_held(core, r).or_else(its_own)
+}
+
+fn problem(message: impl Into<String>, hint: impl Into<String>) -> Problem {
+    Problem {
+        message: message.into(),
+        hint: hint.into(),
+    }
+}
+
+fn partly(core: &Core, in_force: bool) -> Option<Problem> {
+    (in_force && core.cpu.is_partial()).then(|| {
+        problem(
+            "tix's scheduler has only the threads that ask for it (SCHED_EXT), and the kernel's own goes before it",
+            "start tixd without --partial to have the shares of all threads held",
+        )
+    })
+}
+
+fn no_disk(core: &Core) -> Option<Problem> {
+    let devices = core.disk.devices();
+    let bare: Vec<&Device> = (devices.iter())
+        .filter(|d| d.mechanism == Mechanism::None)
+        .collect();
+    let names: Vec<&str> = bare.iter().map(|d| d.name.as_str()).collect();
+    match bare.first() {
+        Some(first) => Some(problem(
+            format!(
+                "nothing in the kernel shares {} by weights",
+                names.join(", ")
+            ),
+            disk_hint(&core.disk, first),
+        )),
+        None if devices.is_empty() => Some(problem(
+            "there is no disk here that could be shared",
+            "what a host lends its guests the host shares",
+        )),
+        None => None,
+    }
+}
+
+/// What to do where nothing holds shares of a disk; empty otherwise.
+pub fn disk_hint(disk: &Disk, d: &Device) -> String {
+    match (d.mechanism, disk.has_iocost, d.has_bfq) {
+        (Mechanism::None, true, _) => {
+            format!(
+                "`tixctl disk enable {}` measures it and turns iocost on",
+                d.name
+            )
+        }
+        (Mechanism::None, false, true) => {
+            format!("`tixctl disk enable {} --bfq` has BFQ schedule it", d.name)
+        }
+        (Mechanism::None, false, false) => {
+            "the kernel has neither iocost (CONFIG_BLK_CGROUP_IOCOST) nor BFQ for it (modprobe bfq)"
+                .to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+fn no_memory(core: &Core) -> Option<Problem> {
+    let there = core
+        .root
+        .cgroup("/")
+        .and_then(|c| c.read("cgroup.controllers"));
+    let lacks = there.is_ok_and(|all| !all.split_whitespace().any(|c| c == "memory"));
+    lacks.then(|| {
+        problem(
+            "there is no memory controller in cgroup v2 here",
+            "boot without cgroup_disable=memory; where a v1 hierarchy has it, boot with systemd.unified_cgroup_hierarchy=1",
+        )
+    })
+}
+
+/// A number that could not be written where `cid` is.
+fn not_written(core: &Core, cid: Cid, files: &[File]) -> Option<Problem> {
+    let c = core.ledger.get(cid)?;
+    let own = c.mirror.as_ref().map(|m| m.path.as_str());
+    let paths = own.into_iter().chain(c.bindings());
+    let failed = paths.flat_map(|path| files.iter().map(move |file| (*file, path)));
+    let mut what = failed.filter_map(|(file, path)| core.why_not_written(file, path));
+    Some(problem(what.next()?, "tixd tries again every second"))
+}
+
+fn is_somewhere(core: &Core, cid: Cid) -> bool {
+    let mut paths = core.ledger.bindings_of(cid);
+    paths.any(|path| core.ledger.find(path).is_some())
+}
+
+/// Cgroups that `cid` is bound to, and that have no cpu controller: its tickets have no effect there.
+pub fn without_cpu(core: &Core, cid: Cid) -> Option<Problem> {
+    let paths = core.ledger.bindings_of(cid);
+    let off = off(core, paths.filter(|path| core.ledger.find(path).is_none()));
+    let (at, paths) = off.into_iter().next()?;
+    let what = format!(
+        "what {} holds has no effect in {}",
+        core.ledger.name(cid),
+        listed(&paths)
+    );
+    Some(off_at(core, &at, &paths, &what))
+}
+
+/// The same for `cid`, and for all that it funds.
+pub fn without_cpu_below(core: &Core, cid: Cid) -> Option<Problem> {
+    let (mut todo, mut seen) = (vec![cid], std::collections::HashSet::from([cid]));
+    while let Some(at) = todo.pop() {
+        if let Some(found) = without_cpu(core, at) {
+            return Some(found);
+        }
+        if seen.len() < MOST {
+            let below = core.ledger.funded(at, Resource::Cpu);
+            todo.extend(below.filter(|c| seen.insert(*c)));
+        }
+    }
+    None
+}
+
+/// All cgroups that something is bound to, funds or limits, and that have no cpu controller: a problem for each place that it is off in.
+pub fn all_without_cpu(core: &Core) -> Vec<Problem> {
+    let off = off(core, core.ledger.waited_for().into_iter());
+    off.iter()
+        .map(|(at, paths)| {
+            let what = format!(
+                "what is bound to, funds or limits {} has no effect there",
+                listed(paths)
+            );
+            off_at(core, at, paths, &what)
+        })
+        .collect()
+}
+
+/// Those of `paths` that are there without a cpu controller, by the uppermost cgroup that it is off in.
+fn off<'a>(core: &Core, paths: impl Iterator<Item = &'a str>) -> BTreeMap<String, Vec<&'a str>> {
+    let mut off: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for path in paths.take(MOST) {
+        if let Some(at) = core.root.cpu_is_off_in(path) {
+            off.entry(at).or_default().push(path);
+        }
+    }
+    off
+}
+
+fn listed(paths: &[&str]) -> String {
+    const SHOWN: usize = 3;
+    let more = match paths.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let shown: Vec<&str> = paths.iter().take(SHOWN).copied().collect();
+    shown.join(", ") + &more
+}
+
+fn off_at(core: &Core, at: &str, paths: &[&str], what: &str) -> Problem {
+    let file = format!(
+        "{}{}/cgroup.subtree_control",
+        core.root.path().display(),
+        at.trim_end_matches('/')
+    );
+    let unit = paths.first().and_then(|path| systemd::unit_at(path));
+    let by_systemd = match unit.filter(|_| systemd::is_running()) {
+        Some(unit) => format!(
+            ", or have systemd do so: `systemctl set-property --runtime {unit} CPUWeight=100`"
+        ),
+        None => String::new(),
+    };
+    problem(
+        format!("{what}: the cpu controller is off in {file}"),
+        format!("root: `echo +cpu > {}`{by_systemd}", quoted(&file)),
+    )
+}
+
+/// For a shell: whoever makes a cgroup chooses its name.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/_.@:-".contains(c);
+    match path.chars().all(plain) {
+        true => path.to_owned(),
+        false => format!("'{}'", path.replace('\'', r"'\''")),
+    }
+}
+
+/// Why no limit of a currency holds now: tix's scheduler alone knows of them. `None`: they do.
+pub fn limits_not_held(core: &Core) -> Option<Problem> {
+    let force = tix_bpf::in_force();
+    let in_force = matches!(force, tix_bpf::Force::InForce { .. }) && core.cpu.in_charge();
+    let other = decides::other(core, &force);
+    match in_force {
+        true => partly(core, in_force),
+        false => decides::problem(core, in_force, other.as_deref()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_typed_is_one_word_of_a_shell() {
+        assert_eq!(
+            quoted("/sys/fs/cgroup/a.slice/b"),
+            "/sys/fs/cgroup/a.slice/b"
+        );
+        assert_eq!(quoted("/a $(reboot)"), "'/a $(reboot)'");
+        assert_eq!(quoted("/it's"), r"'/it'\''s'");
+    }
+
+    #[test]
+    fn many_are_counted() {
+        assert_eq!(listed(&["/a", "/b"]), "/a, /b");
+        assert_eq!(
+            listed(&["/a", "/b", "/c", "/d", "/e"]),
+            "/a, /b, /c and 2 more"
+        );
+    }
+}

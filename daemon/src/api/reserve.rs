@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `Reserve`.
+
+use super::session::Session;
+use super::{names, view};
+use crate::ledger::{Hard, Kind, Ledger, Op};
+use tix_api::{Error, ReserveReply, Resource};
+
+impl Session {
+    pub(super) async fn reserve_part(
+        &self,
+        holder: String,
+        issuer: String,
+        resource: Resource,
+        amount: Hard,
+    ) -> Result<ReserveReply, Error> {
+        let uid = self.caller.uid;
+        let ops = move |l: &Ledger| {
+            let holder = names::named(l, &holder, uid)?;
+            let issuer = names::named(l, &issuer, uid)?;
+            let op = Op::Reserve {
+                holder: holder.clone(),
+                issuer: issuer.clone(),
+                resource: view::from_api(resource),
+                amount,
+            };
+            let reply = move |l: &Ledger| names::held(l, &holder, &issuer, resource, Kind::Hard);
+            Ok((vec![op], reply))
+        };
+        let (amount, bytes) = self.change_with(ops).await?;
+        Ok(ReserveReply {
+            amount,
+            bytes,
+            not_held: self.not_held(resource).await,
+        })
+    }
+}
