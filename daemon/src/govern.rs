@@ -6,6 +6,7 @@
 
 use crate::core::{Core, Handle};
 use crate::ledger::{Caller, Cid, Hard, Kind, Ledger, Op, POLICY, Resource};
+use crate::parts::blocking;
 use crate::policy::{Decision, Declared, Grant, Policy, Problem, Subject, user_of_slice, users};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,8 +47,9 @@ async fn appeared(appear: &mut broadcast::Receiver<String>) -> Option<String> {
 /// Reads the files; with a mistake in them what was in force stays.
 async fn read(handle: &Handle, dir: &Path, old: Arc<Policy>, first: bool) -> Arc<Policy> {
     let from = dir.to_owned();
-    let loaded = tokio::task::spawn_blocking(move || Policy::load(&from)).await;
-    let loaded = loaded.unwrap_or_else(|_| Err(vec![]));
+    let Some(loaded) = blocking(move || Policy::load(&from)).await else {
+        return old;
+    };
     let (policy, problems) = match loaded {
         Ok(policy) => (Arc::new(policy), vec![]),
         Err(problems) => (old, problems),
@@ -143,7 +145,7 @@ async fn decision(handle: &Handle, policy: &Arc<Policy>, path: &str) -> Option<D
     });
     let (owner, group) = dir.await.ok()??;
     let (policy, path) = (Arc::clone(policy), path.to_owned());
-    let decided = tokio::task::spawn_blocking(move || {
+    let decided = blocking(move || {
         let user = user_of_slice(&path).map(users::lookup).transpose();
         let user = user.map_err(|e| tracing::warn!("policy for {path}: {e}"));
         policy.decide(&Subject {
@@ -153,7 +155,7 @@ async fn decision(handle: &Handle, policy: &Arc<Policy>, path: &str) -> Option<D
             user: user.ok()?,
         })
     });
-    decided.await.ok()?
+    decided.await?
 }
 
 fn declare(core: &mut Core, d: &Declared) {

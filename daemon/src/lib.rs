@@ -12,6 +12,7 @@ pub mod enforce;
 pub mod govern;
 pub mod ledger;
 pub mod lifeline;
+pub mod parts;
 pub mod policy;
 pub mod resident;
 pub mod store;

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tixd::cgroups::Follower;
-use tixd::core::{Core, Handle, give_back as give_back_marks};
+use tixd::core::{Core, Failure, Handle, give_back as give_back_marks};
 use tixd::enforce::compaction::{Compaction, Found};
 use tixd::enforce::cpu;
 use tixd::enforce::disk::Disk;
 use tixd::enforce::steward::{Properties, Steward};
+use tixd::parts::Parts;
 use tixd::policy::users::Names;
 use tixd::policy::{self, Policy, Subject};
 use tixd::{api, cgroups, govern, lifeline, resident, store};
@@ -273,9 +274,9 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     let followed = cgroups::Root::open_any(&tree).context("cannot open the cgroup tree")?;
     let follower = Follower::new(followed, move |change| tx.send(change).is_ok())
         .context("cannot follow the cgroup tree")?;
-    std::thread::Builder::new()
-        .name("cgroups".into())
-        .spawn(move || follower.run())
+    let mut parts = Parts::default();
+    parts
+        .thread("the follower of cgroups", "cgroups", || follower.run())
         .context("cannot follow the cgroup tree")?;
 
     let cpu = if let Some(why) = no_cgroups {
@@ -296,38 +297,48 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     };
     let by_systemd = !observe && cgroups::systemd::is_running();
     let steward = by_systemd.then(Steward::default);
-    let core = Core::start(root, kept, cpu, steward.clone(), &mut changes)
-        .await
-        .context("cannot start from the ledger")?;
+    let core = match Core::start(root, kept, cpu, steward.clone(), &mut changes).await {
+        // It waits for the follower alone.
+        Err(Failure::Ending) => return Err(parts.ended().await.into()),
+        core => core.context("cannot start from the ledger")?,
+    };
     let (handle, jobs) = core.handle();
-    tokio::task::spawn_local(api::serve(doors, handle.clone(), readers));
+    parts.task(
+        "the API server",
+        api::serve(doors, handle.clone(), readers),
+    );
+    if by_systemd {
+        let lifeline = lifeline::keep(handle.clone());
+        parts.task("the lifeline", returned(lifeline));
+    }
     if !observe {
-        tokio::task::spawn_local(lifeline::keep(handle.clone()));
         compact_on_demand(&args.state);
     }
-    let (settled, serving) = (handle.clone(), steward.clone());
-    let told = tokio::task::spawn_local(async move {
-        let Some(steward) = serving else { return };
+    if let Some(steward) = steward.clone() {
+        let handle = handle.clone();
         let done = async move |path, told: Properties, trouble| {
             // tixd may be ending.
-            let _ = settled
+            let _ = handle
                 .call(move |core| core.settled_with_systemd(path, &told, trouble))
                 .await;
         };
-        steward.serve(done).await;
-    });
+        let steward = async move { steward.serve(done).await };
+        parts.task("the steward, which tells systemd,", returned(steward));
+    }
     let reread = Arc::new(Notify::new());
-    tokio::task::spawn_local(govern::keep(
-        handle.clone(),
-        args.policies,
-        Arc::clone(&reread),
-    ));
-    tokio::task::spawn_local(async move {
+    let policies = govern::keep(handle.clone(), args.policies, Arc::clone(&reread));
+    parts.task("the keeper of policies", returned(policies));
+    parts.task("the listener for SIGHUP", async move {
         while again.recv().await.is_some() {
             reread.notify_one();
         }
+        "no signals are told of".to_owned()
     });
-    tokio::task::spawn_local(watchdog(handle));
+    let mut usec = 0;
+    if sd_notify::watchdog_enabled(false, &mut usec) {
+        let watchdog = watchdog(handle, Duration::from_micros(usec / 2));
+        parts.task("the answerer of systemd's watchdog", returned(watchdog));
+    }
     resident::stay();
     let status = core.cpu.line();
     notify(&[
@@ -336,20 +347,31 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     ]);
     tracing::info!("serving on {}: {status}", args.socket.display());
 
-    let stop = async move {
+    let mut ended = None;
+    let stop = async {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            part = parts.ended() => ended = Some(part),
         }
         notify(&[sd_notify::NotifyState::Stopping]);
     };
     core.run(jobs, changes, stop).await;
-    told.abort();
+    drop(parts);
     if let Some(steward) = steward {
         steward.finish().await;
     }
+    if let Some(part) = ended {
+        return Err(part.into());
+    }
     tracing::info!("ended; what was in force stays so");
     Ok(())
+}
+
+/// Of a part that says nothing of it.
+async fn returned(run: impl Future<Output = ()>) -> String {
+    run.await;
+    "it returned".to_owned()
 }
 
 /// The cgroup tree. Where cgroup v2 is not what the machine uses, an empty one in its place, and why: the ledger is whole without.
@@ -389,13 +411,9 @@ fn notify(state: &[sd_notify::NotifyState<'_>]) {
     }
 }
 
-/// Tells systemd that the writer is alive, as often as it asks for.
-async fn watchdog(handle: Handle) {
-    let mut usec = 0;
-    if !sd_notify::watchdog_enabled(false, &mut usec) {
-        return;
-    }
-    let mut clock = tokio::time::interval(Duration::from_micros(usec / 2));
+/// Tells systemd that the writer is alive, once in `each`.
+async fn watchdog(handle: Handle, each: Duration) {
+    let mut clock = tokio::time::interval(each);
     loop {
         clock.tick().await;
         if handle.call(|_| ()).await.is_ok() {

@@ -6,6 +6,7 @@
 
 mod market;
 mod operations;
+mod parts;
 mod server;
 
 use server::{Client, Tixd};
