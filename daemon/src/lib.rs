@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod lifeline;
 pub mod parts;
 pub mod policy;
+pub mod repeats;
 pub mod resident;
 pub mod store;
 mod sys;

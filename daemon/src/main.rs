@@ -49,7 +49,7 @@ struct Args {
     #[arg(long)]
     stop_scheduler: bool,
     /// Give the machine back as it was, and end: the kernel's own scheduler, and what tixd wrote to cgroups' files (cpu.weight, io.weight,
-    /// io.bfq.weight, memory.min, memory.low) and to vm.compaction_proactiveness. The ledger stays. A tixd that is running is to be stopped first
+    /// io.bfq.weight, memory.min, memory.low) and, with --compact-on-demand, to vm.compaction_proactiveness. The ledger stays. A tixd that is running is to be stopped first
     #[arg(long)]
     give_back: bool,
     /// Make the scheduler that is in force fail
@@ -74,6 +74,10 @@ struct Args {
     /// Schedule only threads that ask for it (SCHED_EXT). The kernel's own scheduler has the others, and they come first
     #[arg(long)]
     partial: bool,
+    /// Have the kernel compact memory on demand alone: sets vm.compaction_proactiveness to 0 where it is the kernel's default. Helps
+    /// logins under memory pressure; huge pages are had more slowly. A tixd without this option sets it back
+    #[arg(long)]
+    compact_on_demand: bool,
     /// Stay in the foreground (it always does)
     #[arg(long)]
     foreground: bool,
@@ -135,6 +139,20 @@ fn compact_again(state: &Path) -> anyhow::Result<()> {
         println!("vm.compaction_proactiveness is {was} again");
     }
     Ok(())
+}
+
+/// What a tixd that was asked to has set, or one of a version that was not, is set back.
+fn compact_ahead(state: &Path) {
+    match compaction(state).give_back() {
+        Ok(Some(was)) => tracing::info!(
+            "vm.compaction_proactiveness is {was} again: an earlier tixd had set it to 0, and this one runs without --compact-on-demand"
+        ),
+        Ok(None) => {}
+        Err(e) => tracing::warn!(
+            "vm.compaction_proactiveness, which an earlier tixd has set to 0, cannot be set back: {e}; \
+             `sysctl vm.compaction_proactiveness=20` sets it to the kernel's default"
+        ),
+    }
 }
 
 /// Nobody is to wait for pages that the kernel moves about ahead of need.
@@ -311,8 +329,10 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
         let lifeline = lifeline::keep(handle.clone());
         parts.task("the lifeline", returned(lifeline));
     }
-    if !observe {
-        compact_on_demand(&args.state);
+    match args.compact_on_demand {
+        _ if observe => {}
+        true => compact_on_demand(&args.state),
+        false => compact_ahead(&args.state),
     }
     if let Some(steward) = steward.clone() {
         let handle = handle.clone();

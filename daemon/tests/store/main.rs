@@ -8,6 +8,8 @@ mod damage;
 mod faults;
 mod kill;
 mod log;
+mod machine;
+mod numbers;
 mod power;
 mod rows;
 mod upgrade;
