@@ -19,6 +19,7 @@ use tixd::enforce::steward::{Properties, Steward};
 use tixd::parts::Parts;
 use tixd::policy::users::Names;
 use tixd::policy::{self, Policy, Subject};
+use tixd::repeats::Journal;
 use tixd::{api, cgroups, govern, lifeline, resident, store};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -199,7 +200,7 @@ fn log() {
     use tracing_subscriber::prelude::*;
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| "info,zlink_core=error".into());
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = tracing_subscriber::registry().with(filter).with(Journal);
     match tracing_journald::layer() {
         Ok(journal) if std::env::var_os("JOURNAL_STREAM").is_some() => {
             registry.with(journal).init()
@@ -321,10 +322,7 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
         core => core.context("cannot start from the ledger")?,
     };
     let (handle, jobs) = core.handle();
-    parts.task(
-        "the API server",
-        api::serve(doors, handle.clone(), readers),
-    );
+    parts.task("the API server", api::serve(doors, handle.clone(), readers));
     if by_systemd {
         let lifeline = lifeline::keep(handle.clone());
         parts.task("the lifeline", returned(lifeline));

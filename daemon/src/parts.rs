@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The parts of tixd that run as long as it does: tasks beside the writer, and threads. A part that ends, however it does, ends tixd, by
-//! its name. Without the follower of cgroups, say, tixd would go on answering from a tree that has long changed.
+//! The parts of tixd that run as long as it does: tasks beside the writer, and threads. A part that
+//! ends, however it does, ends tixd, by its name. Without the follower of cgroups, say, tixd would
+//! go on answering from a tree that has long changed.
 //!
 //! systemd starts tixd again (`Restart=` in tixd.service); what is in force stays so meanwhile.
 
@@ -84,7 +85,8 @@ fn panicked(payload: &(dyn Any + Send)) -> String {
     format!("it panicked: {}", text.unwrap_or("without a message"))
 }
 
-/// What `f` returns, which blocks, from a thread of its own; `None` when tixd is ending. A panic in `f` is one here, not an answer.
+/// What `f` returns, which blocks, from a thread of its own; `None` when tixd is ending. A panic in
+/// `f` is one here, not an answer.
 pub async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     match spawn_blocking(f).await {
         Ok(done) => Some(done),

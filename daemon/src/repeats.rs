@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Notices that come again and again: what others do as often as they like, or a disk that stays full, is not to fill the journal, nor the
-//! ledger's log. The first notices of a kind about a subject are told at once; those after them in the same minute are counted, and told
-//! as one, the last, with how many there were. What a kind tells of many subjects is bounded likewise.
+//! Notices that come again and again: what others do as often as they like, or a disk that stays
+//! full, is not to fill the journal, nor the ledger's log. The first notices of a kind about a
+//! subject are told at once; those after them in the same minute are counted, and told as one, the
+//! last, with how many there were. What a kind tells of many subjects is bounded likewise.
 //!
-//! At most `SUBJECTS * BURST + 1` notices of a kind in a minute, and as many afterwards of those held back: one for each subject.
-//! Operations are no notices: each has its record in the log.
+//! At most `SUBJECTS * BURST + 1` notices of a kind in a minute, and as many afterwards of those
+//! held back: one for each subject. Operations are no notices: each has its record in the log.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -88,7 +89,8 @@ impl<K: Hash + Eq + Clone, T> Repeats<K, T> {
         }
     }
 
-    /// `notice` again if it is to be told now; it is counted otherwise, and is among what [`Repeats::due`] returns in the end.
+    /// `notice` again if it is to be told now; it is counted otherwise, and is among what
+    /// [`Repeats::due`] returns in the end.
     pub fn admit(&mut self, kind: K, subject: &str, notice: T, now: Instant) -> Option<T> {
         let kind = self.kinds.entry(kind).or_insert_with(|| Kind {
             subjects: HashMap::new(),
@@ -109,7 +111,8 @@ impl<K: Hash + Eq + Clone, T> Repeats<K, T> {
         }
     }
 
-    /// Of what was held back, what is to be told now: the last of each subject, and how many there were of it. To be called now and then.
+    /// Of what was held back, what is to be told now: the last of each subject, and how many there
+    /// were of it. To be called now and then.
     pub fn due(&mut self, now: Instant) -> Vec<(T, u64)> {
         let mut due = Vec::new();
         self.kinds.retain(|_, kind| {
@@ -155,7 +158,8 @@ fn lines() -> MutexGuard<'static, Option<Lines>> {
     LINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has journal and stderr told no more than that of any line. Kinds are the places in the program, subjects their messages.
+/// Has journal and stderr told no more than that of any line. Kinds are the places in the program,
+/// subjects their messages.
 pub struct Journal;
 
 impl<S: Subscriber> Layer<S> for Journal {
@@ -204,7 +208,6 @@ pub fn tell_due() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write as _;
     use std::sync::Arc;
     use tracing_subscriber::prelude::*;
 

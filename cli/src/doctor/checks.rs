@@ -305,7 +305,9 @@ fn compaction(host: &Host) -> Option<Finding> {
 fn pressure(host: &Host) -> Option<f64> {
     let said = host.read("proc/pressure/memory")?;
     let some = said.lines().find_map(|l| l.strip_prefix("some "))?;
-    let average = some.split(' ').find_map(|word| word.strip_prefix("avg300="))?;
+    let average = some
+        .split(' ')
+        .find_map(|word| word.strip_prefix("avg300="))?;
     average.parse().ok()
 }
 

@@ -123,7 +123,9 @@ fn is_shortage(e: &Error) -> bool {
         Errno::INTR,
         Errno::PERM,
     ];
-    passing.iter().any(|p| e.raw_os_error() == Some(p.raw_os_error()))
+    passing
+        .iter()
+        .any(|p| e.raw_os_error() == Some(p.raw_os_error()))
 }
 
 /// At the pace of `uid`, if there is one. Returns why it accepts no more.

@@ -306,7 +306,9 @@ impl Core {
                 true
             }
             Err(e) => {
-                let why = format!("what tixd writes to cgroups' files is recorded first, and that cannot be, so it is not written: {e}");
+                let why = format!(
+                    "what tixd writes to cgroups' files is recorded first, and that cannot be, so it is not written: {e}"
+                );
                 tracing::error!("{why}; that is tried again each second");
                 self.marks.unrecorded = Some(why);
                 false
@@ -551,7 +553,11 @@ impl Core {
         match file.put(&self.root, path, number) {
             Ok(()) => {
                 self.marks.failed.remove(&mark);
-                if self.marks.get(file, path).is_some_and(|w| w.number == number) {
+                if self
+                    .marks
+                    .get(file, path)
+                    .is_some_and(|w| w.number == number)
+                {
                     self.stands(file, path);
                 }
             }

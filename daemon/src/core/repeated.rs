@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Notices of what happens by itself or by others' doing, as often as these like: for those who watch, for the ledger's log and for the
-//! journal, each no oftener than [`Repeats`] has it.
+//! Notices of what happens by itself or by others' doing, as often as these like: for those who
+//! watch, for the ledger's log and for the journal, each no oftener than [`Repeats`] has it.
 
 use super::Core;
 use crate::ledger::TIXD;

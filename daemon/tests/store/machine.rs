@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A tixd without a scheduler on a tree of plain files. Unlike the kernel's these keep what is beyond what is written: all numbers in one
-//! file have the same number of digits here.
+//! A tixd without a scheduler on a tree of plain files. Unlike the kernel's these keep what is
+//! beyond what is written: all numbers in one file have the same number of digits here.
 
 use crate::common;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -63,8 +64,12 @@ impl Machine {
         fs::remove_dir_all(gone).unwrap();
     }
 
+    /// In one piece: nobody reads an empty file.
     pub fn write(&self, path: &str, file: &str, text: &str) {
-        fs::write(self.at(path).join(file), text).unwrap();
+        let mut options = fs::OpenOptions::new();
+        let open = options.write(true).create(true).truncate(false);
+        let mut file = open.open(self.at(path).join(file)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
     }
 
     pub fn number(&self, path: &str, file: &str) -> u64 {
@@ -158,5 +163,8 @@ pub fn funded(name: &str, cid: u64, tickets: i64, paths: &[&str]) -> Vec<Op> {
         name: name.to_owned(),
         path: (*path).to_owned(),
     };
-    [create, fund].into_iter().chain(paths.iter().map(bind)).collect()
+    [create, fund]
+        .into_iter()
+        .chain(paths.iter().map(bind))
+        .collect()
 }

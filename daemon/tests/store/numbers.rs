@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Numbers that tixd writes to cgroups' files are nobody's funding, wherever tixd is killed and whatever the disk does: each is recorded
-//! before it is written, or not written.
+//! Numbers that tixd writes to cgroups' files are nobody's funding, wherever tixd is killed and
+//! whatever the disk does: each is recorded before it is written, or not written.
 
 use crate::machine::{BEFORE, Machine, does, funded, funding, logged, until};
 use crate::vfs::{Disk, Fault, Step};
@@ -26,7 +26,8 @@ fn two() -> Machine {
     machine
 }
 
-/// Once one of both is gone the other is worth all of it, and that is written, but no funding of it.
+/// Once one of both is gone the other is worth all of it, and that is written, but no funding of
+/// it.
 async fn all_for_one(machine: &Machine, tixd: &Handle) {
     let what = "all of it";
     until(what, async || machine.number("/a", CPU) == 300).await;
@@ -49,9 +50,8 @@ fn a_number_that_could_not_be_recorded_is_not_written() {
                 machine.remove("/b");
                 let mut waits = None;
                 until("it is written, or said why not", async || {
-                    let why = |core: &mut tixd::core::Core| {
-                        core.not_written().next().map(str::to_owned)
-                    };
+                    let why =
+                        |core: &mut tixd::core::Core| core.not_written().next().map(str::to_owned);
                     waits = tixd.call(why).await.unwrap();
                     waits.is_some() || machine.number("/a", CPU) == 300
                 })
@@ -136,7 +136,8 @@ const WEB: &str = "/system.slice/web.service";
 const MIN: &str = "memory.min";
 const BYTES: u64 = 64 << 20;
 
-/// Each time systemd sets what it knows, of the slice as well, before it is told what covers the unit's guarantee.
+/// Each time systemd sets what it knows, of the slice as well, before it is told what covers the
+/// unit's guarantee.
 #[test]
 fn what_systemd_sets_as_units_restart_is_no_news() {
     let mut machine = Machine::new();

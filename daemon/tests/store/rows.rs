@@ -250,7 +250,10 @@ fn usage_and_marks_are_kept_apart_and_changed_one_by_one() {
     store.set_usage(&[(1, 11), (3, 5)]).unwrap();
     let a_and_b = [
         (mark(File::CpuWeight, "/a"), Some(written(75, 100, Some(7)))),
-        (mark(File::MemoryMin, "/a"), Some(written(u64::MAX, 0, None))),
+        (
+            mark(File::MemoryMin, "/a"),
+            Some(written(u64::MAX, 0, None)),
+        ),
         (mark(File::CpuWeight, "/b"), Some(written(1, 2, Some(3)))),
     ];
     let disk = |path: &str| mark(File::IoWeight, path);

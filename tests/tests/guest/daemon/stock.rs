@@ -291,9 +291,15 @@ fn compacts_as_asked() -> Result<()> {
     let asked = "[Service]\nExecStart=\nExecStart=/usr/sbin/tixd --compact-on-demand\n";
     std::fs::create_dir_all("/run/systemd/system/tixd.service.d")?;
     std::fs::write(UNIT, asked)?;
-    sh("systemctl daemon-reload && systemctl restart tixd")?.ok()?;
+    restart_anew()?;
     says("0")?;
     std::fs::remove_file(UNIT)?;
-    sh("systemctl daemon-reload && systemctl restart tixd")?.ok()?;
+    restart_anew()?;
     says("20")
+}
+
+fn restart_anew() -> Result<()> {
+    sh("systemctl daemon-reload")?.ok()?;
+    sh("systemctl restart tixd")?.ok()?;
+    Ok(())
 }
