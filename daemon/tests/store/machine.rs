@@ -55,6 +55,11 @@ impl Machine {
             fs::write(made.join(file), text).unwrap();
         }
         fs::rename(made, self.at(path)).unwrap();
+        // Moved directories are not told of: this has the parent listed.
+        if let Some((parent, _)) = path.rsplit_once('/').filter(|_| path != "/") {
+            let parent = if parent.is_empty() { "/" } else { parent };
+            self.write(parent, "cgroup.subtree_control", "cpu io memory\n");
+        }
     }
 
     pub fn remove(&self, path: &str) {
@@ -121,9 +126,12 @@ pub async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     panic!("never: {what}");
 }
 
-/// Done by root.
-pub async fn does(handle: &Handle, ops: Vec<Op>) {
-    let done = handle.call(move |core| core.submit(&ops, &Caller::ROOT));
+/// Root does what `ops` says, with the number that the next currency has.
+pub async fn does(handle: &Handle, ops: impl FnOnce(u64) -> Vec<Op> + Send + 'static) {
+    let done = handle.call(move |core| {
+        let ops = ops(core.ledger.next_cid());
+        core.submit(&ops, &Caller::ROOT)
+    });
     done.await.unwrap().unwrap();
 }
 

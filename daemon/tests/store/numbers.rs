@@ -17,7 +17,7 @@ fn two() -> Machine {
         machine.cgroup(path, 100);
     }
     machine.tixd(async |tixd: Handle| {
-        does(&tixd, funded("n", 1, 300, &["/a", "/b"])).await;
+        does(&tixd, |cid| funded("n", cid, 300, &["/a", "/b"])).await;
         until("halves", async || {
             machine.number("/a", CPU) == 150 && machine.number("/b", CPU) == 150
         })
@@ -118,7 +118,7 @@ fn a_thousand_numbers_are_one_commit() {
     machine.tixd(async |tixd: Handle| {
         disk.state().steps.clear();
         // So few that all others' weights grow.
-        does(&tixd, funded("n", 1, 10, &["/a"])).await;
+        does(&tixd, |cid| funded("n", cid, 10, &["/a"])).await;
         until("all have grown", async || {
             (0..MANY).all(|n| machine.number(&format!("/c{n}"), CPU) == 250)
         })
@@ -145,14 +145,17 @@ fn what_systemd_sets_as_units_restart_is_no_news() {
     machine.cgroup(SLICE, 100);
     machine.cgroup(WEB, 100);
     machine.tixd(async |tixd: Handle| {
-        let mut ops = funded("web", 1, 100, &[WEB]);
-        ops.push(Op::Reserve {
-            holder: "web".to_owned(),
-            issuer: "base".to_owned(),
-            resource: Resource::Memory,
-            amount: Hard::Bytes(BYTES),
-        });
-        does(&tixd, ops).await;
+        does(&tixd, |cid| {
+            let mut ops = funded("web", cid, 100, &[WEB]);
+            ops.push(Op::Reserve {
+                holder: "web".to_owned(),
+                issuer: "base".to_owned(),
+                resource: Resource::Memory,
+                amount: Hard::Bytes(BYTES),
+            });
+            ops
+        })
+        .await;
         let held = async || machine.number(SLICE, MIN) == BYTES;
         until("it is held", held).await;
         let covered = async || {
