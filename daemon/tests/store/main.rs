@@ -15,3 +15,4 @@ mod rows;
 mod upgrade;
 mod vfs;
 mod work;
+mod writer;
