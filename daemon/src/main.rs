@@ -49,8 +49,10 @@ struct Args {
     /// Give the machine back to the kernel's own scheduler, and end. A tixd that is running is to be stopped first
     #[arg(long)]
     stop_scheduler: bool,
-    /// Give the machine back as it was, and end: the kernel's own scheduler, and what tixd wrote to cgroups' files (cpu.weight, io.weight,
-    /// io.bfq.weight, memory.min, memory.low) and, with --compact-on-demand, to vm.compaction_proactiveness. The ledger stays. A tixd that is running is to be stopped first
+    /// Give the machine back as it was, and end: the kernel's own scheduler, and what tixd wrote to
+    /// cgroups' files (cpu.weight, io.weight, io.bfq.weight, memory.min, memory.low) and, with
+    /// --compact-on-demand, to vm.compaction_proactiveness. The ledger stays. A tixd that is
+    /// running is to be stopped first
     #[arg(long)]
     give_back: bool,
     /// Make the scheduler that is in force fail
@@ -75,8 +77,9 @@ struct Args {
     /// Schedule only threads that ask for it (SCHED_EXT). The kernel's own scheduler has the others, and they come first
     #[arg(long)]
     partial: bool,
-    /// Have the kernel compact memory on demand alone: sets vm.compaction_proactiveness to 0 where it is the kernel's default. Helps
-    /// logins under memory pressure; huge pages are had more slowly. A tixd without this option sets it back
+    /// Have the kernel compact memory on demand alone: sets vm.compaction_proactiveness to 0 where
+    /// it is the kernel's default. Helps logins under memory pressure; huge pages are had more
+    /// slowly. A tixd without this option sets it back
     #[arg(long)]
     compact_on_demand: bool,
     /// Stay in the foreground (it always does)
@@ -146,12 +149,13 @@ fn compact_again(state: &Path) -> anyhow::Result<()> {
 fn compact_ahead(state: &Path) {
     match compaction(state).give_back() {
         Ok(Some(was)) => tracing::info!(
-            "vm.compaction_proactiveness is {was} again: an earlier tixd had set it to 0, and this one runs without --compact-on-demand"
+            "vm.compaction_proactiveness is {was} again: an earlier tixd had set it to 0, and this \
+             one runs without --compact-on-demand"
         ),
         Ok(None) => {}
         Err(e) => tracing::warn!(
-            "vm.compaction_proactiveness, which an earlier tixd has set to 0, cannot be set back: {e}; \
-             `sysctl vm.compaction_proactiveness=20` sets it to the kernel's default"
+            "vm.compaction_proactiveness, which an earlier tixd has set to 0, cannot be set back: \
+             {e}; `sysctl vm.compaction_proactiveness=20` sets it to the kernel's default"
         ),
     }
 }

@@ -271,7 +271,8 @@ fn cgroups(host: &Host) -> Vec<Finding> {
     findings
 }
 
-/// From so much of the last five minutes on, in per cent, that somebody waits for memory, it is short.
+/// From so much of the last five minutes on, in per cent, that somebody waits for memory, it is
+/// short.
 const PRESSED: f64 = 1.0;
 
 /// Does the kernel move pages about that others need? Nothing to say where it does not compact memory.

@@ -52,7 +52,8 @@ pub const TOTAL: usize = 512;
 
 type Counts = Rc<RefCell<HashMap<u32, usize>>>;
 
-/// One of the connections that `uid` may have, given back when it is dropped, also by a panic: that ends the connection alone.
+/// One of the connections that `uid` may have, given back when it is dropped, also by a panic: that
+/// ends the connection alone.
 struct Place {
     counts: Counts,
     uid: u32,
@@ -101,13 +102,15 @@ impl Drop for Place {
     }
 }
 
-/// Accepts connections until one of the sockets takes no more; returns why. Must run in a `LocalSet`. Members of the group `readers` may
-/// read what else only root may.
+/// Accepts connections until one of the sockets takes no more; returns why. Must run in a
+/// `LocalSet`. Members of the group `readers` may read what else only root may.
 pub async fn serve(doors: Doors, handle: Handle, readers: Option<u32>) -> String {
     let hall = Hall::new(handle, readers, Path::new(people::SUBORDINATE));
     tokio::select! {
         e = accept(&doors.root.listener, &hall, None) => format!("root's socket: {e}"),
-        e = accept(&doors.everybody.listener, &hall, Some(EVERYBODY)) => format!("everybody's socket: {e}"),
+        e = accept(&doors.everybody.listener, &hall, Some(EVERYBODY)) => {
+            format!("everybody's socket: {e}")
+        }
     }
 }
 

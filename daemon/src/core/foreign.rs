@@ -58,8 +58,9 @@ impl Core {
         }
     }
 
-    /// A guarantee is `found` now. What somebody has set it to is what stands there when tix guarantees nothing any more, and in force is
-    /// what is more; what systemd has set it to is nobody's wish.
+    /// A guarantee is `found` now. What somebody has set it to is what stands there when tix
+    /// guarantees nothing any more, and in force is what is more; what systemd has set it to is
+    /// nobody's wish.
     fn correct(&mut self, file: File, path: &str, found: u64, w: Written) {
         let (mark, now) = ((file, path.to_owned()), Instant::now());
         if let Some(last) = self.marks.corrected.get_mut(&mark)
@@ -87,15 +88,16 @@ impl Core {
         self.heed(vec![((file, path.to_owned()), found, w)]);
     }
 
-    /// systemd sets what it knows of a unit and of the slices above whenever it makes a cgroup. Until it has been told the present number,
-    /// and a moment longer, that is one from before.
+    /// systemd sets what it knows of a unit and of the slices above whenever it makes a cgroup.
+    /// Until it has been told the present number, and a moment longer, that is one from before.
     fn is_systemds(&self, file: File, path: &str, found: u64, w: Written) -> bool {
         let tells = self.steward.as_ref().is_some_and(|s| s.may_tell(path));
         let late = found == w.funding && !self.marks.told.is_known(file, path, w.number);
         tells && (late || self.was_told(file, path, found))
     }
 
-    /// What others have set guarantees to is what stands there in the end; until then they are no less than what tix guarantees.
+    /// What others have set guarantees to is what stands there in the end; until then they are no
+    /// less than what tix guarantees.
     fn heed(&mut self, all: Vec<(Mark, u64, Written)>) {
         let mut changed = Vec::new();
         for ((file, path), found, w) in &all {

@@ -95,7 +95,8 @@ pub(super) struct Marks {
     pub(super) told: Tellings,
     /// What of both is not in the store yet, which could not be written.
     pub(super) unsaved: BTreeSet<Mark>,
-    /// What stands in the file by now: that it may be the number before need not be in the store any more.
+    /// What stands in the file by now: that it may be the number before need not be in the store
+    /// any more.
     done: BTreeSet<Mark>,
     /// What systemd is to be told once that is in the store.
     untold: BTreeSet<Mark>,
@@ -267,7 +268,8 @@ impl Core {
         }
     }
 
-    /// Puts into the store what has been done, or is no number of tixd's any more; later, if that is not possible now.
+    /// Puts into the store what has been done, or is no number of tixd's any more; later, if that
+    /// is not possible now.
     pub(super) fn save_marks(
         &mut self,
         changed: &[(Mark, Option<Written>)],
@@ -280,8 +282,9 @@ impl Core {
         }
     }
 
-    /// Puts into the store what is about to be done, in one commit, and what of before is not there yet. False: it is not there, so none
-    /// of it may be done. The next tixd would take for somebody's funding what it does not know to be tixd's.
+    /// Puts into the store what is about to be done, in one commit, and what of before is not there
+    /// yet. False: it is not there, so none of it may be done. The next tixd would take for
+    /// somebody's funding what it does not know to be tixd's.
     fn record(&mut self, changed: &[(Mark, Option<Written>)], told: &[(Mark, Numbers)]) -> bool {
         // Who observes does not know better than who writes.
         if self.observes() {
@@ -302,12 +305,12 @@ impl Core {
             Ok(()) => {
                 self.marks.unsaved.clear();
                 self.marks.done.clear();
-                self.marks.unrecorded = None;
                 true
             }
             Err(e) => {
                 let why = format!(
-                    "what tixd writes to cgroups' files is recorded first, and that cannot be, so it is not written: {e}"
+                    "what tixd writes to cgroups' files is recorded first, and that cannot be, \
+                     so it is not written: {e}"
                 );
                 tracing::error!("{why}; that is tried again each second");
                 self.marks.unrecorded = Some(why);
@@ -437,8 +440,9 @@ impl Core {
         !self.cpu.outlook().enforces()
     }
 
-    /// Has these files say that, and no others. Recorded first, all in one commit: a number that is recorded and never written does no
-    /// harm, one that is written and not known would. What cannot be recorded is not written.
+    /// Has these files say that, and no others. Recorded first, all in one commit: a number that is
+    /// recorded and never written does no harm, one that is written and not known would. What
+    /// cannot be recorded is not written.
     fn bring(&mut self, wanted: &[(File, BTreeMap<String, u64>)]) {
         let (mut stale, mut fresh) = (Vec::new(), Vec::new());
         for (file, wanted) in wanted {
@@ -521,7 +525,8 @@ impl Core {
         (stands != next).then_some(stands)
     }
 
-    /// Into the files, and where systemd owns the cgroups, into what systemd knows of them. Their numbers are recorded.
+    /// Into the files, and where systemd owns the cgroups, into what systemd knows of them. Their
+    /// numbers are recorded.
     pub(super) fn put_all(&mut self, all: Vec<(Mark, u64)>) {
         if self.observes() || all.is_empty() {
             return;

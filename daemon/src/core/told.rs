@@ -174,7 +174,8 @@ pub(super) fn read(store: &Store) -> Result<(Tellings, Vec<(Mark, Numbers)>), st
 }
 
 impl Core {
-    /// systemd is going to be told of these. What is returned is to be recorded before that is done, as [`Core::put_all`] does it.
+    /// systemd is going to be told of these. What is returned is to be recorded before that is
+    /// done, as [`Core::put_all`] does it.
     pub(super) fn about_to_tell<'a>(
         &mut self,
         all: impl Iterator<Item = (&'a Mark, u64)>,

@@ -77,6 +77,26 @@ fn a_number_that_could_not_be_recorded_is_not_written() {
 }
 
 #[test]
+fn what_could_not_be_recorded_is_written_when_it_can_be() {
+    let machine = two();
+    let disk = Disk::at(&machine.state());
+    machine.tixd(async |tixd: Handle| {
+        disk.state().failing = Some((0..u64::MAX, Fault::Full));
+        machine.remove("/b");
+        let said = async || {
+            let number = tixd.call(|core| core.not_written().count());
+            number.await.unwrap()
+        };
+        until("it is said", async || said().await > 0).await;
+        assert_eq!(machine.number("/a", CPU), 150);
+        disk.state().failing = None;
+        all_for_one(&machine, &tixd).await;
+        until("nothing is said", async || said().await == 0).await;
+    });
+    Disk::forget(&machine.state());
+}
+
+#[test]
 fn what_was_recorded_and_not_written_yet_is_no_funding_either() {
     for (stands, funds) in [(150, 100), (300, 100), (777, 777)] {
         let machine = two();

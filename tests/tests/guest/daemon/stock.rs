@@ -279,7 +279,8 @@ pub fn given_back() -> Result<()> {
     Ok(())
 }
 
-/// The machine's setting is its own, but where tixd is asked; and set back when it is asked no more.
+/// The machine's setting is its own, but where tixd is asked; and set back when it is asked no
+/// more.
 fn compacts_as_asked() -> Result<()> {
     const UNIT: &str = "/run/systemd/system/tixd.service.d/compaction.conf";
     let says = |wanted: &str| {
