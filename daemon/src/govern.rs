@@ -7,6 +7,7 @@
 
 use crate::core::{Core, Handle};
 use crate::ledger::{Caller, Cid, Hard, Kind, Ledger, Op, POLICY, Resource};
+use crate::parts::blocking;
 use crate::policy::{
     Decision, Declared, Grant, Policy, Problem, Subject, directory, user_of_slice,
 };
@@ -71,8 +72,9 @@ async fn read(
     later: &mut Later,
 ) -> Arc<Policy> {
     let from = dir.to_owned();
-    let loaded = tokio::task::spawn_blocking(move || Policy::load(&from)).await;
-    let loaded = loaded.unwrap_or_else(|_| Err(vec![]));
+    let Some(loaded) = blocking(move || Policy::load(&from)).await else {
+        return old;
+    };
     let (policy, problems) = match loaded {
         Ok(policy) => (Arc::new(policy), vec![]),
         Err(problems) => (old, problems),
@@ -185,7 +187,7 @@ async fn decision(
         None => None,
     };
     let (policy, path) = (Arc::clone(policy), path.to_owned());
-    let decided = tokio::task::spawn_blocking(move || {
+    let decided = blocking(move || {
         policy.decide(&Subject {
             path: &path,
             owner,
@@ -193,7 +195,7 @@ async fn decision(
             user,
         })
     });
-    Ok(decided.await.ok().flatten())
+    Ok(decided.await.flatten())
 }
 
 fn declare(core: &mut Core, d: &Declared) {

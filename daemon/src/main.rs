@@ -11,13 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tixd::cgroups::Follower;
-use tixd::core::{Core, Handle, give_back as give_back_marks};
+use tixd::core::{Core, Failure, Handle, give_back as give_back_marks};
 use tixd::enforce::compaction::{Compaction, Found};
 use tixd::enforce::cpu;
 use tixd::enforce::disk::Disk;
 use tixd::enforce::steward::{Properties, Steward};
 use tixd::labels::{self, Labels};
+use tixd::parts::Parts;
 use tixd::policy::{self, Policy, Subject};
+use tixd::repeats::Journal;
 use tixd::{api, cgroups, govern, lifeline, resident, store};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -47,8 +49,10 @@ struct Args {
     /// Give the machine back to the kernel's own scheduler, and end. A tixd that is running is to be stopped first
     #[arg(long)]
     stop_scheduler: bool,
-    /// Give the machine back as it was, and end: the kernel's own scheduler, and what tixd wrote to cgroups' files (cpu.weight, io.weight,
-    /// io.bfq.weight, memory.min, memory.low) and to vm.compaction_proactiveness. The ledger stays. A tixd that is running is to be stopped first
+    /// Give the machine back as it was, and end: the kernel's own scheduler, and what tixd wrote to
+    /// cgroups' files (cpu.weight, io.weight, io.bfq.weight, memory.min, memory.low) and, with
+    /// --compact-on-demand, to vm.compaction_proactiveness. The ledger stays. A tixd that is
+    /// running is to be stopped first
     #[arg(long)]
     give_back: bool,
     /// Make the scheduler that is in force fail
@@ -73,6 +77,11 @@ struct Args {
     /// Schedule only threads that ask for it (SCHED_EXT). The kernel's own scheduler has the others, and they come first
     #[arg(long)]
     partial: bool,
+    /// Have the kernel compact memory on demand alone: sets vm.compaction_proactiveness to 0 where
+    /// it is the kernel's default. Helps logins under memory pressure; huge pages are had more
+    /// slowly. A tixd without this option sets it back
+    #[arg(long)]
+    compact_on_demand: bool,
     /// Stay in the foreground (it always does)
     #[arg(long)]
     foreground: bool,
@@ -139,6 +148,21 @@ fn compact_again(state: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What a tixd that was asked to has set, or one of a version that was not, is set back.
+fn compact_ahead(state: &Path) {
+    match compaction(state).give_back() {
+        Ok(Some(was)) => tracing::info!(
+            "vm.compaction_proactiveness is {was} again: an earlier tixd had set it to 0, and this \
+             one runs without --compact-on-demand"
+        ),
+        Ok(None) => {}
+        Err(e) => tracing::warn!(
+            "vm.compaction_proactiveness, which an earlier tixd has set to 0, cannot be set back: \
+             {e}; `sysctl vm.compaction_proactiveness=20` sets it to the kernel's default"
+        ),
+    }
+}
+
 /// Nobody is to wait for pages that the kernel moves about ahead of need.
 fn compact_on_demand(state: &Path) {
     match compaction(state).switch_off() {
@@ -183,7 +207,7 @@ fn log() {
     use tracing_subscriber::prelude::*;
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| "info,zlink_core=error".into());
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = tracing_subscriber::registry().with(filter).with(Journal);
     match tracing_journald::layer() {
         Ok(journal) if std::env::var_os("JOURNAL_STREAM").is_some() => {
             registry.with(journal).init()
@@ -276,9 +300,9 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     let followed = cgroups::Root::open_any(&tree).context("cannot open the cgroup tree")?;
     let follower = Follower::new(followed, move |change| tx.blocking_send(change).is_ok())
         .context("cannot follow the cgroup tree")?;
-    std::thread::Builder::new()
-        .name("cgroups".into())
-        .spawn(move || follower.run())
+    let mut parts = Parts::default();
+    parts
+        .thread("the follower of cgroups", "cgroups", || follower.run())
         .context("cannot follow the cgroup tree")?;
 
     let cpu = if let Some(why) = no_cgroups {
@@ -299,9 +323,11 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     };
     let by_systemd = !observe && cgroups::systemd::is_running();
     let steward = by_systemd.then(Steward::default);
-    let mut core = Core::start(root, kept, cpu, steward.clone(), &mut changes)
-        .await
-        .context("cannot start from the ledger")?;
+    let mut core = match Core::start(root, kept, cpu, steward.clone(), &mut changes).await {
+        // It waits for the follower alone.
+        Err(Failure::Ending) => return Err(parts.ended().await.into()),
+        core => core.context("cannot start from the ledger")?,
+    };
     let labels = Labels::default();
     labels::move_into_spaces(&mut core, &labels).await;
     if !observe {
@@ -309,34 +335,42 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
         lifeline::create(&mut core).context("cannot create the lifeline")?;
     }
     let (handle, jobs) = core.handle();
-    tokio::task::spawn_local(api::serve(doors, handle.clone(), readers, labels));
-    if !observe {
-        tokio::task::spawn_local(lifeline::keep(handle.clone()));
-        compact_on_demand(&args.state);
+    let api = api::serve(doors, handle.clone(), readers, labels);
+    parts.task("the API server", api);
+    if by_systemd {
+        let lifeline = lifeline::keep(handle.clone());
+        parts.task("the lifeline", returned(lifeline));
     }
-    let (settled, serving) = (handle.clone(), steward.clone());
-    let told = tokio::task::spawn_local(async move {
-        let Some(steward) = serving else { return };
+    match args.compact_on_demand {
+        _ if observe => {}
+        true => compact_on_demand(&args.state),
+        false => compact_ahead(&args.state),
+    }
+    if let Some(steward) = steward.clone() {
+        let handle = handle.clone();
         let done = async move |path, told: Properties, trouble| {
             // tixd may be ending.
-            let _ = settled
+            let _ = handle
                 .call(move |core| core.settled_with_systemd(path, &told, trouble))
                 .await;
         };
-        steward.serve(done).await;
-    });
+        let steward = async move { steward.serve(done).await };
+        parts.task("the steward, which tells systemd,", returned(steward));
+    }
     let reread = Arc::new(Notify::new());
-    tokio::task::spawn_local(govern::keep(
-        handle.clone(),
-        args.policies,
-        Arc::clone(&reread),
-    ));
-    tokio::task::spawn_local(async move {
+    let policies = govern::keep(handle.clone(), args.policies, Arc::clone(&reread));
+    parts.task("the keeper of policies", returned(policies));
+    parts.task("the listener for SIGHUP", async move {
         while again.recv().await.is_some() {
             reread.notify_one();
         }
+        "no signals are told of".to_owned()
     });
-    tokio::task::spawn_local(watchdog(handle));
+    let mut usec = 0;
+    if sd_notify::watchdog_enabled(false, &mut usec) {
+        let watchdog = watchdog(handle, Duration::from_micros(usec / 2));
+        parts.task("the answerer of systemd's watchdog", returned(watchdog));
+    }
     resident::stay();
     let status = core.cpu.line();
     notify(&[
@@ -345,20 +379,31 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
     ]);
     tracing::info!("serving on {}: {status}", args.socket.display());
 
-    let stop = async move {
+    let mut ended = None;
+    let stop = async {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            part = parts.ended() => ended = Some(part),
         }
         notify(&[sd_notify::NotifyState::Stopping]);
     };
     core.run(jobs, changes, stop).await;
-    told.abort();
+    drop(parts);
     if let Some(steward) = steward {
         steward.finish().await;
     }
+    if let Some(part) = ended {
+        return Err(part.into());
+    }
     tracing::info!("ended; what was in force stays so");
     Ok(())
+}
+
+/// Of a part that says nothing of it.
+async fn returned(run: impl Future<Output = ()>) -> String {
+    run.await;
+    "it returned".to_owned()
 }
 
 /// The cgroup tree. Where cgroup v2 is not what the machine uses, an empty one in its place, and why: the ledger is whole without.
@@ -398,13 +443,9 @@ fn notify(state: &[sd_notify::NotifyState<'_>]) {
     }
 }
 
-/// Tells systemd that the writer is alive, as often as it asks for.
-async fn watchdog(handle: Handle) {
-    let mut usec = 0;
-    if !sd_notify::watchdog_enabled(false, &mut usec) {
-        return;
-    }
-    let mut clock = tokio::time::interval(Duration::from_micros(usec / 2));
+/// Tells systemd that the writer is alive, once in `each`.
+async fn watchdog(handle: Handle, each: Duration) {
+    let mut clock = tokio::time::interval(each);
     loop {
         clock.tick().await;
         if handle.call(|_| ()).await.is_ok() {

@@ -271,22 +271,45 @@ fn cgroups(host: &Host) -> Vec<Finding> {
     findings
 }
 
+/// From so much of the last five minutes on, in per cent, that somebody waits for memory, it is
+/// short.
+const PRESSED: f64 = 1.0;
+
 /// Does the kernel move pages about that others need? Nothing to say where it does not compact memory.
 fn compaction(host: &Host) -> Option<Finding> {
     const CHECK: &str = "compaction";
     let said = host.read("proc/sys/vm/compaction_proactiveness")?;
-    Some(match said.trim() {
-        "0" => ok(CHECK, "memory is compacted on demand alone"),
-        ahead => warning(
+    let ahead = said.trim();
+    if ahead == "0" {
+        return Some(ok(CHECK, "memory is compacted on demand alone"));
+    }
+    let setting = format!("vm.compaction_proactiveness is {ahead}");
+    Some(match pressure(host) {
+        Some(percent) if percent >= PRESSED => warning(
             CHECK,
             format!(
-                "memory is compacted ahead of need (vm.compaction_proactiveness is {ahead}): where all of it is in use, who touches a page \
-                 that is being moved, as a login does, may wait for seconds"
+                "somebody waited for memory during {percent} % of the last five minutes, and the kernel \
+                 compacts it ahead of need ({setting}): who touches a page that is being moved waits for \
+                 that, too, and it may be a login"
             ),
-            "unless huge pages matter more: sysctl vm.compaction_proactiveness=0, as tixd does when it starts where this is the kernel's \
-             default",
+            "where huge pages matter less: tixd --compact-on-demand, or sysctl \
+             vm.compaction_proactiveness=0",
+        ),
+        _ => ok(
+            CHECK,
+            format!("memory is compacted ahead of need ({setting}), and nobody waits for any"),
         ),
     })
+}
+
+/// For which part of the last five minutes somebody waited for memory, in per cent.
+fn pressure(host: &Host) -> Option<f64> {
+    let said = host.read("proc/pressure/memory")?;
+    let some = said.lines().find_map(|l| l.strip_prefix("some "))?;
+    let average = some
+        .split(' ')
+        .find_map(|word| word.strip_prefix("avg300="))?;
+    average.parse().ok()
 }
 
 /// Who makes the cgroups that `tixctl run` needs?

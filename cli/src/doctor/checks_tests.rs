@@ -67,6 +67,16 @@ fn a_sound_host_lacks_only_tixd() {
 }
 
 #[test]
+fn a_setting_of_the_machines_is_no_complaint_while_it_does_no_harm() {
+    let (_folder, host) = sound();
+    put(&host, "proc/sys/vm/compaction_proactiveness", "20\n");
+    for said in ["", "some avg10=9.00 avg60=9.00 avg300=0.99 total=1\n"] {
+        put(&host, "proc/pressure/memory", said);
+        assert_eq!(complaints(&host), [("tixd", Level::Warning)]);
+    }
+}
+
+#[test]
 fn each_thing_that_can_be_missing_is_named() {
     type Break = fn(&Host);
     let cases: &[(&str, Level, Break)] = &[
@@ -127,7 +137,9 @@ fn each_thing_that_can_be_missing_is_named() {
             put(host, "sys/fs/cgroup/cgroup.subtree_control", "\n")
         }),
         ("compaction", Level::Warning, |host| {
-            put(host, "proc/sys/vm/compaction_proactiveness", "20\n")
+            put(host, "proc/sys/vm/compaction_proactiveness", "20\n");
+            let waited = "some avg10=0.00 avg60=0.00 avg300=1.00 total=1\n";
+            put(host, "proc/pressure/memory", waited)
         }),
         ("privileges", Level::Warning, |host| {
             put(host, "proc/self/status", "CapEff:\t00000000a80425fb\n")

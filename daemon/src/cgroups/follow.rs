@@ -10,6 +10,7 @@ mod tests;
 use super::files::{Cgroup, Error, Root};
 use crate::ledger::DISK_TICKETS;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -63,6 +64,22 @@ pub struct Follower<F: FnMut(Change) -> bool> {
     tell: F,
 }
 
+/// What notifications say.
+#[derive(Default)]
+struct Changed {
+    /// Directories to look at again; true: what is below, too.
+    dirs: BTreeMap<String, bool>,
+    /// Where a file was written that is no funding.
+    touched: BTreeSet<String>,
+    /// Some were lost.
+    lost: bool,
+    /// The root is watched no more.
+    no_root: bool,
+}
+
+/// Why it ends when `tell` says no.
+const NOBODY: &str = "nobody is told of cgroups any more";
+
 /// What trouble with the notifications themselves is told under.
 pub const INOTIFY: &str = "inotify";
 
@@ -96,10 +113,10 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         })
     }
 
-    /// Tells the whole tree, then every change, until `tell` says no.
-    pub fn run(mut self) {
+    /// Tells the whole tree, then every change; returns why it does not any more.
+    pub fn run(mut self) -> String {
         if self.list("/").is_err() || !(self.tell)(Change::Complete) {
-            return;
+            return NOBODY.to_owned();
         }
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         loop {
@@ -118,23 +135,28 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                     // Also while what is watched changes all the time.
                     let again = self.blind && self.listed.elapsed() >= BLIND_PAUSE;
                     if again && (self.rescan().is_err() || self.watch_the_rest().is_err()) {
-                        return;
+                        return NOBODY.to_owned();
                     }
                     if ready == 0 {
                         continue;
                     }
                 }
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(e) => {
-                    let what = format!("inotify: {e}; the cgroup tree is no longer followed");
-                    (self.tell)(Change::Trouble {
-                        path: INOTIFY.into(),
-                        what,
-                    });
-                    return;
-                }
+                Err(Errno::INTR) => continue,
+                Err(e) => return format!("poll(2) on inotify: {e}"),
             }
-            let (dirs, touched, lost) = self.drain(&mut buffer);
+            let Changed {
+                dirs,
+                touched,
+                lost,
+                no_root,
+            } = match self.drain(&mut buffer) {
+                Ok(changed) => changed,
+                Err(e) => return format!("reading inotify: {e}"),
+            };
+            if no_root {
+                let root = self.root.path().display();
+                return format!("the kernel watches {root} no more");
+            }
             let done = if lost {
                 self.say_lost();
                 self.rescan()
@@ -144,23 +166,25 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             };
             let mut touched = touched.into_iter();
             if done.is_err() || !touched.all(|path| (self.tell)(Change::Touched { path })) {
-                return;
+                return NOBODY.to_owned();
             }
         }
     }
 
-    /// Reads what is there; which directories to look at again (true: what is below, too), in which a file was written that is no
-    /// funding, and whether notifications were lost.
-    fn drain(
-        &mut self,
-        buffer: &mut [MaybeUninit<u8>],
-    ) -> (BTreeMap<String, bool>, BTreeSet<String>, bool) {
-        let (mut dirs, mut touched, mut lost) = (BTreeMap::new(), BTreeSet::new(), false);
+    /// Reads the notifications that are there.
+    fn drain(&mut self, buffer: &mut [MaybeUninit<u8>]) -> Result<Changed, Errno> {
+        let mut changed = Changed::default();
+        let Changed {
+            dirs,
+            touched,
+            lost,
+            no_root,
+        } = &mut changed;
         let mut reader = inotify::Reader::new(&self.inotify, buffer);
         loop {
             match reader.next() {
                 Ok(event) => {
-                    lost |= event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+                    *lost |= event.events().contains(ReadFlags::QUEUE_OVERFLOW);
                     let Some(dir) = self.watches.get(&event.wd()) else {
                         continue;
                     };
@@ -196,13 +220,16 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                     }
                     if event.events().contains(ReadFlags::IGNORED) {
                         let wd = event.wd();
+                        *no_root |= dir == "/";
                         self.watches.remove(&wd);
                     }
                 }
-                Err(_) => return (dirs, touched, lost),
+                Err(Errno::AGAIN) => return Ok(changed),
+                Err(Errno::INTR) => continue,
+                Err(e) => return Err(e),
             }
             if reader.is_buffer_empty() {
-                return (dirs, touched, lost);
+                return Ok(changed);
             }
         }
     }
@@ -426,7 +453,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                 self.watches.insert(wd, path.to_owned());
                 Ok(Some(wd))
             }
-            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(Errno::NOENT) => Ok(None),
             Err(e) => {
                 if !self.blind {
                     self.blind = true;

@@ -4,6 +4,8 @@
 
 use super::Core;
 use super::marks::{File, Mark, Written};
+use super::repeated::{Kind, Notice};
+use super::tell::blank;
 use crate::enforce::disk;
 use crate::enforce::steward::Properties;
 use std::collections::BTreeMap;
@@ -13,14 +15,12 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Corrected {
     at: Instant,
-    said: Instant,
     /// Once more, when it is time.
     again: bool,
 }
 
-/// Whoever may write to a file may do so as often as it likes: that often it is written again, and told to the log.
+/// Whoever may write to a file may do so as often as it likes: that often it is written again.
 const CORRECT_EACH: Duration = Duration::from_secs(1);
-const SAY_EACH: Duration = Duration::from_secs(60);
 
 /// The next `n` from `first` on after `last`, or the first ones: found without looking at the others.
 fn turn<V>(all: &BTreeMap<Mark, V>, first: Mark, last: Option<&Mark>, n: usize) -> Vec<Mark> {
@@ -43,9 +43,6 @@ impl Core {
             let Some(w) = self.marks.get(file, path) else {
                 continue;
             };
-            if self.marks.coming.contains(&(file, path.to_owned())) {
-                continue;
-            }
             let found = file.read(&self.root, path);
             match found {
                 Ok(n) if n == self.shown(file, w.number) => {
@@ -61,54 +58,64 @@ impl Core {
         }
     }
 
-    /// Somebody has set a guarantee to `found`: that is what stands there when tix guarantees nothing any more, and in force is what is more.
+    /// A guarantee is `found` now. What somebody has set it to is what stands there when tix
+    /// guarantees nothing any more, and in force is what is more; what systemd has set it to is
+    /// nobody's wish.
     fn correct(&mut self, file: File, path: &str, found: u64, w: Written) {
-        let number = w.number;
         let (mark, now) = ((file, path.to_owned()), Instant::now());
-        let last = self.marks.corrected.get_mut(&mark);
-        let said = match last {
-            Some(last) if last.at.elapsed() < CORRECT_EACH => {
-                last.again = true;
-                return;
-            }
-            Some(last) if last.said.elapsed() < SAY_EACH => last.said,
-            _ if found > number => now,
-            _ => {
-                let what = format!(
-                    "{} of {path} was set to {found}, and is {number} again: it is what tix guarantees",
-                    file.name(),
-                );
-                tracing::warn!("{what}");
-                self.note(tix_api::EventKind::Held, &what);
-                now
-            }
-        };
+        if let Some(last) = self.marks.corrected.get_mut(&mark)
+            && last.at.elapsed() < CORRECT_EACH
+        {
+            last.again = true;
+            return;
+        }
         let corrected = Corrected {
             at: now,
-            said,
             again: false,
         };
         self.marks.corrected.insert(mark, corrected);
-        self.heed(file, path, found, w);
+        if found < w.number && !self.is_systemds(file, path, found, w) {
+            let what = format!(
+                "{} of {path} was set to {found}, and is {} again: it is what tix guarantees",
+                file.name(),
+                w.number,
+            );
+            let event = blank(tix_api::EventKind::Held, what);
+            let notice = Notice::new(event, "", None).warning();
+            self.notice(Kind::Corrected, path, notice);
+            self.keep_soon(&[]);
+        }
+        self.heed(vec![((file, path.to_owned()), found, w)]);
     }
 
-    /// What others have set a guarantee to is what stands there in the end; until then it is no less than what tix guarantees.
-    fn heed(&mut self, file: File, path: &str, found: u64, w: Written) {
-        let there = self.root.cgroup(path).map(|c| c.id).ok();
-        if found != w.funding && there == self.mirror_id(path) && !self.was_told(file, path, found)
-        {
-            let funding = Written {
-                funding: found,
-                ..w
-            };
-            let mark = (file, path.to_owned());
-            self.marks.written.insert(mark.clone(), funding);
-            self.save_marks(&[(mark, Some(funding))], &[]);
+    /// systemd sets what it knows of a unit and of the slices above whenever it makes a cgroup.
+    /// Until it has been told the present number, and a moment longer, that is one from before.
+    fn is_systemds(&self, file: File, path: &str, found: u64, w: Written) -> bool {
+        let tells = self.steward.as_ref().is_some_and(|s| s.may_tell(path));
+        let late = found == w.funding && !self.marks.told.is_known(file, path, w.number);
+        tells && (late || self.was_told(file, path, found))
+    }
+
+    /// What others have set guarantees to is what stands there in the end; until then they are no
+    /// less than what tix guarantees.
+    fn heed(&mut self, all: Vec<(Mark, u64, Written)>) {
+        let mut changed = Vec::new();
+        for ((file, path), found, w) in &all {
+            let there = self.root.cgroup(path).map(|c| c.id).ok();
+            let news = *found != w.funding && there == self.mirror_id(path);
+            if news && !self.is_before(*file, w, *found) && !self.was_told(*file, path, *found) {
+                let (mark, funding) = ((*file, path.clone()), *found);
+                changed.push((mark, Some(Written { funding, ..*w })));
+            }
+        }
+        if !changed.is_empty() {
+            let marks = changed.iter().filter_map(|(m, w)| Some((m.clone(), (*w)?)));
+            self.marks.written.extend(marks);
+            self.save_marks(&changed, &[]);
             self.overhaul.due = true;
         }
-        if found < w.number {
-            self.put(file, path, w.number);
-        }
+        let less = all.into_iter().filter(|(_, found, w)| *found < w.number);
+        self.put_all(less.map(|(mark, _, w)| (mark, w.number)).collect());
     }
 
     /// Guarantees are what files say, not what was written once: the machine may have been started anew since, or others have written
@@ -118,12 +125,15 @@ impl Core {
         let all: Vec<(Mark, Written)> = files
             .flat_map(|f| self.marks.of(f).map(move |(p, w)| ((f, p.clone()), *w)))
             .collect();
-        for ((file, path), w) in all {
-            match file.read(&self.root, &path) {
-                Ok(n) if n != w.number => self.heed(file, &path, n, w),
-                _ => {}
+        let mut otherwise = Vec::new();
+        for (mark, w) in all {
+            match mark.0.read(&self.root, &mark.1) {
+                Ok(n) if n == w.number => self.stands(mark.0, &mark.1),
+                Ok(n) => otherwise.push((mark, n, w)),
+                Err(_) => {}
             }
         }
+        self.heed(otherwise);
     }
 
     /// Once a second: what could not be written before, or too often; and some guarantees are looked at, should nobody have said that they
@@ -157,7 +167,7 @@ impl Core {
             }
         }
         self.forget_told();
-        self.save_unsaved();
+        self.record_again();
     }
 
     /// systemd has been told these properties of the cgroup `path`, or would not have them.

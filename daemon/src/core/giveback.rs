@@ -45,10 +45,13 @@ fn give_back_told(
     let mut last_words = forgotten;
     for (mark, written) in store.marks()? {
         let (file, path) = &mark;
-        let by_tixd = |n: u64| match file {
-            File::IoWeight => disk.shown(written.number) == n,
-            _ => written.number == n,
+        let shown = |number: u64| match file {
+            File::IoWeight => disk.shown(number),
+            _ => number,
         };
+        // Or it was killed before it came to write that.
+        let numbers = std::iter::once(written.number).chain(written.before);
+        let by_tixd = |n: u64| numbers.clone().any(|number| shown(number) == n);
         // While no tixd ran systemd may have set what one told it.
         let by_systemd = |n: u64| {
             told.of(*file, path).any(|told| match file {
@@ -107,7 +110,11 @@ mod tests {
         write(file("c/io.weight"), "default 7\n").unwrap();
         let (mut store, _) = Store::open(&dir.path().join("state")).unwrap();
         let mark = |file, path: &str, number, funding| {
-            let written = Written { number, funding };
+            let written = Written {
+                number,
+                funding,
+                before: None,
+            };
             ((file, path.to_owned()), Some(written))
         };
         let marks = [
@@ -146,6 +153,7 @@ mod tests {
             let written = Written {
                 number: 500,
                 funding: 100,
+                before: None,
             };
             marks.push((mark.clone(), Some(written)));
             told.push((mark, vec![434, 500]));

@@ -76,16 +76,25 @@ impl File {
     }
 }
 
-/// A number that tixd wrote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A number that tixd wrote, or is about to write.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written {
     pub number: u64,
     /// What stands there when it is tixd's business no more: of a weight, the cgroup's funding; of a guarantee, what stood there before.
     pub funding: u64,
+    /// The number of tixd's that this one takes the place of, as long as it may stand there yet.
+    pub before: Option<u64>,
 }
 
 /// By file and the cgroup's path.
 pub type Mark = (File, String);
+
+/// A number that is to be recorded and then written, and what was known of the file before.
+struct Fresh {
+    mark: Mark,
+    had: Option<Written>,
+    now: Written,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Marks {
@@ -93,8 +102,15 @@ pub(super) struct Marks {
     pub(super) told: Tellings,
     /// What of both is not in the store yet, which could not be written.
     pub(super) unsaved: BTreeSet<Mark>,
-    /// Recorded, or about to be, and then to be written.
-    pub(super) coming: BTreeSet<Mark>,
+    /// What stands in the file by now: that it may be the number before need not be in the store
+    /// any more.
+    done: BTreeSet<Mark>,
+    /// What systemd is to be told once that is in the store.
+    untold: BTreeSet<Mark>,
+    /// Why numbers are not written: they could not be recorded.
+    unrecorded: Option<String>,
+    /// Numbers are being recorded, to be written then.
+    bringing: bool,
     /// What could not be brought about, and why.
     pub(super) failed: BTreeMap<Mark, String>,
     /// Guarantees that others wrote over.
@@ -157,9 +173,11 @@ impl Core {
             return self.given_back_to(file, path, now);
         };
         if self.shown(file, w.number) == now {
+            self.stands(file, path);
             return w.funding;
         }
-        if now != w.funding && self.was_told(file, path, now) {
+        let ours = self.is_before(file, &w, now) || self.was_told(file, path, now);
+        if now != w.funding && ours {
             self.try_to_put(file, path, w.number);
             return w.funding;
         }
@@ -176,6 +194,20 @@ impl Core {
             );
         }
         now
+    }
+
+    /// Is `now` what stood in `file` before the number of `w`, which was not written then?
+    pub(super) fn is_before(&self, file: File, w: &Written, now: u64) -> bool {
+        w.before.is_some_and(|n| self.shown(file, n) == now)
+    }
+
+    /// The number is there: what others set from now on is theirs, be it the one before.
+    pub(super) fn stands(&mut self, file: File, path: &str) {
+        let mark = (file, path.to_owned());
+        let written = self.marks.written.get_mut(&mark);
+        if written.and_then(|w| w.before.take()).is_some() {
+            self.marks.done.insert(mark);
+        }
     }
 
     /// What `file` says when `number` has been written.
@@ -204,7 +236,7 @@ impl Core {
 
     /// The cgroup is gone. What systemd sets again when the unit comes back is no funding then, either.
     pub(super) fn forget_all(&mut self, path: &str) {
-        let mut told = Vec::new();
+        let (mut gone, mut told) = (Vec::new(), Vec::new());
         for file in File::ALL {
             let mark = (file, path.to_owned());
             self.marks.failed.remove(&mark);
@@ -212,12 +244,14 @@ impl Core {
             if lasts(file, path) {
                 continue;
             }
-            self.forget(file, path);
+            if self.marks.written.remove(&mark).is_some() {
+                gone.push((mark.clone(), None));
+            }
             if self.marks.told.forget(&mark) {
                 told.push((mark, vec![]));
             }
         }
-        self.save_marks(&[], &told);
+        self.save_marks(&gone, &told);
         self.unsettled.remove(path);
     }
 
@@ -243,59 +277,101 @@ impl Core {
         }
     }
 
+    /// Puts into the store what has been done, or is no number of tixd's any more; later, if that
+    /// is not possible now.
     pub(super) fn save_marks(
         &mut self,
         changed: &[(Mark, Option<Written>)],
         told: &[(Mark, Numbers)],
     ) {
-        // Who observes does not know better than who writes.
-        if self.observes() {
-            return;
-        }
-        self.after_marks(changed, told, |_| ());
+        self.record(changed, told, |core, recorded, marks| {
+            if !recorded {
+                core.marks.unsaved.extend(marks);
+            }
+        });
     }
 
-    /// The same; `then` is done when they are kept, or cannot be.
-    fn after_marks(
+    /// Puts into the store what is about to be done, in one commit, and what of before is not there
+    /// yet; `then` is told whether it is there, and of which marks. If not none of it may be done: the
+    /// next tixd would take for somebody's funding what it does not know to be tixd's.
+    fn record(
         &mut self,
         changed: &[(Mark, Option<Written>)],
         told: &[(Mark, Numbers)],
-        then: impl FnOnce(&mut Core) + Send + 'static,
+        then: impl FnOnce(&mut Core, bool, Vec<Mark>) + Send + 'static,
     ) {
-        if changed.is_empty() && told.is_empty() {
-            return then(self);
+        // Who observes does not know better than who writes.
+        if self.observes() {
+            return then(self, true, vec![]);
         }
-        let (changed, told) = (changed.to_vec(), told.to_vec());
+        let marks = &mut self.marks;
+        let nothing = changed.is_empty() && told.is_empty() && marks.unsaved.is_empty();
+        // What is being recorded may turn out not to be.
+        if nothing && self.storing.is_idle() {
+            return then(self, true, vec![]);
+        }
+        let (unsaved, done) = (
+            std::mem::take(&mut marks.unsaved),
+            std::mem::take(&mut marks.done),
+        );
+        let late = unsaved.iter().chain(&done);
+        let late = late.map(|m| (m.clone(), marks.get(m.0, &m.1)));
+        let asked: Vec<Mark> = (changed.iter().map(|(m, _)| m))
+            .chain(told.iter().map(|(m, _)| m))
+            .cloned()
+            .collect();
+        // Of two the later one counts.
+        let changed: Vec<_> = late.chain(changed.iter().cloned()).collect();
+        let late = unsaved.iter().map(|m| marks.told.kept(m));
+        let told: Vec<_> = late.chain(told.iter().cloned()).collect();
         self.with_store(
-            move |store| {
-                let kept = store.set_marks(&changed, &told);
-                (changed, told, kept)
+            move |store| match changed.is_empty() && told.is_empty() {
+                true => Ok(()),
+                false => store.set_marks(&changed, &told),
             },
-            |core, (changed, told, kept)| {
-                if let Err(e) = kept {
-                    if core.marks.unsaved.is_empty() {
-                        tracing::error!("{e}; that is tried again each second");
-                    }
-                    let marks = changed.into_iter().map(|(m, _)| m);
-                    let marks = marks.chain(told.into_iter().map(|(m, _)| m));
-                    core.marks.unsaved.extend(marks);
+            move |core, kept| {
+                if let Err(e) = &kept {
+                    let why = format!(
+                        "what tixd writes to cgroups' files is recorded first, and that cannot be, \
+                         so it is not written: {e}"
+                    );
+                    tracing::error!("{why}; that is tried again each second");
+                    core.marks.unrecorded = Some(why);
+                    core.marks.unsaved.extend(unsaved);
+                    core.marks.done.extend(done);
                 }
-                then(core);
+                let recorded = kept.is_ok() && core.marks.unsaved.is_empty();
+                then(core, recorded, asked);
             },
         );
     }
 
-    /// Once a second: what could not be saved, as it is by now.
-    pub(super) fn save_unsaved(&mut self) {
-        if self.marks.unsaved.is_empty() || !self.storing.is_idle() {
+    /// Once a second: what could not be recorded before, and what was not done for that reason.
+    pub(super) fn record_again(&mut self) {
+        if self.marks.unrecorded.is_none() || !self.storing.is_idle() {
             return;
         }
+        self.record(&[], &[], |core, recorded, _| {
+            if !recorded {
+                return;
+            }
+            for (file, path) in std::mem::take(&mut core.marks.untold) {
+                if let Some(last) = core.marks.told.last(file, &path) {
+                    core.tell_steward(file, &path, last);
+                }
+            }
+            core.marks.unrecorded = None;
+            core.overhaul.due = true;
+            core.overhaul_if_time();
+        });
+    }
+
+    /// At the end: what the next tixd need not look for.
+    pub(super) fn record_done(&mut self) {
         let marks = &self.marks;
-        let now = |m: &Mark| (m.clone(), marks.written.get(m).copied());
-        let changed: Vec<_> = marks.unsaved.iter().map(now).collect();
-        let told: Vec<_> = marks.unsaved.iter().map(|m| marks.told.kept(m)).collect();
-        self.marks.unsaved.clear();
-        self.save_marks(&changed, &told);
+        let done = marks.done.iter();
+        let done: Vec<_> = done.map(|m| (m.clone(), marks.get(m.0, &m.1))).collect();
+        self.save_marks(&done, &[]);
     }
 
     fn funding(&self, file: File, path: &str) -> Option<u64> {
@@ -320,36 +396,42 @@ impl Core {
         if !self.settled || self.observes() {
             return;
         }
-        let by_weight = self.cpu.by_weight();
-        self.bring(File::CpuWeight, |core| match by_weight {
-            true => weight::weights(
-                &core.ledger,
-                &weight::Terms {
-                    resource: Resource::Cpu,
-                    whole: core.ledger.find(lifeline::NAME),
-                    live: false,
-                    most: weight::MOST,
-                },
-            ),
-            false => BTreeMap::new(),
-        });
-        self.write_disk();
-        self.write_memory();
+        let mut wanted = vec![
+            (File::CpuWeight, self.cpu_weights()),
+            (File::IoWeight, self.disk_weights()),
+        ];
+        wanted.extend(self.guarantees());
+        self.bring(&wanted);
     }
 
     pub(super) fn write_disk(&mut self) {
-        if !self.settled || self.observes() {
-            return;
+        if self.settled && !self.observes() {
+            let wanted = self.disk_weights();
+            self.bring(&[(File::IoWeight, wanted)]);
         }
-        self.bring(File::IoWeight, |core| {
-            let terms = weight::Terms {
-                resource: Resource::Disk,
-                whole: None,
-                live: true,
-                most: core.disk.most(),
-            };
-            weight::weights(&core.ledger, &terms)
-        });
+    }
+
+    fn cpu_weights(&self) -> BTreeMap<String, u64> {
+        if !self.cpu.by_weight() {
+            return BTreeMap::new();
+        }
+        let terms = weight::Terms {
+            resource: Resource::Cpu,
+            whole: self.ledger.find(lifeline::NAME),
+            live: false,
+            most: weight::MOST,
+        };
+        weight::weights(&self.ledger, &terms)
+    }
+
+    fn disk_weights(&self) -> BTreeMap<String, u64> {
+        let terms = weight::Terms {
+            resource: Resource::Disk,
+            whole: None,
+            live: true,
+            most: self.disk.most(),
+        };
+        weight::weights(&self.ledger, &terms)
     }
 
     /// Something else holds shares of a disk now.
@@ -359,102 +441,176 @@ impl Core {
         self.write_disk();
     }
 
-    fn write_memory(&mut self) {
+    fn guarantees(&self) -> [(File, BTreeMap<String, u64>); 2] {
         let kernel = Kernel {
             page: u64::try_from(rustix::param::page_size()).unwrap_or(4096),
             recursive: self.recursive,
         };
         let all = protection::protections(&self.ledger, kernel);
-        for file in [File::MemoryMin, File::MemoryLow] {
+        [File::MemoryMin, File::MemoryLow].map(|file| {
             let number = |p: &protection::Protection| match file {
                 File::MemoryMin => p.min,
                 _ => p.low,
             };
-            self.bring(file, |core| {
-                all.iter()
-                    .filter(|(_, p)| number(p) > 0)
-                    .map(|(path, p)| {
-                        // What was guaranteed before is not taken away.
-                        let before = core.funding(file, path).unwrap_or(0);
-                        (path.clone(), number(p).max(before))
-                    })
-                    .collect()
+            let its = all.iter().filter(|(_, p)| number(p) > 0);
+            let its = its.map(|(path, p)| {
+                // What was guaranteed before is not taken away.
+                let before = self.funding(file, path).unwrap_or(0);
+                (path.clone(), number(p).max(before))
             });
-        }
+            (file, its.collect())
+        })
     }
 
     pub(super) fn observes(&self) -> bool {
         !self.cpu.outlook().enforces()
     }
 
-    fn bring(&mut self, file: File, wanted: impl Fn(&Core) -> BTreeMap<String, u64>) {
-        let wanted = wanted(self);
-        let stale: Vec<(String, u64)> = self
-            .marks
-            .of(file)
-            .filter(|(p, _)| !wanted.contains_key(*p))
-            .filter(|(p, _)| self.ledger.find(p).is_some() || !lasts(file, p))
-            .map(|(p, w)| (p.clone(), self.funding(file, p).unwrap_or(w.funding)))
-            .collect();
-        let fresh: Vec<(String, Written)> = wanted
-            .into_iter()
-            .filter_map(|(path, number)| {
-                let funding = self.funding(file, &path)?;
-                let written = Written { number, funding };
-                (self.marks.get(file, &path) != Some(written)).then_some((path, written))
-            })
-            .collect();
+    /// Has these files say that, and no others. Recorded first, all in one commit: a number that is
+    /// recorded and never written does no harm, one that is written and not known would. What
+    /// cannot be recorded is not written.
+    fn bring(&mut self, wanted: &[(File, BTreeMap<String, u64>)]) {
+        // One after the other: what a second one took for the number before would be wrong.
+        if self.marks.bringing {
+            self.overhaul.due = true;
+            return;
+        }
+        let (mut stale, mut fresh) = (Vec::new(), Vec::new());
+        for (file, wanted) in wanted {
+            stale.extend(self.stale(*file, wanted));
+            fresh.extend(self.fresh(*file, wanted));
+        }
         if stale.is_empty() && fresh.is_empty() {
             return;
         }
-        // Known before it is done: a number that was never written does no harm here, one that was and is not known would.
+        let all = fresh.iter().map(|f| (&f.mark, f.now.number));
+        let all = all.chain(stale.iter().map(|(mark, funding, _)| (mark, *funding)));
+        let told = self.about_to_tell(all);
         let known: Vec<(Mark, Option<Written>)> = (fresh.iter())
-            .map(|(path, written)| ((file, path.clone()), Some(*written)))
+            .map(|f| (f.mark.clone(), Some(f.now)))
             .collect();
-        let marks = fresh.iter().map(|(p, w)| ((file, p.clone()), *w));
-        self.marks.written.extend(marks);
-        let all = fresh.iter().map(|(path, w)| (path, w.number));
-        let all = all.chain(stale.iter().map(|(path, funding)| (path, *funding)));
-        let told = self.about_to_tell(file, all);
-        self.marks
-            .coming
-            .extend(known.iter().map(|(m, _)| m.clone()));
-        self.after_marks(&known, &told, move |core| {
-            for (path, written) in &fresh {
-                core.marks.coming.remove(&(file, path.clone()));
-                // Another may be wanted by now.
-                if core.marks.get(file, path) == Some(*written) {
-                    core.put(file, path, written.number);
-                }
+        self.marks.bringing = true;
+        self.record(&known, &told, move |core, recorded, marks| {
+            core.marks.bringing = false;
+            match recorded {
+                true => core.bring_recorded(fresh, stale),
+                false => core.marks.unsaved.extend(marks),
             }
         });
-        let mut gone: Vec<(Mark, Option<Written>)> = Vec::new();
-        for (path, funding) in stale {
-            self.put(file, &path, funding);
-            let mark = (file, path);
+    }
+
+    /// The second half of [`Core::bring`]. What has become another matter since is left alone, and its
+    /// record mended; what is wanted is looked at again then.
+    fn bring_recorded(&mut self, fresh: Vec<Fresh>, stale: Vec<(Mark, u64, Written)>) {
+        let same = |a: Option<Written>, b: Option<Written>| {
+            let known = |w: Written| (w.number, w.funding);
+            a.map(known) == b.map(known)
+        };
+        let (mut numbers, mut gone) = (Vec::new(), Vec::new());
+        for Fresh { mark, had, now } in fresh {
+            let (file, path) = (mark.0, &mark.1);
+            let still = same(self.marks.get(file, path), had)
+                && self.funding(file, path) == Some(now.funding);
+            if still {
+                numbers.push((mark.clone(), now.number));
+                self.marks.written.insert(mark, now);
+            } else {
+                self.marks.unsaved.insert(mark);
+                self.overhaul.due = true;
+            }
+        }
+        self.write_all(numbers, true);
+        for (mark, funding, had) in stale {
+            if !same(self.marks.get(mark.0, &mark.1), Some(had)) {
+                self.overhaul.due = true;
+                continue;
+            }
+            self.write_all(vec![(mark.clone(), funding)], true);
             self.marks.written.remove(&mark);
             self.marks.failed.remove(&mark);
             self.marks.corrected.remove(&mark);
             gone.push((mark, None));
         }
-        if !gone.is_empty() {
-            self.save_marks(&gone, &[]);
+        self.save_marks(&gone, &[]);
+    }
+
+    /// What is tixd's business no more, and what is to stand there then.
+    fn stale(&self, file: File, wanted: &BTreeMap<String, u64>) -> Vec<(Mark, u64, Written)> {
+        let its = self.marks.of(file);
+        its.filter(|(p, _)| !wanted.contains_key(*p))
+            .filter(|(p, _)| self.ledger.find(p).is_some() || !lasts(file, p))
+            .map(|(p, w)| {
+                let funding = self.funding(file, p).unwrap_or(w.funding);
+                ((file, p.clone()), funding, *w)
+            })
+            .collect()
+    }
+
+    /// What of `wanted` is not so yet.
+    fn fresh(&self, file: File, wanted: &BTreeMap<String, u64>) -> Vec<Fresh> {
+        let changed = wanted.iter().filter_map(|(path, number)| {
+            let number = *number;
+            let funding = self.funding(file, path)?;
+            let had = self.marks.get(file, path);
+            if had.is_some_and(|h| (h.number, h.funding) == (number, funding)) {
+                return None;
+            }
+            let before = had.and_then(|h| self.standing(file, path, h, number));
+            let now = Written {
+                number,
+                funding,
+                before,
+            };
+            let mark = (file, path.clone());
+            Some(Fresh { mark, had, now })
+        });
+        changed.collect()
+    }
+
+    /// Which of tixd's numbers stands in `file` before `next` is written.
+    fn standing(&self, file: File, path: &str, had: Written, next: u64) -> Option<u64> {
+        let stands = match had.before {
+            None => had.number,
+            // Whether the last one was written is not known.
+            Some(before) => match file.read(&self.root, path) {
+                Ok(n) if n == self.shown(file, had.number) => had.number,
+                _ => before,
+            },
+        };
+        (stands != next).then_some(stands)
+    }
+
+    /// Into the files, and where systemd owns the cgroups, into what systemd knows of them. Their
+    /// numbers are recorded.
+    pub(super) fn put_all(&mut self, all: Vec<(Mark, u64)>) {
+        if self.observes() || all.is_empty() {
+            return;
+        }
+        let told = self.about_to_tell(all.iter().map(|(mark, n)| (mark, *n)));
+        self.record(&[], &told, move |core, recorded, marks| {
+            if !recorded {
+                core.marks.unsaved.extend(marks);
+            }
+            core.write_all(all, recorded);
+        });
+    }
+
+    /// `recorded`: what systemd is told of it is in the store.
+    fn write_all(&mut self, all: Vec<(Mark, u64)>, recorded: bool) {
+        for ((file, path), number) in all {
+            self.try_to_put(file, &path, number);
+            if recorded {
+                self.tell_steward(file, &path, number);
+            } else {
+                self.marks.untold.insert((file, path));
+            }
         }
     }
 
-    /// Into the file, and where systemd owns the cgroup, into what systemd knows of it.
-    pub(super) fn put(&mut self, file: File, path: &str, number: u64) {
-        if self.observes() {
-            return;
+    fn tell_steward(&self, file: File, path: &str, number: u64) {
+        if let (Some(property), Some(steward)) = (file.property(), &self.steward) {
+            steward.set(path, property, number);
         }
-        self.try_to_put(file, path, number);
-        let told = self.about_to_tell(file, std::iter::once((&path.to_owned(), number)));
-        let path = path.to_owned();
-        self.after_marks(&[], &told, move |core| {
-            if let (Some(property), Some(steward)) = (file.property(), &core.steward) {
-                steward.set(&path, property, number);
-            }
-        });
     }
 
     pub(super) fn try_to_put(&mut self, file: File, path: &str, number: u64) {
@@ -465,6 +621,13 @@ impl Core {
         match file.put(&self.root, path, number) {
             Ok(()) => {
                 self.marks.failed.remove(&mark);
+                if self
+                    .marks
+                    .get(file, path)
+                    .is_some_and(|w| w.number == number)
+                {
+                    self.stands(file, path);
+                }
             }
             Err(_) if self.root.cgroup(path).is_err_and(|e| e.is_gone()) => {
                 self.marks.failed.remove(&mark);
@@ -481,7 +644,8 @@ impl Core {
 
     /// What could not be written, and why.
     pub fn not_written(&self) -> impl Iterator<Item = &str> {
-        self.marks.failed.values().map(String::as_str)
+        let failed = self.marks.failed.values();
+        failed.chain(&self.marks.unrecorded).map(String::as_str)
     }
 
     /// Why `file` of the cgroup `path` is not as it should be, if it is not.

@@ -12,6 +12,7 @@ mod handle;
 mod marks;
 mod notices;
 mod overhaul;
+mod repeated;
 mod running;
 mod tell;
 mod told;
@@ -34,6 +35,7 @@ use marks::Marks;
 pub use marks::{File, Mark, Written};
 use notices::Notices;
 use overhaul::Overhaul;
+use repeated::{Kind, Notice};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -125,6 +127,7 @@ pub struct Core {
     /// There may be more to prune.
     pruning: bool,
     overhaul: Overhaul,
+    repeats: repeated::Notices,
 }
 
 pub fn now_usec() -> u64 {
@@ -197,6 +200,7 @@ impl Core {
             saved: Instant::now(),
             pruning: true,
             overhaul: Overhaul::default(),
+            repeats: repeated::Notices::new(1),
             store: Arc::new(Mutex::new(store)),
             notices,
         };
@@ -261,6 +265,7 @@ impl Core {
             }
         }
         self.save_usage();
+        self.record_done();
         self.finish_keeping().await;
         self
     }
@@ -490,21 +495,11 @@ impl Core {
             }
         }
         for (kind, holder, message) in news {
-            let mut e = blank(kind, message);
+            let (name, mut e) = (self.ledger.name(holder), blank(kind, message));
             let owner = self.ledger.get(holder).map_or(0, |c| c.owner);
-            e.currency = Some(self.ledger.name(holder));
+            e.currency = Some(name.clone());
             e.concerns = vec![owner];
-            self.late.push(Record {
-                time_usec: e.time_usec,
-                uid: crate::ledger::TIXD,
-                kind: format!("{kind:?}").to_lowercase(),
-                subject: self.ledger.name(holder),
-                text: e.message.clone(),
-                op: String::new(),
-                owner: Some(owner),
-            });
-            // Nobody watching is fine.
-            let _ = self.events.send(e);
+            self.notice(Kind::Held, &name, Notice::new(e, &name, Some(owner)));
         }
         self.keep_soon(&[]);
     }
@@ -558,6 +553,7 @@ impl Core {
     fn tick(&mut self) {
         self.look();
         self.keep_again();
+        self.tell_held_back();
         self.put_again();
         self.look_at_demand();
         if self.disk.is_stale() {

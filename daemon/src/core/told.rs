@@ -17,6 +17,8 @@ pub type Numbers = Vec<u64>;
 struct Told {
     number: u64,
     at: Instant,
+    /// When systemd knew of it.
+    known: Option<Instant>,
     /// When systemd knew a later one. Until then it has this one, and sets it whenever it looks at the unit.
     replaced: Option<Instant>,
 }
@@ -31,6 +33,7 @@ impl Told {
         Told {
             number,
             at,
+            known: None,
             replaced: None,
         }
     }
@@ -47,7 +50,15 @@ impl Tellings {
     /// What an earlier tixd told systemd; which of it systemd knew to be out of date is not known any more.
     pub(super) fn new(kept: Vec<(Mark, Numbers)>) -> Tellings {
         let now = Instant::now();
-        let told = |numbers: Numbers| numbers.into_iter().map(|n| Told::new(n, now)).collect();
+        // Of one alone there is nothing that systemd could mistake for it.
+        let told = |numbers: Numbers| {
+            let known = (numbers.len() == 1).then_some(now);
+            let told = |n| Told {
+                known,
+                ..Told::new(n, now)
+            };
+            numbers.into_iter().map(told).collect()
+        };
         Tellings(kept.into_iter().map(|(m, n)| (m, told(n))).collect())
     }
 
@@ -56,7 +67,8 @@ impl Tellings {
         let its = self.0.entry(mark.clone()).or_default();
         let now = Told::new(number, Instant::now());
         if let Some(last) = its.back_mut().filter(|t| t.number == number) {
-            *last = now;
+            let known = last.known;
+            *last = Told { known, ..now };
             return false;
         }
         its.retain(|t| t.number != number && t.may_be_set());
@@ -71,14 +83,24 @@ impl Tellings {
 
     /// At `now` systemd has `number` for that, and nothing that it was told before.
     pub(super) fn knows(&mut self, file: File, path: &str, number: u64, now: Instant) {
-        let told = self.0.get_mut(&(file, path.to_owned()));
-        let before = told.and_then(|told| {
-            let this = told.iter().position(|t| t.number == number)?;
-            Some(told.range_mut(..this))
-        });
-        for t in before.into_iter().flatten() {
+        let Some(told) = self.0.get_mut(&(file, path.to_owned())) else {
+            return;
+        };
+        let Some(this) = told.iter().position(|t| t.number == number) else {
+            return;
+        };
+        told[this].known.get_or_insert(now);
+        for t in told.range_mut(..this) {
             t.replaced.get_or_insert(now);
         }
+    }
+
+    /// Has systemd known for a while that it is to have `number` there, and nothing else?
+    pub(super) fn is_known(&self, file: File, path: &str, number: u64) -> bool {
+        let told = self.0.get(&(file, path.to_owned()));
+        let last = told.and_then(|told| told.back());
+        let known = last.filter(|t| t.number == number).and_then(|t| t.known);
+        known.is_some_and(|at| at.elapsed() >= LATE)
     }
 
     /// What systemd may set: the last number that it was told whenever the unit comes back, those before until it knows better, and a
@@ -152,20 +174,19 @@ pub(super) fn read(store: &Store) -> Result<(Tellings, Vec<(Mark, Numbers)>), st
 }
 
 impl Core {
-    /// systemd is going to be told of these. Kept before it is done, as [`Core::put`] does it.
+    /// systemd is going to be told of these. What is returned is to be recorded before that is
+    /// done, as [`Core::put_all`] does it.
     pub(super) fn about_to_tell<'a>(
         &mut self,
-        file: File,
-        all: impl Iterator<Item = (&'a String, u64)>,
+        all: impl Iterator<Item = (&'a Mark, u64)>,
     ) -> Vec<(Mark, Numbers)> {
         let Some(steward) = &self.steward else {
             return vec![];
         };
         let mut news = Vec::new();
-        for (path, number) in all.filter(|(path, _)| steward.may_tell(path)) {
-            let mark = (file, path.clone());
-            if file.property().is_some() && self.marks.told.tell(&mark, number) {
-                news.push(self.marks.told.kept(&mark));
+        for (mark, number) in all.filter(|((_, path), _)| steward.may_tell(path)) {
+            if mark.0.property().is_some() && self.marks.told.tell(mark, number) {
+                news.push(self.marks.told.kept(mark));
             }
         }
         news
@@ -187,6 +208,7 @@ impl Core {
     /// A tixd that was killed may not have come to tell systemd its last word. Where nothing of tixd's is in force any more systemd has it
     /// now, or else what others have set meanwhile: an earlier one is nobody's.
     pub(super) fn tell_last_words(&mut self) {
+        let mut last_words = Vec::new();
         for ((file, path), number) in self.marks.told.unsure() {
             let Ok(found) = file.read(&self.root, &path) else {
                 continue;
@@ -194,11 +216,12 @@ impl Core {
             let ours = found == self.shown(file, number);
             let marked = self.marks.get(file, &path).is_some();
             if ours || (!marked && self.was_told(file, &path, found)) {
-                self.put(file, &path, number);
+                last_words.push(((file, path), number));
             } else if !marked && (file != File::IoWeight || self.disk.has_iocost) {
-                self.put(file, &path, found);
+                last_words.push(((file, path), found));
             }
         }
+        self.put_all(last_words);
     }
 
     /// What systemd was told of units that it has no more, and what it has been told better since.

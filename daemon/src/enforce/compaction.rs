@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory that the kernel compacts ahead of need: not while tixd holds shares.
+//! Memory that the kernel compacts ahead of need: not where an administrator asks tixd to see to
+//! that (`--compact-on-demand`).
 //!
 //! For the sake of huge pages that somebody might ask for, kcompactd moves pages about in the background (the kernel's
 //! admin-guide/sysctl/vm.rst, `compaction_proactiveness`). Thirty at a time are locked meanwhile, and whoever touches one of them waits
 //! for a thread that has next to no share: a login for up to 8 s on a machine without free memory whose pages of libc 3,500 processes
 //! share. What is asked for is made room for all the same, by who asks.
 //!
-//! What an administrator has set stays: tixd sets it once a boot, where it is the kernel's default.
+//! What an administrator has set stays: tixd sets it once a boot, where it is the kernel's default,
+//! and sets it back when it is asked no more.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};

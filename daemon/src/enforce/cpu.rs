@@ -41,7 +41,15 @@ impl Cpu {
         }
     }
 
-    /// The same, where there is no cgroup v2, and why not.
+    /// One that has weights hold shares, without a scheduler, and why.
+    pub fn without_scheduler(why: &str) -> Cpu {
+        Cpu {
+            presence: Presence::unsupported(why),
+            ..Cpu::default()
+        }
+    }
+
+    /// One that changes nothing, where there is no cgroup v2, and why not.
     pub fn without_cgroups(why: &str) -> Cpu {
         Cpu {
             presence: Presence::observer(Outlook::NoCgroups, why),

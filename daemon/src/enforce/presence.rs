@@ -115,6 +115,15 @@ impl Presence {
         self.options.partial
     }
 
+    /// One that loads nothing, as on a kernel without sched_ext: shares are held by weights.
+    pub fn unsupported(why: &str) -> Presence {
+        Presence {
+            unsupported: true,
+            reason: Some(why.to_owned()),
+            ..Presence::default()
+        }
+    }
+
     pub fn scheduler(&self) -> Option<&Scheduler> {
         self.scheduler.as_ref()
     }
@@ -135,7 +144,7 @@ impl Presence {
 
     /// Adopts what is in force (true), and begins to load if that is nothing, or another version's.
     pub fn start(&mut self) -> bool {
-        if self.observe.is_some() {
+        if self.observe.is_some() || self.unsupported {
             return false;
         }
         match Scheduler::adopt(&self.pin_dir) {

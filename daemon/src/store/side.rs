@@ -5,6 +5,7 @@ use super::{Error, Store};
 use crate::core::{File, Mark, Numbers, Written};
 use crate::ledger::Cid;
 use rusqlite::params;
+use std::collections::BTreeMap;
 
 pub(super) const USAGE: &str = "
 -- CPU time of cgroups that are gone, per named currency.
@@ -13,10 +14,16 @@ CREATE TABLE usage (cid INTEGER PRIMARY KEY, usec INTEGER NOT NULL) STRICT;
 
 pub(super) const MARK: &str = "
 -- Files of cgroups that tixd wrote, and the funding (of a guarantee, what stood there before) that each covers.
+-- A file `X before` has, as what was written, what may stand in X yet instead of what it has itself.
 CREATE TABLE mark (
     file TEXT, path TEXT, written INTEGER NOT NULL, funding INTEGER NOT NULL, PRIMARY KEY (file, path)
 ) STRICT, WITHOUT ROWID;
 ";
+
+/// The name of what stood in `file` before. Versions that do not know it leave it out.
+fn before(file: File) -> String {
+    format!("{} before", file.name())
+}
 
 pub(super) const TOLD: &str = "
 -- Numbers for such files that systemd was told and may set yet, in the order in which it was.
@@ -72,19 +79,27 @@ impl Store {
         let read = || -> rusqlite::Result<Vec<(Mark, Written)>> {
             let mut query = self
                 .db
-                .prepare("SELECT file, path, written, funding FROM mark")?;
-            let rows = query.query_map([], |r| {
-                let name: String = r.get(0)?;
+                .prepare("SELECT file, path, written, funding FROM mark ORDER BY file, path")?;
+            let mut all = BTreeMap::new();
+            let mut rows = query.query([])?;
+            // Sorted by the primary key: what stood there before comes later.
+            while let Some(r) = rows.next()? {
+                let (name, path): (String, String) = (r.get(0)?, r.get(1)?);
                 let number = |i| r.get::<_, i64>(i).map(i64::cast_unsigned);
-                let written = Written {
-                    number: number(2)?,
-                    funding: number(3)?,
-                };
-                let file = File::ALL.into_iter().find(|f| f.name() == name);
-                let path: String = r.get(1)?;
-                Ok(file.map(|f| ((f, path), written)))
-            })?;
-            rows.filter_map(Result::transpose).collect()
+                if let Some(file) = File::ALL.into_iter().find(|f| f.name() == name) {
+                    let written = Written {
+                        number: number(2)?,
+                        funding: number(3)?,
+                        before: None,
+                    };
+                    all.insert((file, path), written);
+                } else if let Some(file) = File::ALL.into_iter().find(|f| before(*f) == name)
+                    && let Some(written) = all.get_mut(&(file, path))
+                {
+                    written.before = Some(number(2)?);
+                }
+            }
+            Ok(all.into_iter().collect())
         };
         read().map_err(|e| self.fail(e))
     }
@@ -133,6 +148,10 @@ impl Store {
             let mut set = db.prepare_cached("INSERT OR REPLACE INTO mark VALUES (?, ?, ?, ?)")?;
             let mut forget = db.prepare_cached("DELETE FROM mark WHERE file = ? AND path = ?")?;
             for ((file, path), written) in changed {
+                match written.and_then(|w| w.before) {
+                    Some(n) => set.execute(params![before(*file), path, n.cast_signed(), 0])?,
+                    None => forget.execute(params![before(*file), path])?,
+                };
                 match written {
                     Some(w) => {
                         let (number, funding) = (w.number.cast_signed(), w.funding.cast_signed());

@@ -7,6 +7,7 @@
 mod held;
 mod market;
 mod operations;
+mod parts;
 mod server;
 
 use server::{Client, Tixd};

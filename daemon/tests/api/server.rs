@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A tixd of a test's own, and a client that speaks to it in plain messages.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 pub struct Tixd {
@@ -28,16 +29,21 @@ impl Tixd {
         Self::start_in(tempfile::tempdir().unwrap())
     }
 
-    pub fn start_in(dir: tempfile::TempDir) -> Tixd {
-        let child = Command::new(env!("CARGO_BIN_EXE_tixd"))
-            .arg("--observe")
+    pub fn command(dir: &tempfile::TempDir) -> Command {
+        let mut tixd = Command::new(env!("CARGO_BIN_EXE_tixd"));
+        tixd.arg("--observe")
             .arg("--state")
             .arg(dir.path().join("state"))
             .arg("--socket")
             .arg(dir.path().join("sock"))
             .arg("--cgroup-root")
-            .arg(cgroup2())
-            .stderr(Stdio::null())
+            .arg(cgroup2());
+        tixd
+    }
+
+    pub fn start_in(dir: tempfile::TempDir) -> Tixd {
+        let child = Tixd::command(&dir)
+            .stderr(File::create(dir.path().join("said")).unwrap())
             .spawn()
             .unwrap();
         let mut tixd = Tixd { child, dir };
@@ -59,6 +65,11 @@ impl Tixd {
             .set_write_timeout(Some(Duration::from_secs(20)))
             .unwrap();
         Client(stream)
+    }
+
+    /// What it has written to stderr.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("said")).unwrap()
     }
 
     pub fn end(mut self) -> tempfile::TempDir {

@@ -240,14 +240,21 @@ fn a_batch_with_a_row_of_another_kind_changes_nothing() {
 fn usage_and_marks_are_kept_apart_and_changed_one_by_one() {
     let dir = dir();
     let (mut store, _) = Store::open(dir.path()).unwrap();
-    let written = |number, funding| Written { number, funding };
+    let written = |number, funding, before| Written {
+        number,
+        funding,
+        before,
+    };
     let mark = |file, path: &str| (file, path.to_owned());
     store.set_usage(&[(1, 10), (2, u64::MAX)]).unwrap();
     store.set_usage(&[(1, 11), (3, 5)]).unwrap();
     let a_and_b = [
-        (mark(File::CpuWeight, "/a"), Some(written(75, 100))),
-        (mark(File::MemoryMin, "/a"), Some(written(u64::MAX, 0))),
-        (mark(File::CpuWeight, "/b"), Some(written(1, 2))),
+        (mark(File::CpuWeight, "/a"), Some(written(75, 100, Some(7)))),
+        (
+            mark(File::MemoryMin, "/a"),
+            Some(written(u64::MAX, 0, None)),
+        ),
+        (mark(File::CpuWeight, "/b"), Some(written(1, 2, Some(3)))),
     ];
     let disk = |path: &str| mark(File::IoWeight, path);
     let told = [(disk("/a"), vec![3, u64::MAX, 1]), (disk("/b"), vec![2])];
@@ -266,8 +273,8 @@ fn usage_and_marks_are_kept_apart_and_changed_one_by_one() {
     assert_eq!(
         store.marks().unwrap(),
         [
-            (mark(File::CpuWeight, "/a"), written(75, 100)),
-            (mark(File::MemoryMin, "/a"), written(u64::MAX, 0))
+            (mark(File::CpuWeight, "/a"), written(75, 100, Some(7))),
+            (mark(File::MemoryMin, "/a"), written(u64::MAX, 0, None))
         ]
     );
     assert_eq!(store.told().unwrap(), [(disk("/a"), vec![1, 7])]);

@@ -138,6 +138,7 @@ fn schema_1_and_2_are_taken_over_with_a_copy_beside_and_their_events_as_the_log(
         let weight = Written {
             number: 75,
             funding: 100,
+            before: None,
         };
         let weights = if schema == 2 {
             vec![((File::CpuWeight, "/w".to_owned()), weight)]
@@ -433,6 +434,7 @@ fn schema_3_gets_a_book_and_keeps_what_it_has() {
     let weight = Written {
         number: 75,
         funding: 100,
+        before: None,
     };
     let marks = [((File::CpuWeight, "/w".to_owned()), weight)];
     assert_eq!(store.marks().unwrap(), marks);
@@ -501,6 +503,7 @@ fn schema_6_gets_what_systemd_is_told_and_keeps_what_it_has() {
     let written = Written {
         number: 434,
         funding: 100,
+        before: None,
     };
     store
         .set_marks(&[(file.clone(), Some(written))], &[])

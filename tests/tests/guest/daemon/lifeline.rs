@@ -57,6 +57,9 @@ fn meminfo(name: &str) -> Result<u64> {
 
 /// bob does what a user can do within what a user may.
 fn bring_down(bob: &mut Shell) -> Result<()> {
+    // As `tixd --compact-on-demand` has it, which is what is recommended for a machine such as
+    // this.
+    std::fs::write("/proc/sys/vm/compaction_proactiveness", "0")?;
     let unit = "systemd-run --user -q --unit";
     std::fs::copy(env!("CARGO_BIN_EXE_tix-hog"), "/usr/local/bin/tix-hog").context("tix-hog")?;
     bob.types(&format!(

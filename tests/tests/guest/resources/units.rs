@@ -56,6 +56,17 @@ pub fn all(c: &mut Checks) {
         }
         Ok(())
     });
+    c.check("restarts of the unit are no news", || {
+        // systemd sets what it knows of the slice whenever it makes the unit's cgroup.
+        for _ in 0..30 {
+            sh(&format!("systemctl restart {UNIT}"))?.ok()?;
+        }
+        in_force()?;
+        let said = sh("journalctl -u tixd -o cat --no-pager")?.ok()?.out;
+        let news: Vec<&str> = said.lines().filter(|l| l.contains("was set to")).collect();
+        ensure!(news.is_empty(), "{news:?}");
+        Ok(())
+    });
     c.check("after an administrator's set-property", || {
         sh(&format!("systemctl set-property {UNIT} MemoryMin=1M"))?.ok()?;
         in_force()?;
