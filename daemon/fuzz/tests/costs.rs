@@ -253,7 +253,7 @@ fn no_graph_makes_a_request_dear() {
 #[test]
 fn no_graph_at_random_does_either() {
     let config = ProptestConfig {
-        cases: 8,
+        cases: 4,
         max_shrink_iters: 0,
         ..ProptestConfig::default()
     };

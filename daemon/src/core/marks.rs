@@ -93,6 +93,9 @@ pub(super) struct Marks {
     pub(super) told: Tellings,
     /// What of both is not in the store yet, which could not be written.
     pub(super) unsaved: BTreeSet<Mark>,
+    /// Forgotten, and in the store yet.
+    gone: Vec<(Mark, Option<Written>)>,
+    gone_told: Vec<(Mark, Numbers)>,
     /// Recorded, or about to be, and then to be written.
     pub(super) coming: BTreeSet<Mark>,
     /// What could not be brought about, and why.
@@ -204,7 +207,6 @@ impl Core {
 
     /// The cgroup is gone. What systemd sets again when the unit comes back is no funding then, either.
     pub(super) fn forget_all(&mut self, path: &str) {
-        let mut told = Vec::new();
         for file in File::ALL {
             let mark = (file, path.to_owned());
             self.marks.failed.remove(&mark);
@@ -212,13 +214,19 @@ impl Core {
             if lasts(file, path) {
                 continue;
             }
-            self.forget(file, path);
+            if self.marks.written.remove(&mark).is_some() {
+                self.marks.gone.push((mark.clone(), None));
+            }
             if self.marks.told.forget(&mark) {
-                told.push((mark, vec![]));
+                self.marks.gone_told.push((mark, vec![]));
             }
         }
-        self.save_marks(&[], &told);
         self.unsettled.remove(path);
+    }
+
+    /// What was forgotten with cgroups that went, in one commit for all of them.
+    pub(super) fn save_gone(&mut self) {
+        self.save_marks(&[], &[]);
     }
 
     /// The cgroup is another than the one whose files were written.
@@ -250,6 +258,8 @@ impl Core {
     ) {
         // Who observes does not know better than who writes.
         if self.observes() {
+            self.marks.gone.clear();
+            self.marks.gone_told.clear();
             return;
         }
         self.after_marks(changed, told, |_| ());
@@ -262,10 +272,12 @@ impl Core {
         told: &[(Mark, Numbers)],
         then: impl FnOnce(&mut Core) + Send + 'static,
     ) {
+        // What was forgotten before comes before.
+        let changed = [std::mem::take(&mut self.marks.gone), changed.to_vec()].concat();
+        let told = [std::mem::take(&mut self.marks.gone_told), told.to_vec()].concat();
         if changed.is_empty() && told.is_empty() {
             return then(self);
         }
-        let (changed, told) = (changed.to_vec(), told.to_vec());
         self.with_store(
             move |store| {
                 let kept = store.set_marks(&changed, &told);

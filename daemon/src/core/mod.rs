@@ -329,6 +329,7 @@ impl Core {
         }
         let revoked = self.ledger.revoke_overdrawn();
         self.tree_did(revoked);
+        self.save_gone();
         give_way(began).await;
     }
 
