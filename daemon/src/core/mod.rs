@@ -89,6 +89,9 @@ pub struct Core {
     storing: Lane,
     reading: Lane,
     clocks: Clocks,
+    /// Currencies that are to be pushed to the kernel, and those that are gone.
+    touched: Vec<Cid>,
+    removed: Vec<Cid>,
     /// Why the ledger cannot be written.
     pub unwritable: Option<String>,
     /// Guarantees that are not worth what they say.
@@ -167,6 +170,8 @@ impl Core {
             storing: Lane::default(),
             reading: Lane::default(),
             clocks: Clocks::default(),
+            touched: Vec::new(),
+            removed: Vec::new(),
             unwritable: None,
             unheld: Vec::new(),
             usage,
@@ -329,6 +334,7 @@ impl Core {
         }
         let revoked = self.ledger.revoke_overdrawn();
         self.tree_did(revoked);
+        self.push_touched();
         self.save_gone();
         give_way(began).await;
     }
@@ -339,19 +345,39 @@ impl Core {
 
     /// Brings the kernel in step with what was done by whom, and tells those who watch.
     fn carry_out(&mut self, done: &[(&[Event], u32)]) {
-        let all = || done.iter().flat_map(|(events, _)| events.iter());
         if !self.complete {
             return;
         }
-        let mut touched: Vec<Cid> = all().flat_map(Event::touched).collect();
+        for (events, _) in done {
+            self.has_touched(events);
+        }
+        self.push_touched();
+        self.announce(done);
+    }
+
+    /// What these events are of is to be pushed to the kernel.
+    fn has_touched(&mut self, events: &[Event]) {
+        self.touched.extend(events.iter().flat_map(Event::touched));
+        self.removed
+            .extend(events.iter().filter_map(Event::removed));
+    }
+
+    /// At once, for all events since this was done last: it looks at whatever exchanges may rest with.
+    fn push_touched(&mut self) {
+        let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
         touched.dedup();
-        let removed: Vec<Cid> = all().filter_map(Event::removed).collect();
+        let removed = std::mem::take(&mut self.removed);
         if !touched.is_empty() || !removed.is_empty() {
             self.cpu.push(&self.ledger, &touched, &removed);
             self.overhaul.due = true;
             self.overhaul_if_time();
         }
+    }
+
+    /// Tells those who watch.
+    fn announce(&mut self, done: &[(&[Event], u32)]) {
+        let all = || done.iter().flat_map(|(events, _)| events.iter());
         for e in all() {
             if let Event::CgroupCreated { path, .. } = e {
                 // Nobody waiting for it is fine, here and below.
@@ -443,8 +469,9 @@ impl Core {
         }
         if self.complete {
             self.keep_soon(&events);
+            self.has_touched(&events);
+            self.announce(&[(&events, crate::ledger::TIXD)]);
         }
-        self.carry_out(&[(&events, crate::ledger::TIXD)]);
     }
 
     /// Says which guarantees cannot be held, and which can be again.
