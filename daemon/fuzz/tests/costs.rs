@@ -74,16 +74,29 @@ fn create(core: &mut Core, name: &str) -> bool {
 }
 
 fn fund(core: &mut Core, holder: &str, issuer: &str, resource: Resource) {
-    let op = Op::Fund {
-        holder: holder.to_owned(),
-        issuer: issuer.to_owned(),
-        resource,
-        amount: 100,
+    let amount = match issuer {
+        // Much more than her cgroups hold.
+        ALICES => 100_000_000,
+        _ => 100,
     };
+    let op = ticket(holder, issuer, resource, amount);
     make(core, op);
 }
 
+fn ticket(holder: &str, issuer: &str, resource: Resource, amount: i64) -> Op {
+    Op::Fund {
+        holder: holder.to_owned(),
+        issuer: issuer.to_owned(),
+        resource,
+        amount,
+    }
+}
+
 fn build(core: &mut Core, shape: &Shape) {
+    for r in [Resource::Cpu, Resource::Disk] {
+        let rich = ticket(ALICES, "base", r, 100_000_000);
+        core.submit(&[rich], &Caller::ROOT).unwrap();
+    }
     for layer in 0..shape.layers {
         for n in 0..shape.wide {
             let this = name(layer, n);
@@ -109,7 +122,7 @@ fn build(core: &mut Core, shape: &Shape) {
     for n in 0..shape.fan {
         let this = format!("fan{n}");
         if !create(core, &this) {
-            return;
+            break;
         }
         for r in Resource::ALL.into_iter().take(shape.resources) {
             fund(core, &this, &top, r);
@@ -232,7 +245,8 @@ fn requests(top: &str, low: &str, cgroup: &str) -> Vec<(&'static str, Value)> {
     all
 }
 
-async fn ask_all(world: &mut World, shape: &Shape) -> u64 {
+/// The most steps that others had to wait for, and the exchanges that were made.
+async fn ask_all(world: &mut World, shape: &Shape) -> (u64, usize) {
     let cgroup = format!("{ALICES}/c0");
     world.appears(&cgroup, ALICE);
     for n in 1..shape.cgroups {
@@ -257,7 +271,7 @@ async fn ask_all(world: &mut World, shape: &Shape) -> u64 {
         most = most.max(steps);
     }
     println!("{most} steps at most, {traded} exchanges, {shape:?}");
-    most
+    (most, traded)
 }
 
 #[test]
@@ -282,14 +296,16 @@ fn no_graph_makes_a_request_dear() {
         hard: true,
         cgroups: 400,
     };
-    let mut most = 0;
+    let (mut most, mut trades) = (0, 0);
     for limit in limits {
         let shape = shape(limit);
         let runtime = runtime();
-        let took = with(&runtime, async |world| ask_all(world, &shape).await);
+        let (took, traded) = with(&runtime, async |world| ask_all(world, &shape).await);
         most = most.max(took);
+        trades = trades.max(traded);
     }
     assert!(most > 1000, "{most}: nothing is counted");
+    assert!(trades > 500, "{trades}: the graph is not at the limits");
 }
 
 #[test]
@@ -399,12 +415,6 @@ fn ten_thousand_cgroups() {
 fn revocations(n: usize) -> u64 {
     let mut l = Ledger::new(1, 0);
     let apply = |l: &mut Ledger, op: &Op| l.apply(op, &Caller::ROOT).unwrap();
-    let fund = |holder: &str, issuer: &str, resource, amount| Op::Fund {
-        holder: holder.to_owned(),
-        issuer: issuer.to_owned(),
-        resource,
-        amount,
-    };
     let parties: Vec<String> = (0..n).map(|n| format!("p{n}")).collect();
     for name in parties.iter().map(String::as_str).chain(["x", "y"]) {
         let op = Op::Create {
@@ -416,10 +426,10 @@ fn revocations(n: usize) -> u64 {
         };
         apply(&mut l, &op);
     }
-    apply(&mut l, &fund("x", "base", Resource::Cpu, 1 << 20));
-    apply(&mut l, &fund("y", "base", Resource::Disk, 1 << 20));
+    apply(&mut l, &ticket("x", "base", Resource::Cpu, 1 << 20));
+    apply(&mut l, &ticket("y", "base", Resource::Disk, 1 << 20));
     for name in &parties {
-        apply(&mut l, &fund(name, "x", Resource::Cpu, 100));
+        apply(&mut l, &ticket(name, "x", Resource::Cpu, 100));
     }
     for name in &parties {
         let offer = l.next_number();
