@@ -278,15 +278,16 @@ async fn ask_all(world: &mut World, shape: &Shape) -> (u64, usize) {
 fn no_graph_makes_a_request_dear() {
     let limits = [
         // 2^30 paths, of nothing and of something.
-        (31, 2, false, 0),
-        (31, 2, true, 0),
+        (31, 2, false, 0, 400),
+        (31, 2, true, 0, 400),
+        // And of as much to each of thousands of cgroups.
+        (31, 2, false, 0, 4000),
         // Every quota used up: tickets above a currency, and currencies.
-        (16, 4, true, MAX_OWNED),
-        (2, 16, true, MAX_OWNED),
-        (1, 1, true, MAX_OWNED),
-        (8, 4, true, MAX_OWNED),
+        (16, 4, true, MAX_OWNED, 400),
+        (2, 16, true, MAX_OWNED, 400),
+        (8, 4, true, MAX_OWNED, 400),
     ];
-    let shape = |(layers, wide, funded, fan)| Shape {
+    let shape = |(layers, wide, funded, fan, cgroups)| Shape {
         layers,
         wide,
         funded,
@@ -294,7 +295,7 @@ fn no_graph_makes_a_request_dear() {
         resources: 3,
         trades: fan,
         hard: true,
-        cgroups: 400,
+        cgroups,
     };
     let (mut most, mut trades) = (0, 0);
     for limit in limits {

@@ -13,6 +13,7 @@ mod explain;
 mod feed;
 mod guard;
 mod inuse;
+mod journal;
 mod limits;
 mod market;
 mod names;
