@@ -7,12 +7,19 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
-use tix_fuzz::world::{ALICE, ALICES, Client, World, runtime, with};
+use tix_fuzz::world::{ALICE, ALICES, Client, World, with};
 use tixd::core::Core;
 use tixd::ledger::{Caller, Hard, Ledger, MAX_OFFERS, MAX_OWNED, Op, Resource, Terms};
+use tokio::runtime::{Builder, Runtime};
 
 /// Steps for which others wait: some 10 ms of a slow CPU.
 const MOST: u64 = 500_000;
+
+/// Nobody waits in it for their turn: when all do, it is later.
+fn runtime() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap()
+}
 
 /// What alice makes.
 #[derive(Debug, Clone)]
@@ -279,7 +286,7 @@ fn no_graph_makes_a_request_dear() {
     let limits = [
         // 2^30 paths, of nothing and of something.
         (31, 2, false, 0, 400),
-        (31, 2, true, 0, 400),
+        (28, 2, true, 0, 400),
         // And of as much to each of thousands of cgroups.
         (31, 2, false, 0, 4000),
         // Every quota used up: tickets above a currency, and currencies.
