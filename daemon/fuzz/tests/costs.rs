@@ -7,12 +7,19 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
-use tix_fuzz::world::{ALICE, ALICES, Client, World, runtime, with};
+use tix_fuzz::world::{ALICE, ALICES, Client, World, with};
 use tixd::core::Core;
-use tixd::ledger::{Caller, Hard, Ledger, MAX_OWNED, Op, Resource, Terms};
+use tixd::ledger::{Caller, Hard, Ledger, MAX_OFFERS, MAX_OWNED, Op, Resource, Terms};
+use tokio::runtime::{Builder, Runtime};
 
 /// Steps for which others wait: some 10 ms of a slow CPU.
 const MOST: u64 = 500_000;
+
+/// Nobody waits in it for their turn: when all do, it is later.
+fn runtime() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap()
+}
 
 /// What alice makes.
 #[derive(Debug, Clone)]
@@ -25,6 +32,8 @@ struct Shape {
     /// Currencies that the highest layer funds, and resources of which it does.
     fan: usize,
     resources: usize,
+    /// Exchanges, each of rights of one of those.
+    trades: usize,
     /// Hard tickets beside the soft ones.
     hard: bool,
     /// Cgroups below her own, funded by the highest layer, too.
@@ -35,14 +44,16 @@ fn shapes() -> impl Strategy<Value = Shape> {
     (
         (1..=31usize, 1..=16usize, any::<bool>()),
         (0..=MAX_OWNED, 1..=3usize, any::<bool>(), 0..=400usize),
+        0..=MAX_OFFERS,
     )
         .prop_map(
-            |((layers, wide, funded), (fan, resources, hard, cgroups))| Shape {
+            |((layers, wide, funded), (fan, resources, hard, cgroups), trades)| Shape {
                 layers,
                 wide,
                 funded,
                 fan,
                 resources,
+                trades,
                 hard,
                 cgroups,
             },
@@ -70,16 +81,29 @@ fn create(core: &mut Core, name: &str) -> bool {
 }
 
 fn fund(core: &mut Core, holder: &str, issuer: &str, resource: Resource) {
-    let op = Op::Fund {
-        holder: holder.to_owned(),
-        issuer: issuer.to_owned(),
-        resource,
-        amount: 100,
+    let amount = match issuer {
+        // Much more than her cgroups hold.
+        ALICES => 100_000_000,
+        _ => 100,
     };
+    let op = ticket(holder, issuer, resource, amount);
     make(core, op);
 }
 
+fn ticket(holder: &str, issuer: &str, resource: Resource, amount: i64) -> Op {
+    Op::Fund {
+        holder: holder.to_owned(),
+        issuer: issuer.to_owned(),
+        resource,
+        amount,
+    }
+}
+
 fn build(core: &mut Core, shape: &Shape) {
+    for r in [Resource::Cpu, Resource::Disk] {
+        let rich = ticket(ALICES, "base", r, 100_000_000);
+        core.submit(&[rich], &Caller::ROOT).unwrap();
+    }
     for layer in 0..shape.layers {
         for n in 0..shape.wide {
             let this = name(layer, n);
@@ -97,13 +121,15 @@ fn build(core: &mut Core, shape: &Shape) {
         }
     }
     let top = name(shape.layers - 1, 0);
+    create(core, "market");
+    fund(core, "market", ALICES, Resource::Disk);
     for n in 0..shape.cgroups {
         fund(core, &format!("{ALICES}/c{n}"), &top, Resource::Cpu);
     }
     for n in 0..shape.fan {
         let this = format!("fan{n}");
         if !create(core, &this) {
-            return;
+            break;
         }
         for r in Resource::ALL.into_iter().take(shape.resources) {
             fund(core, &this, &top, r);
@@ -125,6 +151,39 @@ fn build(core: &mut Core, shape: &Shape) {
                 name: this,
                 resource: Resource::Cpu,
                 milli: 1000,
+            },
+        );
+    }
+    for n in 0..shape.trades.min(shape.fan) {
+        trade(core, &format!("fan{n}"));
+    }
+}
+
+/// Some of its CPU for some of the market's disk.
+fn trade(core: &mut Core, party: &str) {
+    let offer = core.ledger.next_number();
+    let terms = Terms {
+        gives: Resource::Cpu,
+        give: 1,
+        wants: Resource::Disk,
+        want: 1,
+        least: 1,
+        expires: None,
+    };
+    let (party, now) = (party.to_owned(), 1);
+    let placed = Op::Offer {
+        id: offer,
+        party,
+        terms,
+        now,
+    };
+    if make(core, placed) {
+        make(
+            core,
+            Op::Accept {
+                offer,
+                party: "market".to_owned(),
+                now,
             },
         );
     }
@@ -193,7 +252,8 @@ fn requests(top: &str, low: &str, cgroup: &str) -> Vec<(&'static str, Value)> {
     all
 }
 
-async fn ask_all(world: &mut World, shape: &Shape) -> u64 {
+/// The most steps that others had to wait for, and the exchanges that were made.
+async fn ask_all(world: &mut World, shape: &Shape) -> (u64, usize) {
     let cgroup = format!("{ALICES}/c0");
     world.appears(&cgroup, ALICE);
     for n in 1..shape.cgroups {
@@ -205,6 +265,7 @@ async fn ask_all(world: &mut World, shape: &Shape) -> u64 {
     world.longest_turn().await;
     let (top, low) = (name(shape.layers - 1, 0), name(0, 0));
     let mut alice = world.connect(ALICE);
+    let traded = world.look(|core| core.ledger.exchanges().count()).await;
     let mut most = 0;
     for (method, parameters) in requests(&top, &low, &cgroup) {
         let answer = alice.call(method, parameters.clone()).await;
@@ -212,48 +273,53 @@ async fn ask_all(world: &mut World, shape: &Shape) -> u64 {
         let steps = world.longest_turn().await;
         assert!(
             steps <= MOST,
-            "{method} {parameters} took {steps} steps at once, for {shape:?}"
+            "{method} {parameters} took {steps} steps at once, {traded} exchanges, for {shape:?}"
         );
         most = most.max(steps);
     }
-    most
+    println!("{most} steps at most, {traded} exchanges, {shape:?}");
+    (most, traded)
 }
 
 #[test]
 fn no_graph_makes_a_request_dear() {
     let limits = [
         // 2^30 paths, of nothing and of something.
-        (31, 2, false, 0),
-        (31, 2, true, 0),
+        (31, 2, false, 0, 400),
+        (28, 2, true, 0, 400),
+        // And of as much to each of thousands of cgroups.
+        (31, 2, false, 0, 4000),
         // Every quota used up: tickets above a currency, and currencies.
-        (16, 4, true, MAX_OWNED),
-        (2, 16, true, MAX_OWNED),
-        (1, 1, true, MAX_OWNED),
+        (16, 4, true, MAX_OWNED, 400),
+        (2, 16, true, MAX_OWNED, 400),
+        (8, 4, true, MAX_OWNED, 400),
     ];
-    let shape = |(layers, wide, funded, fan)| Shape {
+    let shape = |(layers, wide, funded, fan, cgroups)| Shape {
         layers,
         wide,
         funded,
         fan,
         resources: 3,
+        trades: fan,
         hard: true,
-        cgroups: 400,
+        cgroups,
     };
-    let mut most = 0;
+    let (mut most, mut trades) = (0, 0);
     for limit in limits {
         let shape = shape(limit);
         let runtime = runtime();
-        let took = with(&runtime, async |world| ask_all(world, &shape).await);
-        println!("{took} steps at most for {shape:?}");
+        let (took, traded) = with(&runtime, async |world| ask_all(world, &shape).await);
         most = most.max(took);
+        trades = trades.max(traded);
     }
     assert!(most > 1000, "{most}: nothing is counted");
+    assert!(trades > 500, "{trades}: the graph is not at the limits");
 }
 
 #[test]
 fn no_graph_at_random_does_either() {
     let config = ProptestConfig {
-        cases: 8,
+        cases: 4,
         max_shrink_iters: 0,
         ..ProptestConfig::default()
     };
@@ -281,6 +347,7 @@ fn paths_without_number_are_explained_and_root_is_answered_meanwhile() {
             funded,
             fan: 0,
             resources: 0,
+            trades: 0,
             hard: false,
             cgroups: 0,
         };
@@ -339,11 +406,15 @@ fn ten_thousand_cgroups() {
             ("Export", json!({})),
         ] {
             world.longest_turn().await;
+            let from = world.look(|core| core.ledger.steps()).await;
             let before = cpu_ms();
             root.done(method, parameters).await;
             let took = cpu_ms() - before;
             let steps = world.longest_turn().await;
-            println!("{method}: {steps} steps in the longest turn, {took:.1} ms of this thread");
+            let all = world.look(|core| core.ledger.steps()).await - from;
+            println!(
+                "{method}: {steps} steps in the longest turn of {all} in all, {took:.1} ms of this thread"
+            );
         }
     });
 }
@@ -352,12 +423,6 @@ fn ten_thousand_cgroups() {
 fn revocations(n: usize) -> u64 {
     let mut l = Ledger::new(1, 0);
     let apply = |l: &mut Ledger, op: &Op| l.apply(op, &Caller::ROOT).unwrap();
-    let fund = |holder: &str, issuer: &str, resource, amount| Op::Fund {
-        holder: holder.to_owned(),
-        issuer: issuer.to_owned(),
-        resource,
-        amount,
-    };
     let parties: Vec<String> = (0..n).map(|n| format!("p{n}")).collect();
     for name in parties.iter().map(String::as_str).chain(["x", "y"]) {
         let op = Op::Create {
@@ -369,10 +434,10 @@ fn revocations(n: usize) -> u64 {
         };
         apply(&mut l, &op);
     }
-    apply(&mut l, &fund("x", "base", Resource::Cpu, 1 << 20));
-    apply(&mut l, &fund("y", "base", Resource::Disk, 1 << 20));
+    apply(&mut l, &ticket("x", "base", Resource::Cpu, 1 << 20));
+    apply(&mut l, &ticket("y", "base", Resource::Disk, 1 << 20));
     for name in &parties {
-        apply(&mut l, &fund(name, "x", Resource::Cpu, 100));
+        apply(&mut l, &ticket(name, "x", Resource::Cpu, 100));
     }
     for name in &parties {
         let offer = l.next_number();

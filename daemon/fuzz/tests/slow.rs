@@ -11,7 +11,7 @@ use serde_json::json;
 use tix_fuzz::world::{ALICE, ALICES, BOB, Client, World, runtime, with_in};
 use tixd::ledger::{Caller, Op};
 use tokio::task::yield_now;
-use vfs::{Disk, Step};
+use vfs::{Disk, Fault, Step};
 
 /// Runs `f` with a new world, and the disk that its ledger is on.
 fn on_disk(f: impl AsyncFnOnce(&mut World, Disk)) {
@@ -114,5 +114,39 @@ fn cgroups_that_go_together_are_kept_together() {
         let took = syncs(&disk) - before;
         println!("{took} syncs for {MANY} cgroups that went");
         assert!((1..=MANY / 50).contains(&took), "{took}");
+    });
+}
+
+#[test]
+fn what_cannot_be_kept_is_taken_back_and_what_the_tree_did_is_kept_later() {
+    on_disk(async |world, disk| {
+        let (mut alice, mut root) = (world.connect(ALICE), world.connect(0));
+        let cgroup = format!("{ALICES}/c");
+        assert!(world.appears(&cgroup, ALICE));
+        world.look(|_| ()).await;
+        let chmod = json!({"name": cgroup, "mode": "755"});
+        alice.done("Chmod", chmod).await;
+        let from = disk.state().count;
+        disk.state().failing = Some((from..u64::MAX, Fault::Full));
+        let create = json!({"name": "one"});
+        let refused = alice.refused("Create", create.clone()).await;
+        assert_eq!(refused.0, "NotDurable");
+        world.goes(&cgroup);
+        world.look(|_| ()).await;
+        let status = root.done("Status", json!({})).await;
+        assert_eq!(status["store"]["writable"], false);
+        assert_eq!(
+            alice.refused("Destroy", create.clone()).await.0,
+            "NoSuchCurrency"
+        );
+        disk.state().failing = None;
+        // It is tried again each second.
+        while root.done("Status", json!({})).await["store"]["writable"] == false {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        alice.done("Create", create.clone()).await;
+        alice.done("Destroy", create).await;
+        let left = world.act(|core| core.ledger.rows().len()).await;
+        assert_eq!(left, 0, "what went with the cgroup has gone");
     });
 }

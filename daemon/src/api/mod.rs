@@ -15,6 +15,7 @@ mod guard;
 mod held;
 mod inuse;
 mod jobs;
+mod journal;
 mod limits;
 mod market;
 mod names;

@@ -5,15 +5,14 @@ use super::amount::{self, Amount};
 use super::feed::{Watch, feed};
 use super::processes::Whose;
 use super::session::{Session, bad, written};
-use super::transfer::Import;
+use super::transfer::{self, Import};
 use super::whole::{
     Whole, WholeExchange, WholeExchanges, WholeExplain, WholeExport, WholeList, WholeLog,
     WholeOffer, WholeOffers, WholeStatus, WholeTree, WholeWatch,
 };
-use super::{explain, jobs, market, names, transfer, view};
+use super::{explain, jobs, journal, market, names, view};
 use crate::core::{Core, now_usec};
 use crate::ledger::{Event as Happened, Kind as TicketKind, Ledger, Op, Refusal};
-use crate::store::{Page, Query, SCAN};
 use crate::units;
 use futures_util::Stream;
 use std::rc::Rc;
@@ -21,10 +20,6 @@ use std::sync::Arc;
 use tix_api::*;
 use tokio::sync::mpsc;
 use zlink::Reply;
-
-/// Records of the log that are looked at, and told, before others' requests have their turn.
-const SLICE: i64 = 500;
-const SLICE_TOLD: usize = 100;
 
 #[zlink::service(
     interface = "org.tix.Tix",
@@ -433,61 +428,14 @@ impl Session {
         since_usec: Option<i64>,
         mine: Option<bool>,
     ) -> Result<WholeLog, Error> {
-        let limit = limit.unwrap_or(100);
-        if !(1..=1000).contains(&limit) {
-            return Err(bad(format!("a limit of {limit} records"), "1 to 1000"));
-        }
-        let uid = self.caller.uid;
-        // What is others' business is the readers' to read.
-        let concerning = (mine.unwrap_or(false) || !self.reads_all).then_some(uid);
-        self.pace.wait(self.user, 5.0).await;
-        let subject = match subject {
-            Some(s) => {
-                let known = move |core: &mut Core| names::known_or_gone(&core.ledger, &s, uid);
-                Some(self.ask(known).await?)
-            }
-            None => None,
+        let asked = journal::Asked {
+            after,
+            limit: limit.unwrap_or(100),
+            subject,
+            since_usec,
+            mine: mine.unwrap_or(false),
         };
-        let newest = after.is_none() && since_usec.is_none();
-        let limit = usize::try_from(limit).unwrap_or(1);
-        let mut page = Page {
-            next: Some(if newest { i64::MAX } else { after.unwrap_or(0) }),
-            ..Page::default()
-        };
-        for _ in 0..SCAN / SLICE {
-            let (Some(from), left) = (page.next, limit - page.records.len()) else {
-                break;
-            };
-            if left == 0 {
-                break;
-            }
-            let subject = subject.clone();
-            let slice = self.handle.read(move |store| {
-                store.log(&Query {
-                    after: if newest { 0 } else { from },
-                    before: if newest { from } else { i64::MAX },
-                    newest,
-                    limit: left.min(SLICE_TOLD),
-                    subject: subject.as_deref(),
-                    since_usec: since_usec.map_or(0, i64::unsigned_abs),
-                    concerning,
-                    scan: SLICE,
-                    ..Query::default()
-                })
-            });
-            let slice = slice.await.map_err(names::internal)?;
-            let slice = slice.map_err(|e| names::internal(e.into()))?;
-            page.records.extend(slice.records);
-            page.next = slice.next;
-        }
-        if newest {
-            page.records.reverse();
-        }
-        let records = page.records.into_iter();
-        Ok(Whole(LogReply {
-            records: records.map(|(seq, r)| view::record(seq, r)).collect(),
-            next: page.next.filter(|_| !newest).map(i64::unsigned_abs),
-        }))
+        self.log_page(asked).await.map(Whole)
     }
 
     #[zlink(more)]

@@ -111,6 +111,8 @@ pub(super) struct Marks {
     unrecorded: Option<String>,
     /// Numbers are being recorded, to be written then.
     bringing: bool,
+    /// Forgotten with its cgroup, and in the store yet.
+    gone: BTreeSet<Mark>,
     /// What could not be brought about, and why.
     pub(super) failed: BTreeMap<Mark, String>,
     /// Guarantees that others wrote over.
@@ -236,7 +238,6 @@ impl Core {
 
     /// The cgroup is gone. What systemd sets again when the unit comes back is no funding then, either.
     pub(super) fn forget_all(&mut self, path: &str) {
-        let (mut gone, mut told) = (Vec::new(), Vec::new());
         for file in File::ALL {
             let mark = (file, path.to_owned());
             self.marks.failed.remove(&mark);
@@ -245,14 +246,18 @@ impl Core {
                 continue;
             }
             if self.marks.written.remove(&mark).is_some() {
-                gone.push((mark.clone(), None));
+                self.marks.gone.insert(mark.clone());
             }
             if self.marks.told.forget(&mark) {
-                told.push((mark, vec![]));
+                self.marks.gone.insert(mark);
             }
         }
-        self.save_marks(&gone, &told);
         self.unsettled.remove(path);
+    }
+
+    /// What was forgotten with cgroups that went, in one commit for all of them.
+    pub(super) fn save_gone(&mut self) {
+        self.save_marks(&[], &[]);
     }
 
     /// The cgroup is another than the one whose files were written.
@@ -301,10 +306,13 @@ impl Core {
         then: impl FnOnce(&mut Core, bool, Vec<Mark>) + Send + 'static,
     ) {
         // Who observes does not know better than who writes.
+        let marks = &mut self.marks;
+        let gone = std::mem::take(&mut marks.gone);
         if self.observes() {
             return then(self, true, vec![]);
         }
         let marks = &mut self.marks;
+        marks.unsaved.extend(gone);
         let nothing = changed.is_empty() && told.is_empty() && marks.unsaved.is_empty();
         // What is being recorded may turn out not to be.
         if nothing && self.storing.is_idle() {

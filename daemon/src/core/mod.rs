@@ -16,6 +16,7 @@ mod repeated;
 mod running;
 mod tell;
 mod told;
+mod turns;
 mod usage;
 
 use crate::cgroups::{Change, Root};
@@ -29,7 +30,7 @@ use clocks::Clocks;
 use commit::Group;
 use demand::Demand;
 pub use giveback::{GivenBack, give_back};
-use handle::{Asks, Job, Queue};
+use handle::Asks;
 pub use handle::{Handle, SLICE_STEPS, Stopwatch};
 use marks::Marks;
 pub use marks::{File, Mark, Written};
@@ -38,7 +39,7 @@ use overhaul::Overhaul;
 use repeated::{Kind, Notice};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tell::blank;
 pub(crate) use tell::to_api;
 use tix_api as api;
@@ -46,14 +47,6 @@ use tokio::sync::{broadcast, mpsc};
 pub use told::Numbers;
 use usage::{Counted, Usage};
 
-/// After a turn that took longer, connections are read before the next one.
-const LONG: Duration = Duration::from_millis(1);
-/// So long changes are taken into one group.
-const MOST: Duration = Duration::from_millis(10);
-/// Changes of the tree, and steps in the ledger for them, after which others have their turn: they are
-/// kept together.
-const TREE_CHANGES: usize = 256;
-const TREE_STEPS: u64 = 200_000;
 /// Changes of the tree that wait. Then the follower does, and the kernel's own queue of them takes over,
 /// which tells when it is full: then the tree is listed anew.
 pub const TREE_QUEUE: usize = 1024;
@@ -95,6 +88,9 @@ pub struct Core {
     storing: Lane,
     reading: Lane,
     clocks: Clocks,
+    /// Currencies that are to be pushed to the kernel, and those that are gone.
+    touched: Vec<Cid>,
+    removed: Vec<Cid>,
     /// Why the ledger cannot be written.
     pub unwritable: Option<String>,
     /// Guarantees that are not worth what they say.
@@ -175,6 +171,8 @@ impl Core {
             storing: Lane::default(),
             reading: Lane::default(),
             clocks: Clocks::default(),
+            touched: Vec::new(),
+            removed: Vec::new(),
             unwritable: None,
             unheld: Vec::new(),
             usage,
@@ -229,138 +227,45 @@ impl Core {
         Ok(core)
     }
 
-    /// Serves until every handle is gone or `stop` says so.
-    pub async fn run(
-        mut self,
-        mut asks: Asks,
-        mut changes: mpsc::Receiver<Change>,
-        stop: impl Future<Output = ()>,
-    ) -> Core {
-        let mut tick = tokio::time::interval(Duration::from_secs(1));
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        tokio::pin!(stop);
-        self.turn_began = self.ledger.steps();
-        loop {
-            self.keep_if_due();
-            self.count_turn();
-            let free = !self.keeping;
-            // In no order: neither those who ask nor those who make cgroups keep the rest waiting.
-            tokio::select! {
-                () = &mut stop => break,
-                then = self.storing.done() => then(&mut self),
-                then = self.reading.done() => then(&mut self),
-                Some(change) = changes.recv(), if free => {
-                    self.tree_changes(change, &mut changes).await;
-                }
-                look = asks.looks.recv() => match look {
-                    Some(look) => self.answer(look, &mut asks.looks).await,
-                    None => break,
-                },
-                Some(change) = asks.changes.recv(), if free => {
-                    self.change(change, &mut asks.changes).await;
-                }
-                in_force = self.cpu.loaded() => self.loaded(in_force),
-                () = self.overhaul.time(), if free => self.overhaul_if_time(),
-                _ = tick.tick() => self.tick(),
-            }
-        }
-        self.save_usage();
-        self.record_done();
-        self.finish_keeping().await;
-        self
-    }
-
-    fn count_turn(&mut self) {
-        let now = self.ledger.steps();
-        self.longest_turn = self.longest_turn.max(now - self.turn_began);
-        self.turn_began = now;
-    }
-
-    /// The most steps in the ledger ([`Ledger::steps`]) so far for which whoever asks, root too, has waited
-    /// for others; counted anew from now on.
-    pub fn take_longest_turn(&mut self) -> u64 {
-        std::mem::take(&mut self.longest_turn)
-    }
-
-    /// What is being kept, and what is to be kept yet, is.
-    pub(super) async fn finish_keeping(&mut self) {
-        self.keep_if_due();
-        while !self.storing.is_idle() {
-            let then = self.storing.done().await;
-            then(self);
-            self.keep_if_due();
-        }
-    }
-
-    /// This one, and whatever else is asked by now.
-    async fn answer(&mut self, first: Job, looks: &mut Queue) {
-        let start = Instant::now();
-        first(self);
-        // What root asks goes before others' long requests; but it must have been read.
-        while start.elapsed() < LONG
-            && let Some(look) = looks.try_recv()
-        {
-            look(self);
-        }
-        give_way(start).await;
-    }
-
-    /// This one, and whatever else is asked for by now: they are kept together.
-    async fn change(&mut self, first: Job, changes: &mut Queue) {
-        let start = Instant::now();
-        first(self);
-        while self.group.len() < commit::GROUP && start.elapsed() < MOST {
-            let mut next = changes.try_recv();
-            if next.is_none() {
-                // Connections whose requests have arrived meanwhile put them in.
-                tokio::task::yield_now().await;
-                next = changes.try_recv();
-            }
-            match next {
-                Some(change) => change(self),
-                None => break,
-            }
-        }
-        give_way(start).await;
-    }
-
-    /// This one, and what else has happened by now: kept together.
-    async fn tree_changes(&mut self, first: Change, changes: &mut mpsc::Receiver<Change>) {
-        let (start, began) = (self.ledger.steps(), Instant::now());
-        self.tree_changed(first);
-        for _ in 1..TREE_CHANGES {
-            if self.ledger.steps() - start > TREE_STEPS {
-                break;
-            }
-            match changes.try_recv() {
-                Ok(change) => self.tree_changed(change),
-                Err(_) => break,
-            }
-        }
-        let revoked = self.ledger.revoke_overdrawn();
-        self.tree_did(revoked);
-        give_way(began).await;
-    }
-
     pub fn handle(&self) -> (Handle, Asks) {
         handle::pair(self.events.clone(), self.appear.clone())
     }
 
     /// Brings the kernel in step with what was done by whom, and tells those who watch.
     fn carry_out(&mut self, done: &[(&[Event], u32)]) {
-        let all = || done.iter().flat_map(|(events, _)| events.iter());
         if !self.complete {
             return;
         }
-        let mut touched: Vec<Cid> = all().flat_map(Event::touched).collect();
+        for (events, _) in done {
+            self.has_touched(events);
+        }
+        self.push_touched();
+        self.announce(done);
+    }
+
+    /// What these events are of is to be pushed to the kernel.
+    fn has_touched(&mut self, events: &[Event]) {
+        self.touched.extend(events.iter().flat_map(Event::touched));
+        self.removed
+            .extend(events.iter().filter_map(Event::removed));
+    }
+
+    /// At once, for all events since this was done last: it looks at whatever exchanges may rest with.
+    fn push_touched(&mut self) {
+        let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
         touched.dedup();
-        let removed: Vec<Cid> = all().filter_map(Event::removed).collect();
+        let removed = std::mem::take(&mut self.removed);
         if !touched.is_empty() || !removed.is_empty() {
             self.cpu.push(&self.ledger, &touched, &removed);
             self.overhaul.due = true;
             self.overhaul_if_time();
         }
+    }
+
+    /// Tells those who watch.
+    fn announce(&mut self, done: &[(&[Event], u32)]) {
+        let all = || done.iter().flat_map(|(events, _)| events.iter());
         for e in all() {
             if let Event::CgroupCreated { path, .. } = e {
                 // Nobody waiting for it is fine, here and below.
@@ -455,8 +360,9 @@ impl Core {
         }
         if self.complete {
             self.keep_soon(&events);
+            self.has_touched(&events);
+            self.announce(&[(&events, crate::ledger::TIXD)]);
         }
-        self.carry_out(&[(&events, crate::ledger::TIXD)]);
     }
 
     /// `cid`, which backs the cgroups `paths`, is the lifeline from now on.
@@ -578,13 +484,6 @@ impl Core {
         if now_and_then {
             self.save_usage();
         }
-    }
-}
-
-/// After a long turn connections are read and written before the next one.
-async fn give_way(start: Instant) {
-    if start.elapsed() > LONG {
-        tokio::task::yield_now().await;
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
 /// Steps in the ledger that finding out whose use counts for whom may take: some 10 ms.
-const COUNT_STEPS: u64 = 300_000;
+const COUNT_STEPS: u64 = 100_000;
 
 /// CPU time of a named currency: what the cgroups below it have used while they were below it.
 #[derive(Debug, Default, Clone)]
