@@ -70,7 +70,8 @@ impl Shell {
     pub fn starts(&mut self, name: &str, line: &str) -> Result<Job> {
         self.types(&format!("{line} & {name}=$!"))?.ok()?;
         let cgroup = wait(&format!("{line} runs"), PATIENCE, || {
-            let cgroup = currency(&self.own(name))?.and_then(|c| c["cgroup"].as_str().map(str::to_owned));
+            let cgroup =
+                currency(&self.own(name))?.and_then(|c| c["cgroup"].as_str().map(str::to_owned));
             Ok(cgroup.filter(|path| used(path).is_ok_and(|n| n > 20_000)))
         })?;
         Ok(Job {

@@ -10,6 +10,7 @@ mod kill;
 mod log;
 mod power;
 mod rows;
+mod spaces;
 mod upgrade;
 mod vfs;
 mod work;
