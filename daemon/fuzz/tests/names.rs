@@ -224,7 +224,12 @@ fn before() -> Vec<(Key, Row)> {
         currency(106, "roots", ALICE, 0),
         ticket(End::Cid(101), path(ALICES), 1000, ALICE),
         ticket(End::Cid(0), End::Cid(103), 100, 0),
-        ticket(End::Cid(0), End::Cid(104), 900, POLICY),
+        // More than the policy says now, and some that a holder of that name gave up.
+        ticket(End::Cid(0), End::Cid(104), 1000, POLICY),
+        (
+            Key::Lapsed("users".to_owned(), Resource::Cpu),
+            Row::Lapsed { amount: 50 },
+        ),
         (Key::Offer(7), offer),
         (
             Key::Lapsed("gold".to_owned(), Resource::Cpu),
@@ -278,6 +283,21 @@ fn what_was_taken_before_there_were_spaces_is_moved_and_told() {
         assert_eq!(comes(world, "gold").await, (0, POLICY));
         assert_eq!(comes(world, "user-1001").await.1, POLICY);
         assert_eq!(issued(world, "gold").await, 0);
+        let exact = async || {
+            let users = world.look(|core| {
+                let c = core.ledger.get(core.ledger.find("users").unwrap()).unwrap();
+                let has = c
+                    .grants(Resource::Cpu)
+                    .iter()
+                    .map(|g| g.amount)
+                    .sum::<u64>();
+                (has, core.ledger.lapsed("users", Resource::Cpu))
+            });
+            users.await == (900, 0)
+        };
+        while !exact().await {
+            yield_now().await;
+        }
         let lapsed = world.look(|core| {
             let of = |name: &str| core.ledger.lapsed(name, Resource::Cpu);
             (of("gold"), of("alice/gold"))
