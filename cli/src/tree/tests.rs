@@ -220,3 +220,16 @@ fn limits_have_a_column_where_there_are_any() {
     assert!(!render(&tree, Shown::Disk, None, None).contains("LIMIT"));
     assert!(!render(&sample(), Shown::Cpu, None, None).contains("LIMIT"));
 }
+
+#[test]
+fn only_a_cgroup_is_shown_without_what_it_is_below() {
+    for (name, issuer, shown) in [
+        ("/a/b", Some("/a"), "b"),
+        ("/a/b", Some("alice"), "/a/b"),
+        ("/a/b", None, "/a/b"),
+        ("alice/gold", Some("alice"), "alice/gold"),
+        ("alice/gold", Some("/alice"), "alice/gold"),
+    ] {
+        assert_eq!(super::short(name, issuer), shown);
+    }
+}

@@ -8,7 +8,8 @@
 //! A group of some size is kept by another thread, and connections are read and written meanwhile: that is half of the work.
 
 use super::{Core, Failure, now_usec};
-use crate::ledger::{Caller, Change, Event, Op};
+use crate::ledger::{Caller, Change, Event, Op, TIXD};
+use crate::lifeline;
 use crate::store::{Error, Record, Store};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -224,30 +225,35 @@ impl Core {
     pub fn move_into_spaces(&mut self, users: &BTreeMap<u32, String>) -> Result<(), Failure> {
         self.commit();
         let mark = self.ledger.mark();
-        let renamed = self.ledger.move_into_spaces(users);
-        let records: Vec<Record> = renamed
-            .into_iter()
-            .map(|r| {
-                let text = format!(
-                    "{}, made by uid {}, is called {} now: plain names are root's and the policy's",
-                    r.was, r.maker, r.name
-                );
-                tracing::warn!("{text}");
-                Record {
-                    time_usec: now_usec(),
-                    uid: crate::ledger::TIXD,
-                    kind: "rename".to_owned(),
-                    subject: r.name,
-                    text,
-                    op: String::new(),
-                    owner: Some(r.owner),
-                }
-            })
-            .collect();
-        self.keep(&records).map_err(|why| {
+        let renamed = self.ledger.move_into_spaces(users, &[lifeline::NAME]);
+        let mut records = Vec::new();
+        for r in &renamed {
+            let mut text = format!(
+                "{}, made by uid {}, is called {} now: plain names are root's and the policy's",
+                r.was, r.maker, r.name
+            );
+            for e in &r.events {
+                text.push_str("; ");
+                text.push_str(&self.tell(e, None).event.message);
+            }
+            tracing::warn!("{text}");
+            records.push(Record {
+                time_usec: now_usec(),
+                uid: TIXD,
+                kind: "rename".to_owned(),
+                subject: r.name.clone(),
+                text,
+                op: String::new(),
+                owner: Some(r.owner),
+            });
+        }
+        let events: Vec<Event> = renamed.into_iter().flat_map(|r| r.events).collect();
+        if let Err(why) = self.keep(&records) {
             self.ledger.undo(mark);
-            Failure::NotKept(why)
-        })
+            return Err(Failure::NotKept(why));
+        }
+        self.carry_out(&[(&events, TIXD)]);
+        Ok(())
     }
 
     /// Makes these changes to the ledger's rows, all or none, or only sees whether they could be made.

@@ -65,7 +65,7 @@ fn start(dir: &Path) -> Result<(), Error> {
     ledger.number_from(next.cid, next.exchange);
     ledger.load(model);
     let users = [(1000, "alice".to_owned())].into();
-    let moved = ledger.move_into_spaces(&users);
+    let moved = ledger.move_into_spaces(&users, &[]);
     let record = Record {
         kind: "rename".into(),
         ..crate::common::record(1)
