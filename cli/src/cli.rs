@@ -17,7 +17,8 @@ use std::future::Future;
     max_term_width = 100,
     arg_required_else_help = true,
     after_help = "A CURRENCY is named by its name, by its cgroup's path below the cgroup root (/user.slice/…), or by a systemd unit \
-                  (user-1000.slice); `base` is the root of them all.\n\n\
+                  (user-1000.slice); `base` is the root of them all. What a user has created is called USER/NAME, and that user may leave \
+                  USER/ out.\n\n\
                   Exit status: 0 done, 1 refused, 2 wrong usage, 3 tixd not reachable.\n\
                   Environment: TIX_SOCKET, tixd's socket (/run/tix/tixd.sock); NO_COLOR."
 )]

@@ -75,6 +75,21 @@ fn granted(arguments: &[&str], reply: Value) -> (String, Value, String) {
 }
 
 #[test]
+fn what_a_user_creates_is_told_by_its_full_name() {
+    for (reply, told) in [
+        (
+            json!({ "cid": 1, "name": "alice/gold" }),
+            "alice/gold is created.\n",
+        ),
+        (json!({ "cid": 1, "name": "gold" }), ""),
+        // As a tixd says that knows no spaces.
+        (json!({ "cid": 1 }), ""),
+    ] {
+        assert_eq!(granted(&["create", "gold"], reply).2, told);
+    }
+}
+
+#[test]
 fn operations_are_asked_for_in_numbers() {
     let ticket = |resource: &str, more: Value| {
         let mut all = json!({ "holder": "alice", "issuer": "base", "resource": resource });

@@ -338,10 +338,17 @@ fn steps(l: &Ledger, cid: Cid, name: &str, wanted: &[Grant]) -> Vec<Op> {
     }
     for w in wanted {
         let held = (l.find(&w.issuer)).and_then(|i| l.held(cid, i, w.resource, w.kind));
+        // What its holder gave up counts still, and goes first: it is not what the policy takes.
+        let lapsed = match w.issuer.as_str() {
+            "base" => l.lapsed(name, w.resource),
+            _ => 0,
+        };
         match (held, w.kind) {
             // What an administrator gave instead stays.
             (Some(g), _) if g.by != POLICY || g.amount == w.amount => {}
-            (held, Kind::Soft) => ops.extend(soft(&holder, w, held.map_or(0, |g| g.amount))),
+            (held, Kind::Soft) => {
+                ops.extend(soft(&holder, w, held.map_or(0, |g| g.amount), lapsed));
+            }
             (_, Kind::Hard) => ops.push(Op::Reserve {
                 holder: holder.clone(),
                 issuer: w.issuer.clone(),
@@ -356,23 +363,24 @@ fn steps(l: &Ledger, cid: Cid, name: &str, wanted: &[Grant]) -> Vec<Op> {
     ops
 }
 
-/// From so many soft tickets to as many as are wanted.
-fn soft(holder: &str, w: &Grant, has: u64) -> Option<Op> {
+/// From so many soft tickets to as many as are wanted; of its name so many have lapsed.
+fn soft(holder: &str, w: &Grant, has: u64, lapsed: u64) -> Option<Op> {
     let (holder, issuer, resource) = (holder.to_owned(), w.issuer.clone(), w.resource);
-    let n = i64::try_from(w.amount.abs_diff(has)).unwrap_or(i64::MAX);
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let n = w.amount.abs_diff(has);
     match w.amount.cmp(&has) {
         std::cmp::Ordering::Equal => None,
         std::cmp::Ordering::Greater => Some(Op::Fund {
             holder,
             issuer,
             resource,
-            amount: n,
+            amount: number(n),
         }),
         std::cmp::Ordering::Less => Some(Op::Unfund {
             holder,
             issuer,
             resource,
-            amount: Some(n),
+            amount: Some(number(n + lapsed)),
         }),
     }
 }

@@ -70,13 +70,19 @@ impl Shell {
     pub fn starts(&mut self, name: &str, line: &str) -> Result<Job> {
         self.types(&format!("{line} & {name}=$!"))?.ok()?;
         let cgroup = wait(&format!("{line} runs"), PATIENCE, || {
-            let cgroup = currency(name)?.and_then(|c| c["cgroup"].as_str().map(str::to_owned));
+            let cgroup =
+                currency(&self.own(name))?.and_then(|c| c["cgroup"].as_str().map(str::to_owned));
             Ok(cgroup.filter(|path| used(path).is_ok_and(|n| n > 20_000)))
         })?;
         Ok(Job {
             name: name.into(),
             cgroup,
         })
+    }
+
+    /// What everybody else calls what the user here has made as `name`.
+    fn own(&self, name: &str) -> String {
+        format!("{}/{name}", self.user)
     }
 
     /// Sends a signal to what it has started.
@@ -90,7 +96,7 @@ impl Shell {
     pub fn ends(&mut self, job: Job) -> Result<()> {
         self.signals("KILL", &job)?;
         wait("the currency goes with its command", PATIENCE, || {
-            Ok(currency(&job.name)?.is_none().then_some(()))
+            Ok(currency(&self.own(&job.name))?.is_none().then_some(()))
         })
     }
 }
@@ -106,7 +112,7 @@ impl Drop for Shell {
 /// A command that a user has started with tickets of its own.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Its currency.
+    /// Its currency, as its maker says it.
     pub name: String,
     pub cgroup: String,
 }

@@ -279,3 +279,16 @@ fn what_nothing_holds_is_not_shown_as_a_share_of_now() {
     );
     assert!(!plain(&tree, Shown::Memory, None, None).contains("Nothing holds"));
 }
+
+#[test]
+fn only_a_cgroup_is_shown_without_what_it_is_below() {
+    for (name, issuer, shown) in [
+        ("/a/b", Some("/a"), "b"),
+        ("/a/b", Some("alice"), "/a/b"),
+        ("/a/b", None, "/a/b"),
+        ("alice/gold", Some("alice"), "alice/gold"),
+        ("alice/gold", Some("/alice"), "alice/gold"),
+    ] {
+        assert_eq!(super::short(name, issuer), shown);
+    }
+}

@@ -126,7 +126,7 @@ pub struct Share {
 pub struct Currency {
     /// Its number; 0 is base. Not reused while tixd's state lives.
     pub cid: u64,
-    /// Its name: `base`, a name given to `create`, or, mirroring a cgroup, that cgroup's path (`/` and more).
+    /// Its name: `base`, a name given to `create` (with `USER/` in front if a user made it), or, mirroring a cgroup, that cgroup's path (`/` and more).
     pub name: String,
     /// The cgroup that it mirrors or (the first) that it is bound to; relative to the cgroup root, `/` for base; null if none.
     pub cgroup: Option<String>,

@@ -3,7 +3,7 @@
 //! control. What belongs to jobs that run now is not in it.
 
 use crate::core::Core;
-use crate::ledger::{BASE, Caller, Cid, End, Key, Kind, Ledger, Resource, Row, Withdrawn};
+use crate::ledger::{BASE, Caller, Cid, End, Key, Kind, Ledger, POLICY, Resource, Row, Withdrawn};
 use crate::units;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -225,6 +225,8 @@ struct Called<'a> {
     labels: BTreeMap<u32, String>,
     /// Names in the document, and here.
     names: HashMap<String, String>,
+    /// Lines that are left out.
+    astray: Vec<String>,
 }
 
 impl Called<'_> {
@@ -264,6 +266,17 @@ impl Called<'_> {
         let here = || self.ledger.labelled(label);
         let whose = self.whose.get(label).copied().or_else(here);
         whose == Some(uid) || label == uid.to_string()
+    }
+
+    /// It is of the policy's doing, for a currency that a user has made, by its name: meant for another.
+    fn is_astray(&self, line: &Line) -> bool {
+        let (name, by) = match line {
+            Line::Ticket { to, by, .. } => (to, by),
+            Line::Binding { currency, by, .. } => (currency, by),
+            _ => return false,
+        };
+        let of_a_user = |name: &String| name.contains('/') && !name.starts_with('/');
+        *by == POLICY && self.names.get(name).is_some_and(of_a_user)
     }
 
     /// Of what is not there, but has left tickets behind.
@@ -307,6 +320,7 @@ fn rows<'a>(
         whose: HashMap::new(),
         labels: BTreeMap::new(),
         names: HashMap::new(),
+        astray: Vec::new(),
     };
     for (_, line) in &parsed {
         if let Line::Space { uid, label } = line {
@@ -328,6 +342,11 @@ fn rows<'a>(
     }
     let mut out = BTreeMap::new();
     for (at, line) in parsed {
+        if called.is_astray(&line) {
+            let text = serde_json::to_string(&line).unwrap_or_default();
+            called.astray.push(text);
+            continue;
+        }
         let (key, row) =
             row(&numbers, &mut called, line).map_err(|e| bad(format!("line {at}: {e}"), hint))?;
         if out.insert(key, row).is_some() {
@@ -463,7 +482,7 @@ pub fn import(
         .filter(|(was, here)| was != here)
         .map(|(was, here)| (here.as_str(), was.as_str()))
         .collect();
-    let words = changes
+    let mut words: Vec<String> = changes
         .iter()
         .map(|(key, row)| {
             let was = core.ledger.row(key);
@@ -494,6 +513,12 @@ pub fn import(
             }
         })
         .collect();
+    let left_out = |line: &String| {
+        format!(
+            "left out, as the policy meant a plain currency by it, and a user has made that: {line}"
+        )
+    };
+    words.extend(called.astray.iter().map(left_out));
     core.import(&changes, dry_run, caller)
         .map_err(super::names::internal)?;
     Ok(ImportReply {

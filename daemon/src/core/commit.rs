@@ -10,7 +10,8 @@
 //! may see what is being kept; nobody is told that it is done, and the kernel is not, before it is.
 
 use super::{Core, Failure, now_usec};
-use crate::ledger::{Caller, Change, Event, Op};
+use crate::ledger::{Caller, Change, Event, Op, TIXD};
+use crate::lifeline;
 use crate::store::{Error, Record, Store};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -239,29 +240,33 @@ impl Core {
     /// Moves currencies of users with plain names into their makers' spaces, `users` being the makers' names.
     /// Nobody asked for it, so nobody can be told that it failed: what cannot be kept now is kept later.
     pub async fn move_into_spaces(&mut self, users: &BTreeMap<u32, String>) {
-        let renamed = self.ledger.move_into_spaces(users);
-        let records: Vec<Record> = renamed
-            .into_iter()
-            .map(|r| {
-                let text = format!(
-                    "{}, made by uid {}, is called {} now: plain names are root's and the policy's",
-                    r.was, r.maker, r.name
-                );
-                tracing::warn!("{text}");
-                Record {
-                    time_usec: now_usec(),
-                    uid: crate::ledger::TIXD,
-                    kind: "rename".to_owned(),
-                    subject: r.name,
-                    text,
-                    op: String::new(),
-                    owner: Some(r.owner),
-                }
-            })
-            .collect();
+        let renamed = self.ledger.move_into_spaces(users, &[lifeline::NAME]);
+        let mut records = Vec::new();
+        for r in &renamed {
+            let mut text = format!(
+                "{}, made by uid {}, is called {} now: plain names are root's and the policy's",
+                r.was, r.maker, r.name
+            );
+            for e in &r.events {
+                text.push_str("; ");
+                text.push_str(&self.tell(e, None).event.message);
+            }
+            tracing::warn!("{text}");
+            records.push(Record {
+                time_usec: now_usec(),
+                uid: TIXD,
+                kind: "rename".to_owned(),
+                subject: r.name.clone(),
+                text,
+                op: String::new(),
+                owner: Some(r.owner),
+            });
+        }
+        let events: Vec<Event> = renamed.into_iter().flat_map(|r| r.events).collect();
         self.late.extend(records);
         self.keep_due = true;
         self.finish_keeping().await;
+        self.carry_out(&[(&events, TIXD)]);
     }
 
     /// Makes these changes to the ledger's rows, all or none, or only sees whether they could be made.

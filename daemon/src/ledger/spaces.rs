@@ -14,7 +14,7 @@
 
 use super::brokers::{Caller, is_root};
 use super::rights::good_name;
-use super::{By, Cid, Key, Ledger, Refusal, Resource};
+use super::{By, Cid, Event, Key, Ledger, POLICY, Refusal, Resource};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest label: the longest name of a Linux user.
@@ -43,6 +43,8 @@ pub struct Renamed {
     pub name: String,
     pub maker: u32,
     pub owner: u32,
+    /// What was taken back from it.
+    pub events: Vec<Event>,
 }
 
 impl Ledger {
@@ -189,8 +191,13 @@ impl Ledger {
     }
 
     /// Moves those into their makers' spaces; `users` are the makers' names. What goes by name goes with them: base tickets that have
-    /// lapsed, and the last exchanges that were revoked.
-    pub fn move_into_spaces(&mut self, users: &BTreeMap<u32, String>) -> Vec<Renamed> {
+    /// lapsed, and the last exchanges that were revoked. What the policy gave them by their names goes back to it, and so does what
+    /// tixd gave those that it calls `own`: it was meant for currencies that nobody else has made.
+    pub fn move_into_spaces(
+        &mut self,
+        users: &BTreeMap<u32, String>,
+        own: &[&str],
+    ) -> Vec<Renamed> {
         let mut strays: Vec<(Cid, By)> = self.strays().collect();
         strays.sort_unstable();
         for uid in self.without_space() {
@@ -214,6 +221,7 @@ impl Ledger {
                 }
             }
             let moved = Renamed {
+                events: self.take_back(cid, own.contains(&was.as_str())),
                 was: was.clone(),
                 name,
                 maker,
@@ -222,7 +230,39 @@ impl Ledger {
             renamed.insert(was, moved);
         }
         self.rename_ended(&renamed);
-        renamed.into_values().collect()
+        let mut renamed: Vec<Renamed> = renamed.into_values().collect();
+        // An exchange that gave on what is taken back ends.
+        let revoked = self.revoke_overdrawn();
+        if let Some(last) = renamed.last_mut() {
+            last.events.extend(revoked);
+        }
+        renamed
+    }
+
+    /// Takes from `cid` what the policy gave it, or all that root gave it if it stood in the place of one of tixd's `own`.
+    fn take_back(&mut self, cid: Cid, own: bool) -> Vec<Event> {
+        let given = |by: By| by == POLICY || own && is_root(by);
+        let mut events = Vec::new();
+        for r in Resource::ALL {
+            let grants = self.get(cid).map(|c| c.grants(r).to_vec());
+            for g in grants.iter().flatten().filter(|g| given(g.by)) {
+                events.push(self.take_away(cid, g, r, None, false));
+            }
+        }
+        let end = self.end(cid);
+        for key in self.waits_for(&end) {
+            let held = matches!(&key, Key::Ticket { holder, .. } if *holder == end);
+            if held && self.waiting.get(&key).is_some_and(|a| given(a.by)) {
+                self.note(key.clone());
+                self.wait(key, None);
+            }
+        }
+        let bound = |path: &&str| self.bindings.get(*path).is_some_and(|b| given(b.by));
+        let paths: Vec<String> = (self.bindings_of(cid).filter(bound))
+            .map(str::to_owned)
+            .collect();
+        events.extend(paths.iter().filter_map(|path| self.unbind(path)));
+        events
     }
 
     fn rename_ended(&mut self, renamed: &BTreeMap<String, Renamed>) {

@@ -371,12 +371,13 @@ fn what_users_made_before_moves_into_their_spaces() {
     // Two uids of one name: the first has it.
     let users = BTreeMap::from([(ALICE, "alice".to_owned()), (BOB, "alice".to_owned())]);
     let mark = it.l.mark();
-    let renamed = it.l.move_into_spaces(&users);
+    let renamed = it.l.move_into_spaces(&users, &["lifeline"]);
     let moved = |was: &str, name: &str, maker, owner| Renamed {
         was: was.to_owned(),
         name: name.to_owned(),
         maker,
         owner,
+        events: vec![],
     };
     assert_eq!(
         renamed,
@@ -426,13 +427,84 @@ fn what_users_made_before_moves_into_their_spaces() {
     again.sound();
     assert_eq!(again.l.rows(), it.l.rows());
     assert!(again.l.without_space().is_empty());
-    assert!(again.l.move_into_spaces(&BTreeMap::new()).is_empty());
+    assert!(
+        again
+            .l
+            .move_into_spaces(&BTreeMap::new(), &["lifeline"])
+            .is_empty()
+    );
     // If it cannot be kept, all is as before.
     it.l.undo(mark);
     let mut old = anew();
     old.l.load(old_rows());
     assert_eq!(it.l.rows(), old.l.rows());
     assert_eq!(it.l.find("gold"), Some(1));
+}
+
+/// Alice came first, and a policy and tixd took hers for their own: that is over, and what root gave her in person she keeps.
+#[test]
+fn what_was_given_to_a_name_does_not_move_with_it() {
+    let mut it = It::new();
+    it.l.number_from(6, 2);
+    for path in ["/hers", "/bobs", "/init.scope"] {
+        it.mk(path, 0);
+    }
+    let before = it.total();
+    it.l.load(old_rows());
+    let grant = |issuer, cid, resource, kind, amount, by| {
+        let key = Key::Ticket {
+            issuer,
+            holder: End::Cid(cid),
+            resource,
+            kind,
+        };
+        let row = Row::Ticket {
+            amount,
+            bytes: false,
+            by,
+        };
+        (key, row)
+    };
+    let bound = |path: &str, cid, by| {
+        let row = Row::Binding {
+            cid,
+            by,
+            withdrawn: Withdrawn::Cpu,
+        };
+        (Key::Binding(path.to_owned()), row)
+    };
+    let (base, gone) = (|| End::Cid(0), || End::Path("/gone".to_owned()));
+    let policy = tixd::ledger::POLICY;
+    it.l.load([
+        bound("/bobs", 1, policy),
+        bound("/init.scope", 2, 0),
+        bound("/not-there", 1, policy),
+        // Beside root's 300.
+        grant(End::Cid(4), 1, CPU, Kind::Soft, 100, policy),
+        grant(base(), 1, CPU, Kind::Hard, 750, policy),
+        grant(base(), 1, Resource::Disk, Kind::Soft, 600, policy),
+        grant(gone(), 1, CPU, Kind::Soft, 5, policy),
+        grant(base(), 2, CPU, Kind::Soft, 50, 0),
+        grant(base(), 5, CPU, Kind::Soft, 20, 0),
+    ]);
+    it.l.settle();
+    let renamed = it.l.move_into_spaces(&BTreeMap::new(), &["lifeline"]);
+    it.sound();
+    let taken: Vec<usize> = renamed.iter().map(|r| r.events.len()).collect();
+    assert_eq!(taken, [5, 2, 0], "{renamed:?}");
+    let grants = |name: &str| {
+        let c = it.l.get(it.l.find(name).unwrap()).unwrap();
+        let all = Resource::ALL.iter().flat_map(|r| c.grants(*r));
+        all.map(|g| (g.amount, g.by)).collect::<Vec<_>>()
+    };
+    assert_eq!(grants("1000/gold"), [(300, 0)]);
+    assert_eq!(grants("1001/lifeline"), []);
+    assert_eq!(grants("1000/silver"), [(20, 0)]);
+    let bindings: Vec<&str> = it.l.bindings().map(|(path, _)| path).collect();
+    assert_eq!(bindings, ["/hers"]);
+    assert_eq!(it.l.waiting(), 0);
+    // 300 and 20 of root's, 600 of the policy's for users, and 15 that have lapsed.
+    assert_eq!(it.total(), before + 300 + 20 + 600 + 15);
 }
 
 #[test]

@@ -150,6 +150,7 @@ fn change() -> impl Strategy<Value = Change> {
     let limit = (end(), resource(), number(), uid()).prop_map(|(end, resource, milli, by)| {
         (Key::Limit(end, resource), Row::Limit { milli, by })
     });
+    let space = (uid(), path()).prop_map(|(uid, label)| (Key::Space(uid), Row::Space { label }));
     // In boxes: as one value they are too large for a test's stack.
     let set = prop_oneof![
         currency.boxed(),
@@ -160,7 +161,8 @@ fn change() -> impl Strategy<Value = Change> {
         lapsed.boxed(),
         offer.boxed(),
         ended.boxed(),
-        limit.boxed()
+        limit.boxed(),
+        space.boxed()
     ];
     (set, prop::bool::weighted(0.7)).prop_map(|((key, row), there)| (key, there.then_some(row)))
 }

@@ -57,7 +57,7 @@ pub fn reduced(ops: &[(u32, &str)]) -> Model {
     contents(dir.path())
 }
 
-fn named(cid: u64, name: &str, owner: u32, by: u32) -> (Key, Row) {
+pub fn named(cid: u64, name: &str, owner: u32, by: u32) -> (Key, Row) {
     let row = Row::Currency {
         name: name.into(),
         owner,
@@ -77,7 +77,7 @@ fn by(mut entry: (Key, Row), uid: u32) -> (Key, Row) {
     entry
 }
 
-fn bound(path: &str, cid: u64, by: u32) -> (Key, Row) {
+pub fn bound(path: &str, cid: u64, by: u32) -> (Key, Row) {
     (
         Key::Binding(path.into()),
         Row::Binding {
@@ -91,12 +91,12 @@ fn bound(path: &str, cid: u64, by: u32) -> (Key, Row) {
     )
 }
 
-fn all_new(rows: &[(Key, Row)]) -> Vec<(Key, Option<Row>)> {
+pub fn all_new(rows: &[(Key, Row)]) -> Vec<(Key, Option<Row>)> {
     let row = |(k, row): &(Key, Row)| (k.clone(), Some(row.clone()));
     rows.iter().map(row).collect()
 }
 
-fn rows(all: impl IntoIterator<Item = (Key, Row)>) -> Model {
+pub fn rows(all: impl IntoIterator<Item = (Key, Row)>) -> Model {
     all.into_iter().collect()
 }
 
@@ -472,9 +472,9 @@ fn schema_5_gets_limits_and_keeps_what_it_has() {
     let kept = [(alice.0.clone(), Some(alice.1.clone()))];
     store.commit(&[], &kept).unwrap();
     drop(store);
-    // That was all that was added, and what schema 7 adds.
+    // That was all that was added, and what schemas 7 and 9 add.
     let db = raw(dir.path().join("ledger.sqlite"));
-    db.execute_batch("DROP TABLE limits; DROP TABLE told")
+    db.execute_batch("DROP TABLE limits; DROP TABLE told; DROP TABLE space")
         .unwrap();
     db.pragma_update(None, "user_version", 5).unwrap();
     drop(db);
@@ -510,7 +510,8 @@ fn schema_6_gets_what_systemd_is_told_and_keeps_what_it_has() {
         .unwrap();
     drop(store);
     let db = raw(dir.path().join("ledger.sqlite"));
-    db.execute_batch("DROP TABLE told").unwrap();
+    db.execute_batch("DROP TABLE told; DROP TABLE space")
+        .unwrap();
     db.pragma_update(None, "user_version", 6).unwrap();
     drop(db);
     let (mut store, _) = Store::open(dir.path()).unwrap();
@@ -545,6 +546,7 @@ fn schema_7_withdrew_the_disks_ticket_where_the_currency_had_tickets_for_the_dis
     drop(store);
     // What was written for "withdrawn" then is what is written for "of the CPU" since.
     let db = raw(dir.path().join("ledger.sqlite"));
+    db.execute_batch("DROP TABLE space").unwrap();
     db.pragma_update(None, "user_version", 7).unwrap();
     drop(db);
     let mut expected = rows(now);

@@ -168,10 +168,10 @@ pub fn figure2(story: &mut Story) -> Result<()> {
         ("task2", BOBS * 0.8 / 3.0),
         ("task3", BOBS * 0.8 * 2.0 / 3.0),
     ])?;
-    let before = entitled("taskd")?;
+    let before = entitled("bob/taskd")?;
     let more = "tixctl fund task3 --from bob cpu 700";
     story.bob.types(more)?.ok()?;
-    let after = entitled("taskd")?;
+    let after = entitled("bob/taskd")?;
     ensure!(after == before, "D had {before}, and has {after}");
     story.measure(&[
         ("task1", ALICES),
@@ -214,12 +214,12 @@ pub fn figure4(story: &mut Story) -> Result<()> {
     let line = format!("tixctl nice --name hog --cpu 40 --from bob -- {HOG}");
     let hog = story.bob.starts("hog", &line)?;
     story.tasks.push(hog.clone());
-    let given = currency("hog")?.context("gone")?;
+    let given = currency("bob/hog")?.context("gone")?;
     ensure!(given["exchanges"][0]["amount_milli"] == 40_000, "{given}");
     let issued = issued()?;
     let part = 40.0 / issued;
     ensure!((entitled("alice")? - alices).abs() < 1e-9, "alice's moved");
-    let together = entitled("bob")? + entitled("hog")?;
+    let together = entitled("bob")? + entitled("bob/hog")?;
     ensure!((together - bobs).abs() < 1e-9, "{together}, not {bobs}");
     story.measure_beside_hog(part, &[("task1", 1.0 - part)])?;
 
@@ -242,7 +242,7 @@ pub fn figure4(story: &mut Story) -> Result<()> {
     due("alice's, around the kill of tixd", parts[1], ALICES, 2.0)?;
     due("hog, of the machine, around it", hogs, part, 2.0)?;
     ensure!(enabled_so_often()? == seq, "the scheduler was loaded anew");
-    let given = currency("hog")?.context("gone with tixd")?;
+    let given = currency("bob/hog")?.context("gone with tixd")?;
     ensure!(given["exchanges"][0]["amount_milli"] == 40_000, "{given}");
 
     // The job is killed: bob has it back.
@@ -255,18 +255,18 @@ pub fn figure4(story: &mut Story) -> Result<()> {
 /// alice and bob pay for one program.
 pub fn pool(story: &mut Story) -> Result<()> {
     story.alice_runs("pool", 100)?;
-    let fund = "tixctl fund pool --from bob cpu 300";
+    let fund = "tixctl fund alice/pool --from bob cpu 300";
     story.bob.types(fund)?.refused(&["uid 1001"])?;
     story.alice.types("tixctl chmod o+f pool")?.ok()?;
     story.bob.types(fund)?.ok()?;
-    ensure!(tickets("pool", "bob")? == 300 && tickets("pool", "alice")? == 100);
+    ensure!(tickets("alice/pool", "bob")? == 300 && tickets("alice/pool", "alice")? == 100);
     story.measure(&[
         ("task1", ALICES / 2.0),
         ("pool", ALICES / 2.0 + BOBS * 0.75),
         ("task2", BOBS * 0.25),
     ])?;
     // bob has had enough of it.
-    let back = "tixctl unfund pool --from bob cpu";
+    let back = "tixctl unfund alice/pool --from bob cpu";
     story.bob.types(back)?.ok()?;
     story.alice.types("tixctl chmod o-f pool")?.ok()?;
     story.bob.types(fund)?.refused(&["uid 1001"])?;

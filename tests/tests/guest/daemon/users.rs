@@ -132,16 +132,16 @@ pub fn runs() -> Result<()> {
         let tree: serde_json::Value = serde_json::from_str(tree)?;
         let list = tree["currencies"].as_array().context("no list")?;
         let find = |name: &str| list.iter().find(|c| c["name"] == name);
-        let mine = find("mine").context("no currency")?;
+        let mine = find("alice/mine").context("no currency")?;
         ensure!(mine["owner"] == 1000 && mine["transient"] == true, "{mine}");
         ensure!(mine["cgroup"] == cgroup, "{mine}");
         let paid =
             serde_json::json!([{"from": ALICE, "resource": "cpu", "kind": "soft", "amount": 50}]);
         ensure!(mine["funding"] == paid, "{mine}");
         let place = find(cgroup).context("its cgroup is no currency")?;
-        ensure!(place["funding"][0]["from"] == "mine", "{place}");
+        ensure!(place["funding"][0]["from"] == "alice/mine", "{place}");
         until("it goes when the command has ended", SOON, || {
-            Ok(currency("mine")?.is_none())
+            Ok(currency("alice/mine")?.is_none())
         })?;
     }
     alice("tixctl run --from base -- true")?.refused(&["base", "uid 1000"])?;
@@ -154,12 +154,14 @@ pub fn runs() -> Result<()> {
 }
 
 pub fn own() -> Result<()> {
-    alice("tixctl create a1")?.ok()?;
+    alice("tixctl create a1")?.ok()?.has("alice/a1")?;
+    // That name is hers: bob's and root's are others, and what is bob's she cannot take.
+    alice("tixctl create bob/a1")?.refused(&["bob/a1", "alice/NAME"])?;
     alice(&format!("tixctl fund a1 --from {ALICE} cpu 40"))?.ok()?;
     alice("tixctl fund a1 --from user-1000.slice cpu 2")?.ok()?;
-    ensure!(tickets("a1", ALICE)? == 42, "not the sum");
+    ensure!(tickets("alice/a1", ALICE)? == 42, "not the sum");
     alice("tixctl unfund a1 --from user-1000.slice cpu 12")?.ok()?;
-    ensure!(tickets("a1", ALICE)? == 30, "not the rest");
+    ensure!(tickets("alice/a1", ALICE)? == 30, "not the rest");
     // A place of hers: below her manager, which she has to herself.
     let place = "systemd-run --user -q --unit place -p Delegate=yes sleep infinity";
     let place = format!("XDG_RUNTIME_DIR=/run/user/1000 {place}");
@@ -167,17 +169,17 @@ pub fn own() -> Result<()> {
     let path = format!("{ALICE}/user@1000.service/app.slice/place.service");
     alice(&format!("tixctl bind a1 {path}"))?.ok()?;
     let c = currency(&path)?.context("its place is no currency")?;
-    ensure!(c["funding"][0]["from"] == "a1", "{c}");
+    ensure!(c["funding"][0]["from"] == "alice/a1", "{c}");
     alice("tixctl explain a1")?.ok()?.has("30")?;
     alice(&format!("tixctl fund {path} --from a1 cpu 5"))?.ok()?;
     alice(&format!("tixctl fund {ALICE} --from a1 cpu 5"))?.refused(&["itself"])?;
     alice("tixctl unbind a1")?.ok()?;
     ensure!(
-        tickets(&path, "a1")? == 5,
+        tickets(&path, "alice/a1")? == 5,
         "unbound, what was given on top stays"
     );
     alice("tixctl destroy a1")?.ok()?;
-    ensure!(currency("a1")?.is_none() && tickets(&path, "a1")? == 0);
+    ensure!(currency("alice/a1")?.is_none() && tickets(&path, "alice/a1")? == 0);
     alice("XDG_RUNTIME_DIR=/run/user/1000 systemctl --user stop place")?.ok()?;
     Ok(())
 }
@@ -204,10 +206,10 @@ pub fn others() -> Result<()> {
     }
     // What root binds, root alone unbinds: otherwise its owner could take back a share that others count on.
     tixctl(&format!("unbind alice {ALICE}"))?.ok()?;
-    tixctl(&format!("bind a2 {ALICE}"))?.ok()?;
+    tixctl(&format!("bind alice/a2 {ALICE}"))?.ok()?;
     alice("tixctl unbind a2")?.refused(&["root"])?;
     alice("tixctl destroy a2")?.refused(&["root"])?;
-    tixctl("unbind a2")?.ok()?;
+    tixctl("unbind alice/a2")?.ok()?;
     tixctl(&format!("bind alice {ALICE}"))?.ok()?;
     alice("tixctl destroy a2")?.ok()?;
     Ok(())
@@ -241,7 +243,7 @@ pub fn strangers() -> Result<()> {
     let hers = "setpriv --reuid=3000007 --regid=3000007 --clear-groups tixctl";
     sh(&format!("{hers} status"))?.ok()?;
     sh(&format!("{hers} create a3"))?.refused(&["uid 3000007", "uid 1000"])?;
-    ensure!(currency("a3")?.is_none());
+    ensure!(currency("alice/a3")?.is_none() && currency("a3")?.is_none());
     // In a PID namespace, where tixctl has another number than to systemd.
     let inside = "unshare --pid --fork --mount-proc tixctl run -- cut -d: -f3 /proc/self/cgroup";
     sh(inside)?.ok()?.has("/system.slice/tix-run-")?;
