@@ -220,3 +220,16 @@ fn limits_have_a_column_where_there_are_any() {
     assert!(!render(&tree, Shown::Disk, None, None).contains("LIMIT"));
     assert!(!render(&sample(), Shown::Cpu, None, None).contains("LIMIT"));
 }
+
+#[test]
+fn tickets_that_nothing_enforces_are_told_of() {
+    let mut tree = sample();
+    let told = |tree: &TreeReply, shown| render(tree, shown, None, None).contains("not enforced");
+    let net = ticket("base", Resource::Net, Kind::Soft, 7);
+    assert!(!told(&tree, Shown::All));
+    tree.currencies[1].funding.push(net);
+    assert_eq!(
+        [Shown::All, Shown::Net, Shown::Cpu].map(|shown| told(&tree, shown)),
+        [true, true, false]
+    );
+}

@@ -2,11 +2,12 @@
 //! A machine that one user has brought to its knees: 3,000 busy processes, a fork bomb, no memory that is free. Who administers it is
 //! heard all the same, and who shares it has no less.
 
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tix_tests::daemon::{in_force, read, sh, until};
+use tix_tests::daemon::{currency, in_force, read, sh, tixctl, until, wait};
 use tix_tests::daemon_load::{Hog, Meter, used};
 use tix_tests::results::leave;
 use tix_tests::shell::Shell;
@@ -216,4 +217,77 @@ pub fn all(cpus: usize) -> Result<()> {
         "least": least,
     });
     leave(&format!("lifeline_of_{cpus}"), &came_to)
+}
+
+/// Of base's tickets, in one step.
+const GIVEN: u64 = 262_144;
+
+/// A busy loop in a cgroup of its own below the root, until dropped.
+struct Big(Child);
+
+impl Big {
+    const PATH: &str = "/big";
+
+    fn start() -> Result<Big> {
+        std::fs::create_dir("/sys/fs/cgroup/big").context("/big")?;
+        let line = "echo $$ >/sys/fs/cgroup/big/cgroup.procs; while :; do :; done";
+        let child = Command::new("/bin/sh").args(["-c", line]).spawn();
+        let big = Big(child.context("sh")?);
+        until("it is busy", SOON, || {
+            Ok(used(Self::PATH).is_ok_and(|n| n > 100_000))
+        })?;
+        wait("it is a currency", SOON, || currency(Self::PATH))?;
+        Ok(big)
+    }
+}
+
+impl Drop for Big {
+    fn drop(&mut self) {
+        // Both may be gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        let _ = std::fs::remove_dir("/sys/fs/cgroup/big");
+    }
+}
+
+/// How long the threads of the process `pid` have run, and have waited for a CPU, ns.
+fn served(pid: &str) -> Result<[u64; 2]> {
+    let mut sum = [0; 2];
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).context("no tixd")? {
+        let file = task?.path().join("schedstat");
+        let text = read(&file.display().to_string())?;
+        let mut words = text.split_whitespace().map(str::parse::<u64>);
+        for n in &mut sum {
+            *n += words.next().context("schedstat")??;
+        }
+    }
+    Ok(sum)
+}
+
+/// Root gives nearly all of base's tickets to a cgroup that is busy, and takes them back: tixd has its tenth meanwhile.
+pub fn funded() -> Result<()> {
+    let _big = Big::start()?;
+    let pid = sh("systemctl show -P MainPID tixd")?.ok()?.out;
+    let pid = pid.trim();
+    for line in [
+        &format!("fund /big --from base cpu {GIVEN}"),
+        "status",
+        "tree",
+        "unfund /big --from base cpu",
+        "status",
+    ] {
+        let (before, start) = (served(pid)?, Instant::now());
+        let said = tixctl(line)?;
+        let after = served(pid)?;
+        eprintln!(
+            "{line}: {} {:?} ran {} us waited {} us {} {}",
+            said.status,
+            start.elapsed(),
+            (after[0] - before[0]) / 1000,
+            (after[1] - before[1]) / 1000,
+            said.err,
+            read("/proc/self/cgroup")?
+        );
+    }
+    Ok(())
 }
