@@ -94,7 +94,7 @@ impl Ledger {
                 bound || matches!(row, Some(Row::Binding { cid: to, .. }) if *to == cid)
             }
             Key::Lapsed(name, _) => self.find(name) == Some(cid),
-            Key::Broker(_) | Key::Exchange(_) | Key::Offer(_) | Key::Ended(_) => false,
+            _ => false,
         }
     }
 
