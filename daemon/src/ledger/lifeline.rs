@@ -299,10 +299,10 @@ mod tests {
                 let part = u128::from(own) * u128::from(soft);
                 let floor = u128::from(rest + own) * u128::from(PART.min(soft / 2));
                 assert!(part >= floor, "{rest} beside {reserved}: {own}");
-                let more = u128::from(own.saturating_sub(1)) * u128::from(soft);
-                let all = u128::from(rest + own - 1) * u128::from(PART.min(soft / 2));
+                // And no more than a ticket above that.
+                let most = u128::from(rest + own) * u128::from(PART.min(soft.div_ceil(2)));
                 assert!(
-                    own == LEAST || more < all + u128::from(soft),
+                    own == LEAST || part <= most + u128::from(soft),
                     "{rest}: {own}"
                 );
             }
