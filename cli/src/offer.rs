@@ -15,7 +15,8 @@ use tix_client::Client;
 pub struct Args {
     /// The currency or cgroup that trades
     principal: String,
-    /// What is given, at most: cpu:100 (base tickets), disk:12.5, disk:10% (of the machine), memory:256M
+    /// What is given, at most: cpu:100 (base tickets), disk:12.5, disk:10% (of the machine),
+    /// memory:256M
     #[arg(long, value_name = "RESOURCE:AMOUNT", value_parser = trade::side)]
     give: String,
     /// What is wanted for it, at least

@@ -128,6 +128,12 @@ fn render(tree: &TreeReply, shown: Shown, names: Option<Names>, width: Option<u1
         };
         text += &format!("\n{without} {word} no tickets for {}.", resource.name());
     }
+    let unenforced = |t: &&Funding| shown.has(t.resource) && !t.resource.is_enforced();
+    let all = tree.currencies.iter().flat_map(|c| &c.funding);
+    if let Some(ticket) = all.into_iter().find(unenforced) {
+        let name = ticket.resource.name();
+        text += &format!("\n{name} is not enforced yet: tickets for it share nothing.");
+    }
     for line in notes(tree, shown) {
         text += &format!("\n{line}");
     }
@@ -263,12 +269,9 @@ impl<'a> Walk<'a> {
             columns.extend(["MODE", "OWNER", "GROUP"]);
         }
         match self.shown.resource() {
-            None => columns.extend([">CPU", ">DISK", ">MEMORY", ">NET (NOT ENFORCED)"]),
+            None => columns.extend([">CPU", ">DISK", ">MEMORY", ">NET"]),
             Some(resource) => {
-                columns.extend(match resource.is_enforced() {
-                    true => [">TICKETS", ">ENTITLED"],
-                    false => [">TICKETS", ">ENTITLED (NOT ENFORCED)"],
-                });
+                columns.extend([">TICKETS", ">ENTITLED"]);
                 if resource == Resource::Memory {
                     columns.push(">BYTES");
                 }

@@ -32,7 +32,7 @@ pub async fn keep(handle: Handle) {
         if let Err(e) = arrange(&handle).await {
             tracing::warn!("lifeline: {e}");
         }
-        // When one of them appears at once, and otherwise now and then: systemd may not have enabled the CPU controller for it.
+        // At once for one that appears, and now and then: its CPU controller may have come later.
         tokio::select! {
             _ = clock.tick() => {}
             () = appears(&mut appear) => {}

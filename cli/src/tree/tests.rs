@@ -292,3 +292,16 @@ fn only_a_cgroup_is_shown_without_what_it_is_below() {
         assert_eq!(super::short(name, issuer), shown);
     }
 }
+
+#[test]
+fn tickets_that_nothing_enforces_are_told_of() {
+    let mut tree = sample();
+    let told = |tree: &TreeReply, shown| render(tree, shown, None, None).contains("not enforced");
+    let net = ticket("base", Resource::Net, Kind::Soft, 7);
+    assert!(!told(&tree, Shown::All));
+    tree.currencies[1].funding.push(net);
+    assert_eq!(
+        [Shown::All, Shown::Net, Shown::Cpu].map(|shown| told(&tree, shown)),
+        [true, true, false]
+    );
+}

@@ -37,7 +37,7 @@ impl Resource {
         }
     }
 
-    /// Something gives each what its tickets say: else nothing new is given, and what there is shares nothing.
+    /// Something gives each what its tickets say. Of others no tickets are given any more.
     pub fn is_enforced(self) -> bool {
         self != Resource::Net
     }

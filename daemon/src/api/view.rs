@@ -384,7 +384,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     if let Some(message) = unenforced(&core.ledger) {
         problem(
             message,
-            "take it back: `tixctl unfund NAME --from ISSUER net`, `tixctl unreserve`, `tixctl cancel`",
+            "`tixctl unfund NAME --from ISSUER net`, `unreserve` and `cancel` take them back",
         );
     }
     api::StatusReply {

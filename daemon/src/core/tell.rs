@@ -213,7 +213,12 @@ impl Core {
 
     /// The log's records of what nobody asked for.
     pub(super) fn told(&self, events: &[Event]) -> Vec<Record> {
-        let told = events.iter().map(|e| self.tell(e, None));
+        // The lifeline follows the tree: nothing that was done to root.
+        let follows = |e: &&Event| {
+            let lifeline = self.ledger.lifeline();
+            matches!(e, Event::Funded { holder, .. } if Some(*holder) == lifeline)
+        };
+        let told = (events.iter().filter(|e| !follows(e))).map(|e| self.tell(e, None));
         told.filter(|t| t.worth_keeping)
             .flat_map(|t| {
                 let each = t.concerns.iter().map(|other| record(&t, TIXD, other));

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The lifeline: the currency that backs what an administrator needs, PID 1, logins and tixd itself.
+//! The lifeline: the currency that backs PID 1, logins and tixd itself.
 //!
-//! Problem: a soft ticket is a part of all that base has issued. Each ticket that base issues to others makes the lifeline's worth
-//! less, and root would take it back through the tixd that no longer runs.
-//! Rule: of cpu, and of disk once root has given anybody disk tickets, the lifeline is entitled to a tenth of the machine, or to half of
-//! what is not reserved where that is less. Every step that makes it less raises it, in that step; what cannot keep it is refused.
-//! Example: 100 tickets of base's own threads, 300 of cgroups: 45 tickets, 45 of 445. Fund /big with 262,144: 29,172 of 291,716.
-//! With 90 % reserved: as many tickets as all others have, half of 10 %, so 5 %; with 95 %, the most, 2.5 %.
-//! Cost: two sums and a comparison for each step; one row written where it is raised.
-//! Limits: only what needs base's `i`, and cgroups below the root, change what base has issued, so no user moves it. Where a step is the
-//! tree's, which cannot be refused, it is raised to [`MAX_AMOUNT`] at most: operations leave half of that.
+//! Problem: a soft ticket is a part of all that base has issued, so each further ticket of base
+//! makes the lifeline worth less; and root would take that ticket back through a tixd that no
+//! longer runs.
+//!
+//! Rule: of cpu, and of disk once root has given anybody disk tickets, the lifeline is entitled to a
+//! tenth of the machine, or to half of what is not reserved where that is less. A step that would
+//! leave it less raises it, as a part of that step; a step that it cannot be kept beside is refused.
+//!
+//! Example: base's own threads have 100 tickets and cgroups 300, so the lifeline has 45 of 445. /big
+//! is funded with 262,144: 29,172 of 291,716. With 90 % reserved it has as many tickets as all
+//! others, half of 10 %; with 95 %, the most that base gives, 2.5 % of the machine.
+//!
+//! Cost: two sums and a comparison a step; one row to write where it is raised.
+//!
+//! Limits: what base has issued changes by operations that need base's `i` and by cgroups below the
+//! root, so no user moves it. The kernel has a new cgroup before tixd knows of it. A step of the
+//! tree cannot be refused: operations leave half of [`MAX_AMOUNT`] for those.
 
 use super::brokers::Caller;
 use super::rights::is_roots;
@@ -43,7 +51,8 @@ pub(super) struct Before {
     refused: Option<String>,
 }
 
-/// The lifeline's soft tickets beside `rest` of others, of a base with `reserved` thousandths in hard tickets.
+/// The lifeline's soft tickets beside `rest` of others, with `reserved` thousandths of base in hard
+/// tickets.
 pub fn lifeline_due(rest: u64, reserved: u64) -> u64 {
     let soft = HARD_WHOLE.saturating_sub(reserved);
     let due = match soft >= 2 * PART {
@@ -54,7 +63,7 @@ pub fn lifeline_due(rest: u64, reserved: u64) -> u64 {
 }
 
 impl Ledger {
-    /// From now on `cid`, which backs the cgroups `paths`, is the lifeline: what it lacks it gets now.
+    /// `cid`, which backs the cgroups `paths`, is the lifeline from now on, and gets what it lacks.
     pub fn keep_lifeline(
         &mut self,
         cid: Cid,
@@ -94,9 +103,7 @@ impl Ledger {
                 bound || matches!(row, Some(Row::Binding { cid: to, .. }) if *to == cid)
             }
             Key::Lapsed(name, _) => self.find(name) == Some(cid),
-            Key::Space(_) | Key::Broker(_) | Key::Exchange(_) | Key::Offer(_) | Key::Ended(_) => {
-                false
-            }
+            _ => false,
         }
     }
 
@@ -133,7 +140,7 @@ impl Ledger {
         all / u128::from(HARD_WHOLE) * u128::from(PART.min(soft / 2))
     }
 
-    /// Gives it what is due, and takes what is more than a quarter above: each change is a row to write.
+    /// Gives it what is due, and takes what is more than a quarter above: a change is a row to write.
     pub(super) fn raise_lifeline(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         let Some(cid) = self.lifeline() else {
@@ -183,7 +190,8 @@ impl Ledger {
         }
     }
 
-    /// After a step of somebody who may issue base's tickets (`issuer`), or of anybody: refuses it, or raises the lifeline.
+    /// After a step, of somebody who may issue base's tickets (`issuer`) or may not: refuses the step,
+    /// or raises the lifeline.
     pub(super) fn keep_up_lifeline(
         &mut self,
         before: Before,
@@ -213,7 +221,8 @@ impl Ledger {
             let due = self.due_to_lifeline(*r);
             if due > was && due > MOST_BY_OPERATIONS {
                 return Err(Refusal::LimitReached(format!(
-                    "base would have issued {} {} tickets, and the lifeline would need {due} more: it can have {MOST_BY_OPERATIONS}",
+                    "base would have issued {} {} tickets, and the lifeline would need {due} beside \
+                     them: it can have {MOST_BY_OPERATIONS}",
                     self.total(*r) - self.lifeline_holds(*r),
                     r.name()
                 )));
@@ -301,10 +310,10 @@ mod tests {
                 let part = u128::from(own) * u128::from(soft);
                 let floor = u128::from(rest + own) * u128::from(PART.min(soft / 2));
                 assert!(part >= floor, "{rest} beside {reserved}: {own}");
-                let more = u128::from(own.saturating_sub(1)) * u128::from(soft);
-                let all = u128::from(rest + own - 1) * u128::from(PART.min(soft / 2));
+                // And no more than a ticket above that.
+                let most = u128::from(rest + own) * u128::from(PART.min(soft.div_ceil(2)));
                 assert!(
-                    own == LEAST || more < all + u128::from(soft),
+                    own == LEAST || part <= most + u128::from(soft),
                     "{rest}: {own}"
                 );
             }

@@ -205,10 +205,10 @@ impl Refusal {
                 "`tixctl explain NAME` shows which limits count for it; a cgroup's cpu.max is lifted where it was set"
             }
             Refusal::Lifeline(_) => {
-                "it lets root be heard whatever others run: fund, limit or bind what others run instead"
+                "root is heard by it; name another currency, or the units that it is about, one by one"
             }
             Refusal::NotEnforced(_) => {
-                "share cpu, disk or memory; tickets from before can be taken back: `tixctl unfund`, `unreserve`, `cancel`"
+                "share cpu, disk or memory; `tixctl unfund`, `unreserve` and `cancel` take back what there is"
             }
             Refusal::SelfTrade { .. } => "cancel or amend that one first",
         }

@@ -90,7 +90,7 @@ impl Ledger {
         }];
         events.extend(self.wake_waiting(g.path, cid));
         // One more shares what its parent has.
-        events.extend(self.shared_anew(parent));
+        events.extend(self.shared_anew(g.path));
         events
     }
 
@@ -102,7 +102,6 @@ impl Ledger {
             return vec![];
         };
         let Some(m) = &c.mirror else { return vec![] };
-        let parent = m.parent;
         let owner_changed = c.owner != owner;
         let as_known = (m.weight, m.disk) == (weight, disk)
             && m.inner_threads == g.inner_threads
@@ -129,14 +128,15 @@ impl Ledger {
                 events.extend(self.unbind(g.path));
             }
         }
-        events.extend(self.shared_anew(parent));
+        events.extend(self.shared_anew(g.path));
         events
     }
 
-    /// What `parent` has is shared otherwise by its cgroups: of base's, the lifeline is kept at its part in the same step.
-    fn shared_anew(&mut self, parent: Cid) -> Vec<Event> {
-        match parent {
-            BASE => self.raise_lifeline(),
+    /// What the parent of the cgroup `path` has is shared otherwise by its cgroups: of base's, the lifeline is kept at its part in the
+    /// same step.
+    fn shared_anew(&mut self, path: &str) -> Vec<Event> {
+        match path.rfind('/') {
+            Some(0) => self.raise_lifeline(),
             _ => Vec::new(),
         }
     }
@@ -209,12 +209,13 @@ impl Ledger {
             self.drop_sayings(path);
         }
         let parent = self.get(cid).and_then(|c| c.mirror.as_ref());
-        let parent = parent.map_or(BASE, |m| m.parent);
-        if let Some(its) = self.currencies.get_mut(&parent) {
+        if let Some(p) = parent.map(|m| m.parent)
+            && let Some(its) = self.currencies.get_mut(&p)
+        {
             its.children.remove(&cid);
-            if its.children.is_empty() && parent != BASE {
+            if its.children.is_empty() && p != BASE {
                 // Its processes are its own again.
-                self.set_running(parent, Resource::Disk, true);
+                self.set_running(p, Resource::Disk, true);
             }
         }
         for r in Resource::ALL {
@@ -226,7 +227,7 @@ impl Ledger {
             cid,
             path: path.to_owned(),
         });
-        events.extend(self.shared_anew(parent));
+        events.extend(self.shared_anew(path));
         events
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The lifeline over random histories: after every step it has what it is kept at, and no user moves it.
+//! The lifeline over random histories: after every step it has its share, and no user moves it.
 
 use crate::isolation::in_hand_of;
 use crate::model::MEMORY;
@@ -132,7 +132,7 @@ impl Machine {
         })
     }
 
-    /// No limit counts for what it backs. A step of the tree, which cannot be refused, may bring one.
+    /// No limit counts for what it backs. A step of the tree may bring one: it cannot be refused.
     fn is_free(&self) -> bool {
         let there = KEPT.iter().filter_map(|path| self.l.find(path));
         there.into_iter().all(|c| self.l.limits_over(c).is_empty())
@@ -222,7 +222,7 @@ proptest! {
         history(&start, &steps)?;
     }
 
-    /// What root may do after a user has done what a user can, root may do after nothing, as far as the lifeline goes.
+    /// The lifeline refuses root the same, whatever a user has done before.
     #[test]
     fn no_user_has_root_refused(
         start in any_start(),
@@ -230,8 +230,19 @@ proptest! {
         amount in 1i64..1 << 31,
     ) {
         let mut m = Machine::new(&start);
-        let big = Op::Create { cid: 0, name: "big".to_owned(), owner: 0, group: 0, mode: DEFAULT_MODE };
-        let fund = Op::Fund { holder: "big".to_owned(), issuer: "base".to_owned(), resource: Resource::Cpu, amount };
+        let big = Op::Create {
+            cid: 0,
+            name: "big".to_owned(),
+            owner: 0,
+            group: 0,
+            mode: DEFAULT_MODE,
+        };
+        let fund = Op::Fund {
+            holder: "big".to_owned(),
+            issuer: "base".to_owned(),
+            resource: Resource::Cpu,
+            amount,
+        };
         let asked = |m: &mut Machine| {
             let mut create = big.clone();
             if let Op::Create { cid, .. } = &mut create {

@@ -237,7 +237,8 @@ impl Model {
         r != Resource::Disk || self.grants.keys().any(its)
     }
 
-    /// Is the parent's ticket replaced by that binding? For the disk only where it was withdrawn: what others give comes on top.
+    /// Is the parent's ticket replaced by that binding? For the disk only where it was withdrawn:
+    /// what others give comes on top.
     pub fn replaces(&self, b: &Bound, r: Resource) -> bool {
         r != Resource::Disk || b.disk
     }

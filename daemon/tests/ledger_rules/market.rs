@@ -228,6 +228,42 @@ fn an_offer_whose_party_can_no_longer_deliver_goes_and_the_next_is_matched() {
     assert_eq!(it.entitled("its"), 20.0);
 }
 
+/// The gate that what is asked from outside passes; the ledger itself keeps what was traded before.
+#[test]
+fn what_nothing_enforces_is_traded_no_more_and_taken_off_the_book() {
+    let mut it = three();
+    let net = Resource::Net;
+    it.offer(ALICE, "hers", (CPU, 80), (net, 10)).unwrap();
+    let offer = it.l.book().iter_from(0).next().unwrap().id;
+    let party = || "his".to_owned();
+    let offers = [(net, CPU), (CPU, net)].map(|(gives, wants)| Op::Offer {
+        id: it.l.next_number(),
+        party: party(),
+        terms: terms((gives, 1), (wants, 1)),
+        now: 0,
+    });
+    let amend = Op::Amend {
+        offer,
+        terms: terms((CPU, 80), (net, 5)),
+        now: 0,
+    };
+    let accept = Op::Accept {
+        offer,
+        party: party(),
+        now: 0,
+    };
+    for op in offers.into_iter().chain([amend, accept]) {
+        let checked = op.check_enforced(&it.l);
+        assert_eq!(checked, Err(Refusal::NotEnforced(net)), "{op:?}");
+    }
+    let holders = it.l.holders_of_unenforced();
+    assert_eq!(holders.into_iter().collect::<Vec<_>>(), ["hers"]);
+    let cancel = Op::Cancel { id: offer };
+    assert_eq!(cancel.check_enforced(&it.l), Ok(()));
+    it.does(ALICE, cancel).unwrap();
+    assert!(it.l.holders_of_unenforced().is_empty());
+}
+
 /// §3.2: "a process could fork off children that use exchanges to give the parent process all of their tickets. With currencies, however,
 /// this tactic would only affect the resource rights of tasks funded by the same currency as the malicious process."
 #[test]

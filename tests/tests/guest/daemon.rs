@@ -43,6 +43,10 @@ fn under_systemd() {
             users::slices,
         );
         c.check("what an administrator needs has a share", users::lifeline);
+        c.check(
+            "root takes back what a busy cgroup has of base",
+            lifeline::funded,
+        );
         c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
         c.check("entitlements are as funded", users::entitlements);
         c.check("alice runs a command with tickets", users::runs);

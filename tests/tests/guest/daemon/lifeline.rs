@@ -2,11 +2,12 @@
 //! A machine that one user has brought to its knees: 3,000 busy processes, a fork bomb, no memory that is free. Who administers it is
 //! heard all the same, and who shares it has no less.
 
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
-use tix_tests::daemon::{in_force, read, sh, until};
+use tix_tests::daemon::{currency, in_force, read, sh, tixctl, until, wait};
 use tix_tests::daemon_load::{Hog, Meter, used};
 use tix_tests::results::leave;
 use tix_tests::shell::Shell;
@@ -219,4 +220,104 @@ pub fn all(cpus: usize) -> Result<()> {
         "least": least,
     });
     leave(&format!("lifeline_of_{cpus}"), &came_to)
+}
+
+/// Of base's tickets, in one step.
+const GIVEN: u64 = 262_144;
+
+/// A busy loop in a cgroup of its own below the root, until dropped.
+struct Big(Child);
+
+impl Big {
+    const PATH: &str = "/big";
+
+    fn start() -> Result<Big> {
+        std::fs::create_dir("/sys/fs/cgroup/big").context("/big")?;
+        let line = "echo $$ >/sys/fs/cgroup/big/cgroup.procs; while :; do :; done";
+        let child = Command::new("/bin/sh").args(["-c", line]).spawn();
+        let big = Big(child.context("sh")?);
+        until("it is busy", SOON, || {
+            Ok(used(Self::PATH).is_ok_and(|n| n > 100_000))
+        })?;
+        wait("it is a currency", SOON, || currency(Self::PATH))?;
+        Ok(big)
+    }
+}
+
+impl Drop for Big {
+    fn drop(&mut self) {
+        // Both may be gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        let _ = std::fs::remove_dir("/sys/fs/cgroup/big");
+    }
+}
+
+/// The threads of a process: how long they have run and have waited for a CPU, ns, and how often they
+/// were given one.
+#[derive(Debug, Clone, Copy, Default)]
+struct Served {
+    ran: u64,
+    waited: u64,
+    times: u64,
+}
+
+impl Served {
+    fn of(pid: &str) -> Result<Served> {
+        let mut sum = Served::default();
+        for task in std::fs::read_dir(format!("/proc/{pid}/task")).context("no tixd")? {
+            let text = read(&task?.path().join("schedstat").display().to_string())?;
+            let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
+            let [ran, waited, times] = numbers?[..] else {
+                bail!("{text} is no schedstat");
+            };
+            sum.ran += ran;
+            sum.waited += waited;
+            sum.times += times;
+        }
+        Ok(sum)
+    }
+}
+
+/// A slice ends with the kernel's tick at the latest: 4 ms.
+const SLICE_NS: u64 = 4_000_000;
+/// The lifeline has one slice in ten, and six cgroups may share it.
+const SLICES: u64 = 10 * 6;
+
+/// Root, whose own place keeps a part, gives nearly all other tickets of base to a busy cgroup and
+/// takes them back. tixd has its part of a tenth meanwhile: the lifeline's 44 tickets of before would
+/// have it wait for 6,000 slices each time.
+pub fn funded() -> Result<()> {
+    let _big = Big::start()?;
+    let own = read("/proc/self/cgroup")?;
+    let own = own.strip_prefix("0::").context("no cgroup v2")?.trim();
+    tixctl(&format!("fund {own} --from base cpu {GIVEN}"))?.ok()?;
+    let pid = sh("systemctl show -P MainPID tixd")?.ok()?.out;
+    let (pid, mut slow) = (pid.trim(), Vec::new());
+    for line in [
+        &format!("fund /big --from base cpu {GIVEN}"),
+        "status",
+        "unfund /big --from base cpu",
+    ] {
+        let before = Served::of(pid)?;
+        tixctl(line)?.ok()?;
+        let after = Served::of(pid)?;
+        let waited = after.waited - before.waited;
+        let each = waited / (after.times - before.times).max(1);
+        let said = format!(
+            "{line}: ran {} us, waited {} us, {} us each time",
+            (after.ran - before.ran) / 1000,
+            waited / 1000,
+            each / 1000
+        );
+        eprintln!("       {said}");
+        if each > SLICES * SLICE_NS {
+            slow.push(said);
+        }
+    }
+    ensure!(slow.is_empty(), "tixd waited: {slow:?}");
+    let part = currency("lifeline")?.context("no lifeline")?["cpu"]["entitlement"].clone();
+    ensure!(part.as_f64().is_some_and(|part| part >= 0.1), "{part}");
+    tixctl(&format!("unfund {own} --from base cpu"))?.ok()?;
+    Ok(())
 }
