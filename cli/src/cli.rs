@@ -147,8 +147,9 @@ mod tests {
         }
     }
 
-    /// What stands for a name or a number in a message: `{}`, `{name}`.
+    /// What stands for a name or a number in a message: `{}`, `{name}`; or for a `{resource}`.
     fn filled(command: &str) -> String {
+        let command = command.replace("{resource}", "cpu");
         let mut parts = command.split('{');
         let first = parts.next().unwrap_or_default().to_owned();
         let rest =
@@ -183,7 +184,11 @@ mod tests {
             sources(&top.join(dir), &mut all);
         }
         let (mut count, mut all_wrong) = (0, Vec::new());
-        for (path, text) in &all {
+        // This file has the word for what is looked for.
+        let others = all
+            .iter()
+            .filter(|(path, _)| !path.ends_with("cli/src/cli.rs"));
+        for (path, text) in others {
             for (at, _) in text.match_indices("`tixctl ") {
                 let command = text[at + 1..].split('`').next().unwrap_or_default();
                 let command = filled(command);

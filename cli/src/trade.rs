@@ -101,8 +101,7 @@ fn told(reply: &OfferReply) -> String {
     }
     if let Some(first) = reply.conflicting.first() {
         let hint = format!(
-            "\nThese give what you want, on other terms (`tixctl accept {} PRINCIPAL` takes the first, `tixctl amend {id} --want RIGHTS` meets \
-             one):",
+            "\nThese give what you want, on other terms (`tixctl accept {} PRINCIPAL` takes the first, `tixctl amend {id}` meets one):",
             first.id
         );
         lines.push(hint);

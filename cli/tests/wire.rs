@@ -389,3 +389,33 @@ fn what_others_have_named_does_nothing_to_a_terminal() {
         }
     }
 }
+
+/// On stderr, so that what reads the output is not disturbed; a tixd from before it was told says less.
+#[test]
+fn what_nothing_holds_is_said_when_it_is_done() {
+    let said = |arguments: &[&str], reply: Value| {
+        let (_, output) = talk(arguments, &[json!({ "parameters": reply })]);
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let why = json!({ "message": "tixd runs with --observe", "hint": "start it without" });
+    let reserve = ["reserve", "alice", "--from", "base", "cpu", "10%"];
+    let limit = ["limit", "alice", "cpu", "10%"];
+    assert_eq!(
+        said(
+            &reserve,
+            json!({ "amount": 100, "bytes": false, "not_held": why })
+        ),
+        "tixctl: it is reserved, and nothing holds it now: tixd runs with --observe.\n  → start it without\n"
+    );
+    assert_eq!(
+        said(&limit, json!({ "in_force": false, "not_held": why })),
+        "tixctl: the limit is kept, and nothing holds it now: tixd runs with --observe.\n  → start it without\n"
+    );
+    let old = said(&limit, json!({ "in_force": false }));
+    assert!(
+        old.contains("the limit is kept, and does not hold now"),
+        "{old}"
+    );
+    assert_eq!(said(&reserve, json!({ "amount": 100, "bytes": false })), "");
+}

@@ -95,24 +95,31 @@ fn partly(core: &Core, in_force: bool) -> Option<Problem> {
 }
 
 fn no_disk(core: &Core) -> Option<Problem> {
+    let is_bare = |d: &&Device| d.mechanism == Mechanism::None;
     let devices = core.disk.devices();
-    let bare: Vec<&Device> = (devices.iter())
-        .filter(|d| d.mechanism == Mechanism::None)
-        .collect();
-    let names: Vec<&str> = bare.iter().map(|d| d.name.as_str()).collect();
-    match bare.first() {
-        Some(first) => Some(problem(
+    let (bare, shared): (Vec<&Device>, Vec<&Device>) = devices.iter().partition(is_bare);
+    let names = |these: &[&Device]| {
+        let names: Vec<&str> = these.iter().map(|d| d.name.as_str()).collect();
+        names.join(", ")
+    };
+    match (bare.first(), shared.as_slice()) {
+        (Some(first), []) => Some(problem(
+            format!("nothing in the kernel shares {} by weights", names(&bare)),
+            disk_hint(&core.disk, first),
+        )),
+        (Some(first), shared) => Some(problem(
             format!(
-                "nothing in the kernel shares {} by weights",
-                names.join(", ")
+                "of the disks only {} is shared by weights, and not {}",
+                names(shared),
+                names(&bare)
             ),
             disk_hint(&core.disk, first),
         )),
-        None if devices.is_empty() => Some(problem(
+        (None, []) => Some(problem(
             "there is no disk here that could be shared",
             "what a host lends its guests the host shares",
         )),
-        None => None,
+        (None, _) => None,
     }
 }
 

@@ -370,15 +370,12 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
         );
     }
     for (name, r, amount) in core.ledger.all_lapsed() {
+        let resource = r.name();
         problem(
             format!(
-                "{amount} {} tickets of base that {name} gave up still count among base's",
-                r.name()
+                "{amount} {resource} tickets of base that {name} gave up still count among base's"
             ),
-            &format!(
-                "root: `tixctl unfund {name} --from base {}` withdraws them",
-                r.name()
-            ),
+            &format!("root: `tixctl unfund {name} --from base {resource}` withdraws them"),
         );
     }
     if let Some(message) = unenforced(&core.ledger) {
