@@ -5,8 +5,10 @@ use crate::server::Tixd;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use rustix::fs::inotify;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// The descriptors of `tixd` that are links to `what`, in both processes.
 fn descriptors(tixd: &Tixd, what: &str) -> Vec<OwnedFd> {
@@ -25,8 +27,14 @@ fn descriptors(tixd: &Tixd, what: &str) -> Vec<OwnedFd> {
 
 /// How it ended, and what it said.
 fn end(mut tixd: Tixd) -> (Option<i32>, String) {
-    let code = tixd.child.wait().unwrap().code();
-    (code, tixd.said())
+    let latest = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(status) = tixd.child.try_wait().unwrap() {
+            return (status.code(), tixd.said());
+        }
+        assert!(Instant::now() < latest, "tixd lives on without it");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -51,16 +59,17 @@ fn without_the_api_server_it_ends() {
     let deaf = socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
     let pass = "exec 3<&0 0</dev/null; LISTEN_PID=$$ exec \"$0\" \"$@\"";
     let tixd = Tixd::command(&dir);
-    let said = Command::new("sh")
+    let child = Command::new("sh")
         .args(["-c", pass])
         .arg(tixd.get_program())
         .args(tixd.get_args())
         .envs([("LISTEN_FDS", "1"), ("LISTEN_FDNAMES", "everybody")])
         .stdin(deaf)
-        .output()
+        .stderr(File::create(dir.path().join("said")).unwrap())
+        .spawn()
         .unwrap();
-    let text = String::from_utf8_lossy(&said.stderr);
-    assert_eq!(said.status.code(), Some(1), "{text}");
-    assert!(text.contains("the API server has ended"), "{text}");
-    assert!(text.contains("everybody's socket"), "{text}");
+    let (code, said) = end(Tixd { child, dir });
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("the API server has ended"), "{said}");
+    assert!(said.contains("everybody's socket"), "{said}");
 }

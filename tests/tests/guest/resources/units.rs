@@ -18,7 +18,7 @@ const BYTES: &str = "67108864";
 pub fn all(c: &mut Checks) {
     c.check("setup: install and start", service::start);
     c.check("setup: a service", || {
-        let text = "[Service]\nExecStart=/bin/sleep infinity\n";
+        let text = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/sleep infinity\n";
         std::fs::write(format!("/etc/systemd/system/{UNIT}"), text)?;
         sh("systemctl daemon-reload")?.ok()?;
         sh(&format!("systemctl start {UNIT}"))?.ok()?;
