@@ -221,7 +221,8 @@ impl Core {
 }
 
 impl Core {
-    /// Moves currencies of users with plain names into their makers' spaces, `users` being the makers' names.
+    /// Moves currencies of users with plain names into their makers' spaces, `users` being the
+    /// makers' names.
     pub fn move_into_spaces(&mut self, users: &BTreeMap<u32, String>) -> Result<(), Failure> {
         self.commit();
         let mark = self.ledger.mark();
