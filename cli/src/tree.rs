@@ -358,8 +358,8 @@ fn exchanged(currency: &Currency, resource: Resource) -> String {
     }
 }
 
-/// A mirrored currency's path without its parent's, where that is what it stands below. What alice has made is called alice/gold also
-/// below a currency `alice`: gold is another.
+/// A mirrored currency's path without its parent's, where that is what it stands below. What alice
+/// has made is called alice/gold also below a currency `alice`: gold is another.
 fn short<'a>(name: &'a str, issuer: Option<&str>) -> &'a str {
     let issuer = issuer.filter(|_| name.starts_with('/'));
     match issuer.and_then(|issuer| name.strip_prefix(issuer)?.strip_prefix('/')) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Users' names, for the labels of their spaces (`ledger::spaces`). The users' databases may take as long as a directory service does, or
-//! hang: each question has a thread of its own, of which there are few, and nobody waits longer than [`PATIENCE`]. A user whose name
-//! does not come in time is called by number.
+//! Users' names, for the labels of their spaces (`ledger::spaces`). The users' databases may take
+//! as long as a directory service does, or hang: each question has a thread of its own, of which
+//! there are few, and nobody waits longer than [`PATIENCE`]. A user whose name does not come in
+//! time is called by number.
 
 use crate::core::Core;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -115,8 +116,8 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// At the start: the currencies that users made when all names were plain move into their makers' spaces. Done once, as there are none
-/// afterwards; the log says it of each.
+/// At the start: the currencies that users made when all names were plain move into their makers'
+/// spaces. Done once, as there are none afterwards; the log says it of each.
 pub async fn move_into_spaces(core: &mut Core, labels: &Labels) {
     let makers: BTreeSet<u32> = core.ledger.without_space();
     if makers.is_empty() {

@@ -91,7 +91,8 @@ async fn arrange(handle: &Handle) -> Result<(), Failure> {
     handle.act(move |core| set(core, &paths())).await?
 }
 
-/// Has the currency be there, where it will be needed. Its name is plain, so nobody but root can have made it.
+/// Has the currency be there, where it will be needed. Its name is plain, so nobody but root can
+/// have made it.
 ///
 /// # Errors
 /// It cannot be kept.

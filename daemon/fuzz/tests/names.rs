@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Names as a land grab: whoever takes first the names that root, a policy, tixd or another user will rely on gets nothing by it.
+//! Names as a land grab: whoever takes first the names that root, a policy, tixd or another user
+//! will rely on gets nothing by it.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `tixctl run` and `tixctl nice` ask: a currency for one command, made, funded and bound at once.
+//! What `tixctl run` and `tixctl nice` ask: a currency for one command, made, funded and bound at
+//! once.
 
 use super::amount::Amount;
 use super::names;
@@ -20,7 +21,8 @@ pub fn part(tickets: Option<Amount>, milli: Option<Amount>) -> Result<Part, Erro
     }
 }
 
-/// A name for a job of `uid`'s: what else is called so in that user's space is stepped over, and nobody else's is in the way.
+/// A name for a job of `uid`'s: what else is called so in that user's space is stepped over, and
+/// nobody else's is in the way.
 fn free_name(ledger: &Ledger, kind: &str, uid: u32) -> String {
     let mut number = ledger.next_cid();
     loop {

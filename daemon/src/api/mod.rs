@@ -177,7 +177,8 @@ pub struct Hall {
 }
 
 impl Hall {
-    /// `subordinate` is the file that says whose the subordinate uids are; `labels` knows users' names.
+    /// `subordinate` is the file that says whose the subordinate uids are; `labels` knows users'
+    /// names.
     pub fn new(handle: Handle, readers: Option<u32>, subordinate: &Path, labels: Labels) -> Hall {
         Hall {
             handle,

@@ -214,8 +214,9 @@ fn is_roots(by: u32) -> bool {
     caller.is_root()
 }
 
-/// What the currencies of a document are called here. A user's are in that user's space, whatever its label was where the document
-/// comes from; one that was written before there were spaces has plain names alone.
+/// What the currencies of a document are called here. A user's are in that user's space, whatever
+/// its label was where the document comes from; one that was written before there were spaces has
+/// plain names alone.
 struct Called<'a> {
     ledger: &'a Ledger,
     users: &'a BTreeMap<u32, String>,
@@ -268,7 +269,8 @@ impl Called<'_> {
         whose == Some(uid) || label == uid.to_string()
     }
 
-    /// It is of the policy's doing, for a currency that a user has made, by its name: meant for another.
+    /// It is of the policy's doing, for a currency that a user has made, by its name: meant for
+    /// another.
     fn is_astray(&self, line: &Line) -> bool {
         let (name, by) = match line {
             Line::Ticket { to, by, .. } => (to, by),

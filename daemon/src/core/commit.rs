@@ -237,8 +237,8 @@ impl Core {
 }
 
 impl Core {
-    /// Moves currencies of users with plain names into their makers' spaces, `users` being the makers' names.
-    /// Nobody asked for it, so nobody can be told that it failed: what cannot be kept now is kept later.
+    /// Moves currencies of users with plain names into their makers' spaces, `users` being the
+    /// makers' names. Nobody asked for it, so nobody can be told that it failed: what cannot be kept now is kept later.
     pub async fn move_into_spaces(&mut self, users: &BTreeMap<u32, String>) {
         let renamed = self.ledger.move_into_spaces(users, &[lifeline::NAME]);
         let mut records = Vec::new();

@@ -13,7 +13,8 @@ pub struct Caller {
     pub gid: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
-    /// The user's name, where it matters and is known: the label of a space that is opened for this caller.
+    /// The user's name, where it matters and is known: the label of a space that is opened for this
+    /// caller.
     pub user: Option<String>,
 }
 

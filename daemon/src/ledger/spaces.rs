@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Spaces: whose names are whose.
 //!
-//! The problem: whoever takes a name first is funded and trusted by everybody who uses it later. The rule: a currency that a user makes is called
-//! `LABEL/NAME`, in the space of the user's uid; plain names are made by root and the policy alone. So nobody can stand in another's
-//! way, or in tixd's, by a name: uid 1000, called alice, creates `gold` and has `alice/gold`; a policy's `gold` is another currency.
+//! The problem: whoever takes a name first is funded and trusted by everybody who uses it later.
+//! The rule: a currency that a user makes is called `LABEL/NAME`, in the space of the user's uid;
+//! plain names are made by root and the policy alone. So nobody can stand in another's way, or in
+//! tixd's, by a name: uid 1000, called alice, creates `gold` and has `alice/gold`; a policy's
+//! `gold` is another currency.
 //!
-//! A label is the user's name as of the first currency, or the uid's number where that name is not known, is no label (see
-//! [`is_label`]) or is the label of another uid's space. It is kept for good: other people have written the names down. The space is the
-//! maker's: another owner (`chown`) changes no name. A user who says `gold` means `alice/gold` if there is one, else a plain `gold`;
-//! everybody can say `alice/gold`, and `1000/gold` whatever the label is.
+//! A label is the user's name as of the first currency, or the uid's number where that name is not
+//! known, is no label (see [`is_label`]) or is the label of another uid's space. It is kept for
+//! good: other people have written the names down. The space is the maker's: another owner
+//! (`chown`) changes no name. A user who says `gold` means `alice/gold` if there is one, else a
+//! plain `gold`; everybody can say `alice/gold`, and `1000/gold` whatever the label is.
 //!
-//! Limits: one row for each uid that ever made a currency. Paths begin with `/` and units have no `/`, so neither is ever a currency's name.
+//! Limits: one row for each uid that ever made a currency. Paths begin with `/` and units have no
+//! `/`, so neither is ever a currency's name.
 
 use super::brokers::{Caller, is_root};
 use super::rights::good_name;
@@ -94,7 +98,8 @@ impl Ledger {
         }
     }
 
-    /// The full name of the currency that `caller` makes as `name`; it opens the caller's space if that is the first.
+    /// The full name of the currency that `caller` makes as `name`; it opens the caller's space if
+    /// that is the first.
     pub(super) fn new_name(&mut self, caller: &Caller, name: &str) -> Result<String, Refusal> {
         let bad = || Refusal::BadName(name.to_owned());
         let other = |why: String| Refusal::OtherSpace {
@@ -190,9 +195,10 @@ impl Ledger {
             .map(|(cid, c)| (cid, c.by))
     }
 
-    /// Moves those into their makers' spaces; `users` are the makers' names. What goes by name goes with them: base tickets that have
-    /// lapsed, and the last exchanges that were revoked. What the policy gave them by their names goes back to it, and so does what
-    /// tixd gave those that it calls `own`: it was meant for currencies that nobody else has made.
+    /// Moves those into their makers' spaces; `users` are the makers' names. What goes by name goes
+    /// with them: base tickets that have lapsed, and the last exchanges that were revoked. What the
+    /// policy gave them by their names goes back to it, and so does what tixd gave those that it
+    /// calls `own`: it was meant for currencies that nobody else has made.
     pub fn move_into_spaces(
         &mut self,
         users: &BTreeMap<u32, String>,
@@ -239,7 +245,8 @@ impl Ledger {
         renamed
     }
 
-    /// Takes from `cid` what the policy gave it, or all that root gave it if it stood in the place of one of tixd's `own`.
+    /// Takes from `cid` what the policy gave it, or all that root gave it if it stood in the place
+    /// of one of tixd's `own`.
     fn take_back(&mut self, cid: Cid, own: bool) -> Vec<Event> {
         let given = |by: By| by == POLICY || own && is_root(by);
         let mut events = Vec::new();

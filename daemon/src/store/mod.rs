@@ -63,7 +63,8 @@ pub struct Next {
 /// What was read at the start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// Spaces and spaces and currencies first, then brokers, bindings, tickets, exchanges, lapsed tickets, offers, exchanges that are over.
+    /// Spaces and currencies first, then brokers, bindings, tickets, exchanges, lapsed tickets,
+    /// offers, exchanges that are over.
     pub rows: Vec<(Key, Row)>,
     /// The least number that no named currency has had.
     pub next_cid: u64,

@@ -36,7 +36,8 @@ impl It {
         }
     }
 
-    /// What alice and bob have made is called without their space here, unless there is a plain currency of that name.
+    /// What alice and bob have made is called without their space here, unless there is a plain
+    /// currency of that name.
     pub fn full(&self, name: &str) -> String {
         match self.l.find(name) {
             Some(_) => name.to_owned(),

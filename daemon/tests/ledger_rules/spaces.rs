@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whose names are whose: what a user makes is called by the user's space, and nobody adopts what somebody else has made.
+//! Whose names are whose: what a user makes is called by the user's space, and nobody adopts what
+//! somebody else has made.
 
 use crate::common::*;
 use std::collections::BTreeMap;
@@ -441,7 +442,8 @@ fn what_users_made_before_moves_into_their_spaces() {
     assert_eq!(it.l.find("gold"), Some(1));
 }
 
-/// Alice came first, and a policy and tixd took hers for their own: that is over, and what root gave her in person she keeps.
+/// Alice came first, and a policy and tixd took hers for their own: that is over, and what root
+/// gave her in person she keeps.
 #[test]
 fn what_was_given_to_a_name_does_not_move_with_it() {
     let mut it = It::new();
