@@ -25,7 +25,8 @@ pub struct Kthreads {
     pub hogs: usize,
     /// The longest that one file took until it was on the disk, and `sync` after all, while nobody else ran.
     pub peace: Took,
-    /// The same beside the hogs, in a cgroup of as much weight as the kernel's own threads have, and of ten times as much.
+    /// The same beside the hogs, in a cgroup of as much weight as the kernel's own threads have,
+    /// and of ten times as much.
     pub alike: Took,
     pub small: Took,
 }

@@ -246,7 +246,8 @@ pub fn beside_each_other() -> Result<()> {
     }
     before.is_back(place)?;
     // A crowd that comes and goes: each has its share to the end.
-    let each = "exec tixctl run -- sh -c 'sleep 0.$0; test -e /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/cpu.weight'";
+    let own = "/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)";
+    let each = format!("exec tixctl run -- sh -c 'sleep 0.$0; test -e {own}/cpu.weight'");
     let crowd = (1..=12).map(|i| start(home, UID, &format!("{each} {}", i % 4)));
     let crowd: Vec<Child> = crowd.collect::<Result<_>>()?;
     for mut job in crowd {
