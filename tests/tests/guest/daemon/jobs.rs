@@ -151,7 +151,7 @@ fn one(place: &str, home: &str, uid: u32, command: &str) -> Result<()> {
     ensure!(start(home, uid, &line("true"))?.wait()?.success());
     before.is_back(place)?;
     // Refused by tixd, when there is a cgroup for it already.
-    let refused = format!("tixctl {command} --name base -- true");
+    let refused = format!("tixctl {command} --name NoName -- true");
     ensure!(start(home, uid, &refused)?.wait()?.code() == Some(1));
     before.is_back(place)?;
     // Killed while it runs; and meanwhile it is as it was said.
