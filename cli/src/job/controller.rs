@@ -32,12 +32,15 @@ use std::fs::{self, File};
 use std::io::{Error, ErrorKind};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// How the names of jobs' cgroups begin.
 pub const NAMES: &str = "tix-run-";
 /// The attribute of a place whose cpu controller was enabled for jobs.
 const MARK: &str = "user.tix.jobs";
 const CONTROL: &str = "cgroup.subtree_control";
+/// How long a job may take to end.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub fn gives_cpu(place: &Path) -> bool {
     host::words(&place.join(CONTROL))
@@ -76,16 +79,29 @@ fn open(job: &Path) -> Result<File, Error> {
 pub fn begin(place: &Path, own: &Path) -> Result<(), Error> {
     for other in others(place, own)? {
         remove_if_left(&other);
-        // Who cannot open it is another user, or it is gone.
-        if let Ok(file) = open(&other) {
-            flock(&file, FlockOperation::LockShared)?;
-        }
+        await_end(&other)?;
     }
     if gives_cpu(place) {
         return Ok(());
     }
     setxattr(place, MARK, b"cpu", XattrFlags::empty())?;
     fs::write(place.join(CONTROL), "+cpu")
+}
+
+/// Waits while another job ends. What that has to do takes a moment, but it may be somebody's who
+/// holds the lock to keep others from beginning.
+fn await_end(job: &Path) -> Result<(), Error> {
+    // Whoever cannot open it is another user, or it is gone.
+    let Ok(file) = open(job) else { return Ok(()) };
+    let since = Instant::now();
+    while flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
+        if since.elapsed() > PATIENCE {
+            let why = format!("{} has begun to end, and does not", job.display());
+            return Err(Error::new(ErrorKind::TimedOut, why));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 /// Removes `own`, which nobody is in and nothing is below, and, as the last job in its place,

@@ -162,7 +162,8 @@ fn is_as_made(currency: &Currency) -> bool {
         Some((parent, _)) => parent,
     };
     currency.limits.is_empty()
-        && matches!(cpu.as_slice(), [f] if f.amount == 100 && f.kind == Kind::Soft && f.from == parent)
+        && cpu.len() == 1
+        && (cpu.iter()).all(|f| f.amount == 100 && f.kind == Kind::Soft && f.from == parent)
 }
 
 /// The same, by the kernel's files, where tixd cannot be asked.

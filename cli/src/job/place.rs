@@ -148,8 +148,8 @@ fn may_place(place: &Path) -> bool {
 fn agree(place: &Path) -> Result<(), Failure> {
     let place = place.display();
     let change = format!(
-        "{place} has processes of its own, so it has to be a threaded domain until the command has ended: \
-         meanwhile no process can be put into another cgroup in it (\"Operation not supported\"), \
+        "{place} has processes of its own, so it has to be a threaded domain until the command \
+         has ended: meanwhile no process can be put into another cgroup in it (\"Operation not supported\"), \
          and a container runtime or a systemd that works in it fails"
     );
     if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
@@ -163,8 +163,8 @@ fn agree(place: &Path) -> Result<(), Failure> {
     Err(Failure::refused(
         change,
         format!(
-            "`--threaded` allows it; or move its processes into a child, then nothing has to be threaded: \
-             mkdir {place}/shell && echo $$ > {place}/shell/cgroup.procs"
+            "`--threaded` allows it; or move its processes into a child, then nothing has to be \
+             threaded: mkdir {place}/shell && echo $$ > {place}/shell/cgroup.procs"
         ),
     ))
 }
@@ -238,8 +238,8 @@ fn impossible(home: &Path, tried: &[String]) -> Failure {
     let uid = rustix::process::geteuid().as_raw();
     let hint = match tried {
         [] => format!(
-            "as root, give your shell a cgroup that is yours: mkdir -p {home}/you/shell && chown -R {uid} {home}/you && \
-             echo PID-OF-YOUR-SHELL > {home}/you/shell/cgroup.procs"
+            "as root, give your shell a cgroup that is yours: mkdir -p {home}/you/shell && \
+             chown -R {uid} {home}/you && echo PID-OF-YOUR-SHELL > {home}/you/shell/cgroup.procs"
         ),
         _ => format!(
             "put your shell into a child of its own and enable cpu beside it: mkdir {home}/shell && \

@@ -39,7 +39,7 @@ pub fn all(reports: &Reports, cpus: f64) -> Result<()> {
     };
     // Tickets of the root's own threads beside those of the hogs.
     bounded(found.alike, 100.0 / 200.0);
-    bounded(found.small, 100.0 / 10_100.0);
+    bounded(found.small, 100.0 / 1_100.0);
     Ok(())
 }
 

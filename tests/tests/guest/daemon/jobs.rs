@@ -151,7 +151,7 @@ fn one(place: &str, home: &str, uid: u32, command: &str) -> Result<()> {
     ensure!(start(home, uid, &line("true"))?.wait()?.success());
     before.is_back(place)?;
     // Refused by tixd, when there is a cgroup for it already.
-    let refused = format!("tixctl {command} --name base -- true");
+    let refused = format!("tixctl {command} --name NoName -- true");
     ensure!(start(home, uid, &refused)?.wait()?.code() == Some(1));
     before.is_back(place)?;
     // Killed while it runs; and meanwhile it is as it was said.
@@ -246,7 +246,8 @@ pub fn beside_each_other() -> Result<()> {
     }
     before.is_back(place)?;
     // A crowd that comes and goes: each has its share to the end.
-    let each = "exec tixctl run -- sh -c 'sleep 0.$0; test -e /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/cpu.weight'";
+    let own = "/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)";
+    let each = format!("exec tixctl run -- sh -c 'sleep 0.$0; test -e {own}/cpu.weight'");
     let crowd = (1..=12).map(|i| start(home, UID, &format!("{each} {}", i % 4)));
     let crowd: Vec<Child> = crowd.collect::<Result<_>>()?;
     for mut job in crowd {
