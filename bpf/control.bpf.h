@@ -6,57 +6,62 @@
 #ifndef TIX_CONTROL_BPF_H
 #define TIX_CONTROL_BPF_H
 
-static bool node_used(u32 i)
+/* Whether node `i` is there, is one of `flags`, and is what its number was told for (intf.h). */
+static __always_inline bool is_node_locked(u32 i, u64 id, u32 flags)
 {
-	return i < nodes_hi && (!i || NODES[i].flags & (TIX_NODE_CGROUP | TIX_NODE_NAMED));
+	if (!i)
+		return !id;
+	return i < nodes_hi && i < TIX_NODES_MAX && NODES[i].flags & flags && NODES[i].cgid == id;
 }
 
-/*
- * Replace the tickets that back a node; with `by_parent`, edge[0] is filled in here. Looked at in a copy: before 7.0 an
- * argument of a program may not be indexed.
- */
-SEC("syscall")
-int tix_funding(struct tix_funding_args *args)
-{
-	u64 left = FUND_DELTAS_MAX >> FUND_DELTA_LOG, size = fund_size(args->delta);
-	struct tix_funding_args new;
-	u32 i, node = args->node;
+/* A copy of tix_funding's argument: a stack has no room for it, nor may that be indexed before 7.0. */
+static struct tix_funding_args funding_new;
 
-	USES_ARENA();
-	copy_words(&new, args, sizeof(new));
-	args->err = -EINVAL;
-	if (!node || !node_used(node) || new.nr > FUND_FUNDERS)
-		return 0;
-	bpf_for(i, 0, new.nr) {
-		if (i >= FUND_FUNDERS)
-			return 0;
-		if (!node_used(new.edge[i].issuer) || !new.edge[i].amount) {
-			args->err = -ENOENT;
-			return 0;
-		}
-		if (new.hard >> i & 1 && new.edge[i].amount >= FUND_HARD)
-			return 0;
+static __noinline s32 funding_locked(void)
+{
+	struct tix_funding_args *new = &funding_new;
+	u64 left = FUND_DELTAS_MAX >> FUND_DELTA_LOG, size = fund_size(new->delta);
+	u32 i, node = new->node, by_parent = new->by_parent;
+
+	if (!node || new->nr > FUND_FUNDERS || (by_parent && !new->nr))
+		return -EINVAL;
+	if (!is_node_locked(node, new->id, by_parent ? TIX_NODE_CGROUP : TIX_NODE_CGROUP | TIX_NODE_NAMED))
+		return -ENOENT;
+	if (by_parent) {
+		new->edge[0].issuer = NODES[node].parent;
+		new->edge[0].amount = NODES[node].weight;
+		new->hard &= ~1u;
 	}
-	if (size > left || size > left - (GRAPH->deltas >> FUND_DELTA_LOG)) {
-		args->err = -ERANGE;
-		return 0;
+	for (i = tix_forget(by_parent != 0); i < new->nr && i < FUND_FUNDERS && can_loop; i++) {
+		if (!new->edge[i].amount ||
+		    !is_node_locked(new->edge[i].issuer, new->issuer_id[i], TIX_NODE_CGROUP | TIX_NODE_NAMED))
+			return -ENOENT;
+		if (new->hard >> i & 1 && new->edge[i].amount >= FUND_HARD)
+			return -EINVAL;
 	}
-	if (new.by_parent) {
-		if (!new.nr || !(NODES[node].flags & TIX_NODE_CGROUP))
-			return 0;
-		new.edge[0].issuer = NODES[node].parent;
-		new.edge[0].amount = NODES[node].weight;
-		new.hard &= ~1u;
-	}
-	bpf_spin_lock(&tix_lock);
-	if (new.by_parent)
+	if (size > left || size > left - (GRAPH->deltas >> FUND_DELTA_LOG))
+		return -ERANGE;
+	if (by_parent)
 		NODES[node].flags |= TIX_NODE_BY_PARENT;
 	else
 		NODES[node].flags &= ~TIX_NODE_BY_PARENT;
-	fund_locked(node, &new);
+	fund_locked(node, new);
+	return 0;
+}
+
+/* Replace the tickets that back a node; with `by_parent`, edge[0] is filled in here. */
+SEC("syscall")
+int tix_funding(struct tix_funding_args *args)
+{
+	s32 err;
+
+	USES_ARENA();
+	bpf_spin_lock(&tix_lock);
+	copy_words(&funding_new, args, sizeof(funding_new));
+	err = funding_locked();
 	bpf_spin_unlock(&tix_lock);
 	reap();
-	args->err = 0;
+	args->err = err;
 	return 0;
 }
 
@@ -64,24 +69,48 @@ int tix_funding(struct tix_funding_args *args)
 SEC("syscall")
 int tix_limit(struct tix_limit_args *args)
 {
-	u32 node = args->node, cap = args->cap, flags;
+	u32 node = args->node, cap = args->cap, flags = 0;
+	u64 id = args->id, cap_id = args->cap_id;
 
 	USES_ARENA();
-	args->err = -ENOENT;
-	if (!node || node >= nodes_hi || (cap && (cap >= nodes_hi || !(NODES[cap].flags & TIX_NODE_LIMIT))))
-		return 0;
-	flags = NODES[node].flags;
-	if (!(flags & (TIX_NODE_CGROUP | TIX_NODE_LIMIT)))
-		return 0;
 	args->err = -EINVAL;
 	if (cap == node || args->period_us > 1000000)
 		return 0;
-	set_cap(node, cap);
+	bpf_spin_lock(&tix_lock);
+	if (node && is_node_locked(node, id, TIX_NODE_CGROUP | TIX_NODE_LIMIT) &&
+	    is_node_locked(cap, cap_id, TIX_NODE_LIMIT)) {
+		flags = NODES[node].flags;
+		set_cap_locked(node, cap);
+	}
+	bpf_spin_unlock(&tix_lock);
+	/* A limit goes when it is dropped, which whoever calls this does not do meanwhile. */
 	if (flags & TIX_NODE_LIMIT)
 		node_limit(node, args->period_us, args->quota_us, 0);
 	reap();
-	args->err = 0;
+	args->err = flags ? 0 : -ENOENT;
 	return 0;
+}
+
+/* Drop what was made. The lock is let go meanwhile: nobody but who calls this drops anything. */
+static __always_inline void drop_made(struct tix_name_args *args)
+{
+	u32 i = args->node, flags = 0;
+	u64 id = args->cid;
+
+	bpf_spin_lock(&tix_lock);
+	if (i && is_node_locked(i, id, TIX_NODE_NAMED | TIX_NODE_LIMIT))
+		flags = NODES[i].flags;
+	bpf_spin_unlock(&tix_lock);
+	if (!flags) {
+		args->err = -ENOENT;
+		return;
+	}
+	if (flags & TIX_NODE_LIMIT)
+		node_limit(i, 0, 0, 0);
+	bpf_spin_lock(&tix_lock);
+	NODES[i].flags &= ~(TIX_NODE_NAMED | TIX_NODE_LIMIT);
+	release_locked(i);
+	bpf_spin_unlock(&tix_lock);
 }
 
 SEC("syscall")
@@ -100,16 +129,7 @@ int tix_name(struct tix_name_args *args)
 			NODES[i].cgid = args->cid;
 		return 0;
 	}
-	if (!i || i >= nodes_hi || !(NODES[i].flags & (TIX_NODE_NAMED | TIX_NODE_LIMIT))) {
-		args->err = -ENOENT;
-		return 0;
-	}
-	if (NODES[i].flags & TIX_NODE_LIMIT)
-		node_limit(i, 0, 0, 0);
-	bpf_spin_lock(&tix_lock);
-	NODES[i].flags &= ~(TIX_NODE_NAMED | TIX_NODE_LIMIT);
-	release_locked(i);
-	bpf_spin_unlock(&tix_lock);
+	drop_made(args);
 	reap();
 	return 0;
 }

@@ -12,6 +12,7 @@
 #undef SCX_DEQ_SCHED_CHANGE
 #undef SCX_ENQ_HEAD
 #undef SCX_ENQ_LAST
+#undef SCX_ENQ_PREEMPT
 #undef SCX_ENQ_WAKEUP
 #undef SCX_KICK_IDLE
 #undef SCX_KICK_PREEMPT
@@ -25,6 +26,7 @@
 #define SCX_DSQ_LOCAL_ON bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_LOCAL_ON)
 #define SCX_ENQ_HEAD bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_HEAD)
 #define SCX_ENQ_LAST bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_LAST)
+#define SCX_ENQ_PREEMPT bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_PREEMPT)
 #define SCX_ENQ_WAKEUP bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_WAKEUP)
 #define SCX_KICK_IDLE bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_IDLE)
 #define SCX_KICK_PREEMPT bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_PREEMPT)

@@ -60,16 +60,15 @@ static __always_inline s64 not_above_0(s64 x)
 }
 
 /*
- * How far ahead of V the tag of queue `queue` may be, at most nothing, if somebody wakes up there who owes nothing. A CPU that is
- * behind would get to V's present only after all that waits there has caught up, tens of ms: not for who is due every ms.
+ * How far ahead of V the tag of queue `queue` may be, at most nothing, if somebody wakes up there
+ * who owes nothing. A CPU that is behind would get to V's present only after all that waits there
+ * has caught up, tens of ms: not for who is due every ms. It begins `after` where its CPU is.
  */
-static __always_inline s64 latest_locked(const struct tix_queue *queue)
+static __always_inline s64 latest_locked(const struct tix_queue *queue, s64 after)
 {
-	s64 after = 0;
-
 	if (nr_online > 1 && queue->vt != VT_ANY)
-		after = cpu_ctx(VT_CPU(queue->vt))->lead + (s64)(LAG_PERIODS * queue->period);
-	return not_above_0(after);
+		return not_above_0(cpu_ctx(VT_CPU(queue->vt))->lead + after);
+	return 0;
 }
 
 /*
@@ -83,7 +82,7 @@ static __noinline bool update_locked(u32 q, u32 nr, u32 load, bool wake)
 	struct tix_node *n = &NODES[queue->node];
 	bool joins = !n->self_active;
 	u32 many = nr, total = n->load;
-	s64 lead = 0;
+	s64 lead = 0, after;
 
 	if (joins) {
 		to_used_locked();
@@ -109,7 +108,9 @@ static __noinline bool update_locked(u32 q, u32 nr, u32 load, bool wake)
 		lead = -v_granted;
 	}
 	bear_locked(q, lead, true);
-	queue->tag += not_above_0(latest_locked(queue) - not_above_0(lead));
+	/* Who is owed service is before its CPU as it would be before V where there is only one. */
+	after = queue->brief ? lead : (s64)(LAG_PERIODS * queue->period);
+	queue->tag += not_above_0(latest_locked(queue, after) - not_above_0(lead));
 	open_account_locked(q, unweighed(queue, lead));
 	to_granted_locked();
 	return true;
@@ -154,7 +155,7 @@ static __noinline void bound_locked(u32 q, bool fresh)
 	s64 was = queue->tag - now_v, lead = was;
 
 	if (fresh) {
-		lead = latest_locked(queue);	/* it brings nothing: its principal has it (emptied_locked) */
+		lead = latest_locked(queue, LAG_PERIODS * queue->period);	/* it brings nothing: its principal has it (emptied_locked) */
 	} else {
 		if (lead > ahead_most(queue))
 			lead = ahead_most(queue);

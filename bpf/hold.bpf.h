@@ -206,17 +206,15 @@ static int limit_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 }
 
 /* Cgroup `i` is capped by limit `cap`, or limit `i` counts where `cap` does, too; 0: by none. */
-static void set_cap(u32 i, u32 cap)
+static __always_inline void set_cap_locked(u32 i, u32 cap)
 {
-	bpf_spin_lock(&tix_lock);
-	if (NODES[i].cap != cap) {
-		drop_cap_locked(i);
-		if (cap)
-			NODES[cap].nr_holders++;
-		NODES[i].cap = cap;
-		limits_epoch++;
-	}
-	bpf_spin_unlock(&tix_lock);
+	if (NODES[i].cap == cap)
+		return;
+	drop_cap_locked(i);
+	if (cap)
+		NODES[cap].nr_holders++;
+	NODES[i].cap = cap;
+	limits_epoch++;
 }
 
 static s32 limits_init(void)

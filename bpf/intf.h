@@ -8,7 +8,7 @@
 
 #include "funding.h"
 
-#define TIX_LAYOUT 9u			/* raised whenever pinned state changes its meaning */
+#define TIX_LAYOUT 10u			/* raised whenever pinned state changes its meaning */
 #define TIX_LEADS 1u			/* raised whenever what one build tells another of leads changes */
 #define TIX_NODES_MAX (131072u + 1024u)	/* cgroups and named currencies */
 #define TIX_HOMES_MAX 262144u		/* a principal's queues on CPUs */
@@ -22,8 +22,13 @@
 #define TIX_NODE_LIMIT 8u		/* made by the daemon: a currency's limit */
 
 /*
+ * An index is handed out again when what it stood for is gone. So whoever names a node says as well
+ * which it means: the id of its cgroup, or the maker's number for it; 0 for base, which stays.
+ */
+
+/*
  * Argument of tix_funding: replace what backs `node`. With `by_parent`, edge[0] (any) stands
- * for the parent's cpu.weight ticket. `err` is 0 or a negative errno.
+ * for the parent's cpu.weight ticket. `err` is 0 or a negative errno; -ENOENT: one of them is gone.
  */
 struct tix_funding_args {
 	u32 node;
@@ -33,6 +38,8 @@ struct tix_funding_args {
 	u32 hard;		/* bit i: edge[i] is thousandths of its issuer */
 	u32 pad;
 	s64 delta;		/* exchange tickets, thousandths of a base ticket */
+	u64 id;			/* of `node`, */
+	u64 issuer_id[FUND_FUNDERS];	/* and of the issuers */
 	struct fund_edge edge[FUND_FUNDERS];
 	u16 part[FUND_FUNDERS];	/* where those rest while it is inactive: proportions */
 };
@@ -43,7 +50,7 @@ struct tix_name_args {
 	u32 node;
 	s32 err;
 	u32 pad;
-	u64 cid;		/* the maker's number for it, told again by tix_read */
+	u64 cid;		/* the maker's number for it, told again by tix_read; which is dropped */
 };
 
 /*
@@ -56,6 +63,7 @@ struct tix_limit_args {
 	s32 err;
 	u32 pad;
 	u64 quota_us, period_us;	/* of a limit */
+	u64 id, cap_id;		/* of both */
 };
 
 /* Argument of tix_set_total: the soft tickets that base has issued, active or not. */
@@ -141,7 +149,7 @@ struct tix_take_args {
 /* Counters, all since loading. */
 struct tix_stats {
 	u64 nodes;		/* nodes in use */
-	u64 shared;		/* cgroups that share their parent's principal for want of room */
+	u64 shared;		/* cgroups that share their parent's principal for want of room, or as they lie too deep */
 	u64 queues;		/* (principal, CPU) queues made */
 	u64 picks;		/* decisions that found a client */
 	u64 keeps;		/* of those, the running thread went on */

@@ -14,7 +14,14 @@
 /* cgroup id -> index; TIX_SHARED is set where a cgroup shares its parent's principal. */
 #define TIX_SHARED 0x80000000u
 #define DEFAULT_WEIGHT 100u
+#define WEIGHT_MAX 10000u	/* of cpu.weight */
 #define IDLE_WEIGHT 1u	/* with cpu.idle */
+/*
+ * Cgroups that lie deeper, which tixd does not follow either (daemon/src/cgroups/follow.rs), share
+ * the principal of the one above them that does not: each wake-up walks what is above a principal,
+ * under the lock, and at most FUND_EDGES_MAX deep.
+ */
+#define LEVELS_MAX 64
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -200,6 +207,18 @@ static __noinline void fund_locked(u32 idx, const struct tix_funding_args *new)
 		f->lead = owes;
 }
 
+/*
+ * A thread is about to be put into `queue`. Whoever looks afterwards whether that is linked is seen
+ * by who unlinked it before (nr_after).
+ */
+static __always_inline void promise(struct tix_queue *queue)
+{
+	u32 was = __sync_fetch_and_add(&queue->nr, 1);
+
+	/* One whose result is used is in order with what is around it on every machine, not on x86 only. */
+	asm volatile("" ::"r"(was));
+}
+
 /* Index of the node whose principal the threads of `cgrp` belong to. */
 static u32 node_of(struct cgroup *cgrp)
 {
@@ -233,6 +252,32 @@ static u32 parent_of(struct cgroup *cgrp)
 	return i;
 }
 
+/*
+ * cpu.weight of `cgrp`, which is shown to us for the first time, or IDLE_WEIGHT, as the kernel's
+ * files say. `told` is what sched_ext says: not what cpu.idle is, only when that changes (6.19), nor
+ * that it set the weight back to the default.
+ */
+static u32 weight_at_init(struct cgroup *cgrp, u32 told)
+{
+	u64 css = bpf_core_field_offset(struct cgroup, subsys), weight;
+	struct task_group *tg = NULL;
+
+	css += bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id) * sizeof(tg);
+	bpf_probe_read_kernel(&tg, sizeof(tg), (void *)cgrp + css);
+	if (!tg)
+		return told;
+	tg = (void *)tg - bpf_core_field_offset(struct task_group, css);
+	if (bpf_core_field_exists(tg->idle) && BPF_CORE_READ(tg, idle))
+		return bpf_core_field_exists(((struct sched_ext_ops *)0)->cgroup_set_idle) ? IDLE_WEIGHT : told;
+	if (!bpf_core_field_exists(tg->shares))
+		return told;
+	/* As cpu.weight is read: 1,024 of the kernel's units, in Q10, are the default. */
+	weight = ((BPF_CORE_READ(tg, shares) >> 10) * DEFAULT_WEIGHT + 512) >> 10;
+	if (weight > WEIGHT_MAX)
+		return WEIGHT_MAX;
+	return weight ?: 1;
+}
+
 static void node_mirror(struct cgroup *cgrp, u32 weight)
 {
 	u64 cgid = cgrp->kn->id;
@@ -245,7 +290,7 @@ static void node_mirror(struct cgroup *cgrp, u32 weight)
 		return;
 	}
 	parent = parent_of(cgrp);
-	i = node_alloc(TIX_NODE_CGROUP | TIX_NODE_BY_PARENT);
+	i = cgrp->level > LEVELS_MAX ? VTRR_NONE : node_alloc(TIX_NODE_CGROUP | TIX_NODE_BY_PARENT);
 	if (i == VTRR_NONE) {
 		value = parent | TIX_SHARED;
 		bpf_map_update_elem(&cgroups, &cgid, &value, BPF_ANY);
@@ -432,16 +477,18 @@ static s32 choose_allowed(struct task_struct *p, s32 cpu)
 
 static s32 nodes_init(void)
 {
-	u64 i;
+	u64 had = stats.pages, i;
 
 	/* What is there when it is put in force again (bpf/src/swap.rs) is of the first time. */
 	bpf_arena_free_pages(&arena, (void __arena *)ARENA_BASE, ARENA_PAGES);
 	provide(GRAPH_OFF, ARENA_END);
 	for (i = 0; i <= 3 * nr_cpu_ids && can_loop; i++)
 		provide(VT_OFF + VT_SIZE * i, VT_OFF + VT_SIZE * (i + 1));
-	i = node_alloc(TIX_NODE_CGROUP);
-	if (i)
+	/* A page that could not be had swallows what is written to it. */
+	if ((stats.pages - had) * PAGE < ARENA_END - GRAPH_OFF + VT_SIZE * (3 * nr_cpu_ids + 1) || node_alloc(TIX_NODE_CGROUP)) {
+		scx_bpf_error("there is not enough memory for the tables of %u CPUs: free some and load it again", nr_cpu_ids);
 		return -ENOMEM;
+	}
 	fund_init(GRAPH, FUNDS);
 	return 0;
 }

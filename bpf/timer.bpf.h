@@ -36,6 +36,26 @@ static s32 timer_init(struct slice_timer *timer)
 	return err == -EBUSY ? 0 : err;
 }
 
+/*
+ * Whether a thread that runs on CPU `c` does so by no decision: it found the CPU idle, and the
+ * kernel put it straight there. Nobody times its slice, so whoever comes to wait for it asks for a
+ * decision (hurry). So it is, too, while nobody runs.
+ */
+static __always_inline bool untimed(const struct cpu_ctx *c)
+{
+	return c->idle;
+}
+
+/*
+ * The same of who wakes up and goes straight to what the kernel runs next there, as a flag of its
+ * insertion. It puts it first, so it is not for who is put back: one that never sleeps would have
+ * its turn again and again.
+ */
+static __always_inline u64 preempts(const struct cpu_ctx *c, bool always, u64 enq_flags)
+{
+	return (enq_flags & SCX_ENQ_WAKEUP) && (always || untimed(c)) ? SCX_ENQ_PREEMPT : 0;
+}
+
 static bool anybody_waits(u32 cpu)
 {
 	if (nr_cpu_ids > 2 && VT(VT_SOME(cpu))->nr)

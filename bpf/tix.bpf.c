@@ -128,12 +128,12 @@ s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	return joins && !idle ? here : cpu;
 }
 
-/* Somebody is to be served at once on `cpu`: who runs there makes room, unless it was in a hurry, too, a moment ago. */
+/* A decision is due on `cpu`: who runs makes room, unless it was in a hurry, too, a moment ago. */
 static __always_inline void hurry(s32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
-	if (c->idle || (c->brief && (s64)(scx_bpf_now() - c->began) < (s64)MIN_SLICE_NS))
+	if (!untimed(c) && c->brief && (s64)(scx_bpf_now() - c->began) < (s64)MIN_SLICE_NS)
 		return;
 	c->kicked = 1;
 	stats.preempts++;
@@ -156,6 +156,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!t)
 		return;
 	if ((p->flags & PF_KTHREAD) && goes_first(p, t)) {
+		enq_flags |= preempts(c, is_kernel_pinned(p), enq_flags);
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | (c->handed ? SCX_ENQ_HEAD : 0));
 		return;
 	}
@@ -188,7 +189,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	waited_for = is_waited_for(p, t) || ((p->flags & PF_KTHREAD) && moves_pages(p, t));
 	t->payer = waited_for ? payer_of(t) : VTRR_NONE;
 	if (t->payer < TIX_QUEUES_MAX) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD | preempts(c, false, enq_flags));
 		return;
 	}
 	if (is_forking(p, t) || (own && !(asked && c->yielded) && in_call(p)))
@@ -213,7 +214,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		}
 		q = tix_home_queue(t, vt_of_pinned(p, cpu));
 		if (q == VTRR_NONE) {
-			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, MIN_SLICE_NS, enq_flags);
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, MIN_SLICE_NS, enq_flags | preempts(cpu_ctx(cpu), false, enq_flags));
 			return;
 		}
 	} else if (nr_cpu_ids > 1) {
@@ -242,7 +243,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	t->queue = q;
 	__sync_fetch_and_add(&queue->load, t->load);
-	__sync_fetch_and_add(&queue->nr, 1);
+	promise(queue);
 	scx_bpf_dsq_insert_vtime(p, DSQ(q), queue->slice ?: slice_ns, vtime, enq_flags);
 	if (waited_for)
 		retry_later(p->pid);
@@ -250,7 +251,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		tix_file(q, enq_flags & SCX_ENQ_WAKEUP, t);
 		if (limit_due)
 			tix_arm_limits();
-		if (queue->brief)
+		if (queue->brief || untimed(cpu_ctx(cpu)))
 			hurry(cpu);
 	}
 	if (!own && !(enq_flags & SCX_ENQ_WAKEUP))
@@ -282,7 +283,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct pick *pick = &c->pick;
 	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
-	bool runnable = t && (prev->scx.flags & SCX_TASK_QUEUED);
+	bool runnable = t && (prev->scx.flags & SCX_TASK_QUEUED), kicked = c->kicked;
 	u32 first;
 	u64 now;
 
@@ -294,16 +295,15 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	now = scx_bpf_now();
 	c->now = now;
 	c->asked = runnable ? prev->pid : 0;
-	c->yielded = c->spared = c->turns = 0;
+	c->yielded = c->spared = c->turns = c->kicked = 0;
 	pick->prev_queue = VTRR_NONE;
 	pick->yielded = 0;
 	pick->first = 1;
 	if (t) {
 		pick->slept = !runnable;
 		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
-		if (runnable && !prev->scx.slice && !c->kicked && !used_up(prev, t))
+		if (runnable && !prev->scx.slice && !kicked && !used_up(prev, t))
 			pick->yielded = c->yielded = 1;
-		c->kicked = 0;
 		/* All of the machine waits for a reader of RCU that waits: it may finish. */
 		if (runnable && grace(c, prev, t, pick->yielded)) {
 			c->asked = 0;
@@ -396,9 +396,11 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 	runnable &= !pick->held;
-	if (runnable)	/* pinned by the kernel itself */
-		scx_bpf_task_set_slice(prev, slice_ns);
 	c->idle = !runnable;
+	if (runnable) {	/* pinned by the kernel itself */
+		scx_bpf_task_set_slice(prev, slice_ns);
+		run_until(cpu, c, now, slice_ns, false);
+	}
 	if (!runnable)
 		c->lead = 0;	/* it is behind nobody */
 	if (pick->queue == VTRR_NONE)
@@ -513,9 +515,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_cgroup_init, struct cgroup *cgrp,
 			     struct scx_cgroup_init_args *args)
 {
 	USES_ARENA();
-	node_mirror(cgrp, args->weight);
-	if (bpf_core_field_exists(args->sched_idle) && args->sched_idle)
-		node_weight(own_node(cgrp), IDLE_WEIGHT);
+	node_mirror(cgrp, weight_at_init(cgrp, args->weight));
 	if (bpf_core_field_exists(args->bw_quota_us))
 		node_limit(own_node(cgrp), args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
 	return 0;	/* a mkdir never fails because of tix */

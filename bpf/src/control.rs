@@ -2,10 +2,25 @@
 //! Arguments of the control programs, as `intf.h` lays them out.
 
 use crate::sys::Plain;
+use std::collections::HashMap;
 
-/// Index of a currency in the kernel's tables.
+/// A currency in the kernel's tables. Its place there is another's once it is gone, so who it is is said with it: what has another's
+/// place by now is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeId(pub u32);
+pub struct NodeId {
+    pub(crate) index: u32,
+    /// The id of its cgroup, or the maker's number for it; 0 for base.
+    pub(crate) id: u64,
+}
+
+impl NodeId {
+    pub(crate) const BASE: NodeId = NodeId { index: 0, id: 0 };
+
+    /// Its place in the tables.
+    pub fn place(self) -> u32 {
+        self.index
+    }
+}
 
 /// A ticket as its holder sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +76,8 @@ pub struct FundingArgs {
     pub hard: u32,
     pub pad: u32,
     pub delta: i64,
+    pub id: u64,
+    pub issuer_id: [u64; FUNDERS],
     pub edge: [RawEdge; FUNDERS],
     pub part: [u16; FUNDERS],
 }
@@ -69,13 +86,15 @@ impl FundingArgs {
     /// `None` if there are too many tickets.
     pub fn new(holder: NodeId, funding: &Funding) -> Option<FundingArgs> {
         let mut args = FundingArgs {
-            node: holder.0,
+            node: holder.index,
             by_parent: funding.by_parent.into(),
             nr: funding.edges.len() as u32,
             err: 0,
             hard: 0,
             pad: 0,
             delta: funding.delta,
+            id: holder.id,
+            issuer_id: [0; FUNDERS],
             edge: [RawEdge {
                 issuer: 0,
                 amount: 0,
@@ -84,11 +103,13 @@ impl FundingArgs {
         };
         for (i, edge) in funding.edges.iter().enumerate() {
             let weight = funding.by_parent && i == 0;
+            // The kernel side knows the weight ticket.
+            let issuer = if weight { NodeId::BASE } else { edge.issuer };
             *args.edge.get_mut(i)? = RawEdge {
-                // The kernel side knows the weight ticket.
-                issuer: if weight { 0 } else { edge.issuer.0 },
+                issuer: issuer.index,
                 amount: if weight { 1 } else { edge.amount },
             };
+            args.issuer_id[i] = issuer.id;
             args.part[i] = edge.part;
             args.hard |= u32::from(edge.hard && !weight) << i;
         }
@@ -104,6 +125,8 @@ pub struct LimitArgs {
     pub pad: u32,
     pub quota_us: u64,
     pub period_us: u64,
+    pub id: u64,
+    pub cap_id: u64,
 }
 
 #[repr(C)]
@@ -172,9 +195,13 @@ impl ReadArgs {
         }
     }
 
+    /// Of issuers only their places are told here.
     fn funding(&self) -> Funding {
         let edge = |(i, raw): (usize, &RawEdge)| Edge {
-            issuer: NodeId(raw.issuer),
+            issuer: NodeId {
+                index: raw.issuer,
+                id: 0,
+            },
             amount: raw.amount,
             hard: self.hard >> i & 1 != 0,
             part: self.part[i],
@@ -207,7 +234,7 @@ impl ReadBatch {
     }
 }
 
-const _: () = assert!(size_of::<FundingArgs>() == 32 + 10 * FUNDERS);
+const _: () = assert!(size_of::<FundingArgs>() == 40 + 18 * FUNDERS);
 const _: () = assert!(size_of::<ReadArgs>() == 120 + 10 * FUNDERS);
 const _: () = assert!(
     size_of::<ReadBatch>() <= 65_535,
@@ -273,10 +300,26 @@ pub const NAMED: u32 = 2;
 pub const LIMIT: u32 = 8;
 const MADE: u32 = NAMED | LIMIT;
 
+/// All that was read: who is named by its place alone is named in full.
+pub fn named(mut all: Vec<NodeState>) -> Vec<NodeState> {
+    let ids: HashMap<u32, u64> = all.iter().map(|n| (n.node.index, n.node.id)).collect();
+    for n in &mut all {
+        let issuers = n.funding.edges.iter_mut().map(|e| &mut e.issuer);
+        for other in issuers.chain(&mut n.cap).chain(&mut n.held_by) {
+            // What has gone since has no number that anything answers to.
+            other.id = ids.get(&other.index).copied().unwrap_or_default();
+        }
+    }
+    all
+}
+
 fn state(raw: &ReadArgs, wait: &ReadWait) -> NodeState {
-    let node = |index: u32| Some(NodeId(index)).filter(|n| n.0 != 0);
+    let node = |index: u32| (index != 0).then_some(NodeId { index, id: 0 });
     NodeState {
-        node: NodeId(raw.node),
+        node: NodeId {
+            index: raw.node,
+            id: if raw.node == 0 { 0 } else { raw.cgid },
+        },
         cgroup: raw.flags & 1 != 0,
         named: raw.flags & 2 != 0,
         limit: raw.flags & 8 != 0,
@@ -301,7 +344,7 @@ fn state(raw: &ReadArgs, wait: &ReadWait) -> NodeState {
 pub struct Stats {
     /// Currencies in use.
     pub nodes: u64,
-    /// Cgroups that share their parent's principal for want of room.
+    /// Cgroups that share their parent's principal for want of room, or as they lie too deep.
     pub shared: u64,
     /// Queues made for threads bound to a CPU.
     pub queues: u64,

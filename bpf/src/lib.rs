@@ -27,7 +27,7 @@ pub use swap::{Exchange, can_go_back, forget_old, go_back, went_back_from};
 use std::path::PathBuf;
 
 /// The currency that stands for the machine.
-pub const BASE: NodeId = NodeId(0);
+pub const BASE: NodeId = NodeId::BASE;
 
 /// Version of the pinned state (`TIX_LAYOUT` in intf.h): a scheduler pinned with another one is not adopted.
 pub const LAYOUT: u32 = match u32::from_str_radix(env!("TIX_LAYOUT"), 10) {
@@ -60,6 +60,8 @@ pub enum Error {
     Unsettled(String),
     #[error("the kernel refused the BPF program: {reason}{hint}")]
     Load { reason: String, hint: &'static str },
+    #[error("the scheduler could not begin: {reason}")]
+    Begin { reason: String },
     #[error("{reason}; the one that was in force before is again")]
     WentBack { reason: String },
     #[error("{path}: {reason}")]

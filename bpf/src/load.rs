@@ -47,6 +47,8 @@ pub struct Options {
     pub build: String,
     /// For tests: called when this one has been verified, before another's place is taken.
     pub verified: Option<fn()>,
+    /// For tests: its tables have room for so many pages alone.
+    pub pages: Option<u32>,
 }
 
 impl Default for Options {
@@ -56,6 +58,7 @@ impl Default for Options {
             partial: false,
             build: BUILD.to_owned(),
             verified: None,
+            pages: None,
         }
     }
 }
@@ -134,6 +137,9 @@ impl Scheduler {
         if let Some(data) = open.maps.data_data.as_deref_mut() {
             data.nr_online = online_cpus(cpus) as u32;
         }
+        if let Some(pages) = options.pages {
+            open.maps.arena.set_max_entries(pages).map_err(load_error)?;
+        }
         if options.partial {
             open.struct_ops.tix_ops_mut().flags |= SWITCH_PARTIAL;
         }
@@ -207,6 +213,7 @@ impl Scheduler {
         }
         swap::exchange(dir, || {
             let mut link = skel.maps.tix_ops.attach_struct_ops().map_err(load_error)?;
+            swap::begun(new)?;
             link.pin(pin(pins::LINK)).map_err(|e| err(pins::LINK, e))
         })
     }
@@ -284,7 +291,7 @@ impl Scheduler {
     }
 
     /// The currency that mirrors the cgroup with inode `cgid`; `None` if the kernel side
-    /// does not know it or it shares its parent's principal for want of room.
+    /// does not know it or it shares the principal of one above it, for want of room or as it lies too deep.
     pub fn node_of_cgroup(&self, cgid: u64) -> Result<Option<NodeId>, Error> {
         let value = self
             .cgroups
@@ -296,7 +303,11 @@ impl Scheduler {
         let raw = value
             .and_then(|bytes| bytes.try_into().ok())
             .map(u32::from_ne_bytes);
-        Ok(raw.filter(|raw| raw & (1 << 31) == 0).map(NodeId))
+        let own = raw.filter(|raw| raw & (1 << 31) == 0);
+        Ok(own.map(|index| match index {
+            0 => NodeId::BASE,
+            _ => NodeId { index, id: cgid },
+        }))
     }
 
     /// A new currency without a cgroup, funded by nobody; `cid` is the caller's number for it ([`NodeState::cid`]).
@@ -319,7 +330,10 @@ impl Scheduler {
         };
         call(&self.name, &mut args, what)?;
         check(args.err, what)?;
-        Ok(NodeId(args.node))
+        Ok(NodeId {
+            index: args.node,
+            id: cid,
+        })
     }
 
     /// `limit` allows `quota_us` of CPU time in every `period_us`, at most a second, both not 0. Where it counts `above` does, too.
@@ -329,13 +343,16 @@ impl Scheduler {
         (quota_us, period_us): (u64, u64),
         above: Option<NodeId>,
     ) -> Result<(), Error> {
+        let cap = above.unwrap_or(NodeId::BASE);
         let mut args = LimitArgs {
-            node: limit.0,
-            cap: above.map_or(0, |c| c.0),
+            node: limit.index,
+            cap: cap.index,
             err: 0,
             pad: 0,
             quota_us,
             period_us,
+            id: limit.id,
+            cap_id: cap.id,
         };
         call(&self.limit, &mut args, "cannot set a limit")?;
         check(args.err, "cannot set a limit")
@@ -351,10 +368,10 @@ impl Scheduler {
     pub fn destroy_node(&self, node: NodeId) -> Result<(), Error> {
         let mut args = NameArgs {
             create: 0,
-            node: node.0,
+            node: node.index,
             err: 0,
             pad: 0,
-            cid: 0,
+            cid: node.id,
         };
         call(&self.name, &mut args, "cannot destroy a currency")?;
         check(args.err, "cannot destroy a currency")
@@ -390,7 +407,7 @@ impl Scheduler {
             call(&self.read, &mut *batch, "cannot read currencies")?;
             all.extend(batch.states());
             if batch.next <= first {
-                return Ok(all);
+                return Ok(control::named(all));
             }
             first = batch.next;
         }

@@ -13,9 +13,9 @@
 //! kernel's own scheduler gave to whom in between; of the threads of one principal, whose turn it is (they begin as if they had all just
 //! come, a slice or two apart); and what the limits of currencies have left of a period, which the daemon makes anew.
 
-use crate::load::{PATIENCE, load_error, read_only_value};
+use crate::load::{PATIENCE, last_exit, load_error, read_only_value};
 use crate::sys::{self, Attached};
-use crate::{Error, Force, LAYOUT, Lead, Scheduler, in_force, leads, pins, settled};
+use crate::{Error, Exit, Force, LAYOUT, Lead, Scheduler, in_force, leads, pins, settled};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Program};
 use std::fs;
@@ -204,7 +204,16 @@ fn revive(dir: &Path) -> Result<(), Error> {
     let link = pins::path(dir, pins::LINK);
     let ops = map(dir, pins::OPS)?;
     sys::attach(ops.as_fd(), Attached::StructOps, &link).map_err(|err| pins::error(&link, err))?;
+    begun(dir)?;
     attach_traced(dir)
+}
+
+/// What is pinned below `dir` was attached. The kernel calls that done, too, where the scheduler could not begin: then it has left.
+pub(crate) fn begun(dir: &Path) -> Result<(), Error> {
+    match last_exit(dir) {
+        Some(Exit { reason, .. }) => Err(Error::Begin { reason }),
+        None => Ok(()),
+    }
 }
 
 /// What tells of locks that are waited for, and of pages, as far as the kernel and that build have it.

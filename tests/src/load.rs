@@ -29,6 +29,7 @@ pub mod promises;
 pub mod readers;
 pub mod report;
 pub mod requests;
+pub mod rounds;
 pub mod shares;
 pub mod soak;
 pub mod standstill;

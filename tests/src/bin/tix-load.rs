@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 
@@ -15,8 +15,8 @@ use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
     allowed, away, churn, compaction, cores, figures, forks, hackbench, kthreads, latency, limits,
-    migrations, nice, overdue, promises, readers, requests, soak, starve, stops, suspend, switches,
-    sys,
+    migrations, nice, overdue, promises, readers, requests, rounds, soak, starve, stops, suspend,
+    switches, sys,
 };
 
 /// Loads to measure a CPU scheduler by.
@@ -243,6 +243,25 @@ enum Experiment {
         #[arg(long, default_value_t = 1)]
         runs: usize,
     },
+    /// A thread with work each period, beside hogs or one that works and sleeps in turns.
+    Rounds {
+        #[arg(long, default_value_t = 5300)]
+        period_us: u64,
+        /// CPU time of each round.
+        #[arg(long, default_value_t = 1000)]
+        work_us: u64,
+        /// Busy threads of one cgroup.
+        #[arg(long, default_value_t = 0)]
+        hogs: usize,
+        /// A thread that works so many µs and sleeps as many.
+        #[arg(long, value_delimiter = ',')]
+        worker: Option<Vec<u64>>,
+        /// Bind all to this CPU.
+        #[arg(long)]
+        cpu: Option<usize>,
+    },
+    /// No experiment: start the clock of a guest's several CPUs (tests/vm/run --metronome).
+    Metronome,
     /// Wake-up latency of a sleeper among hogs.
     Latency {
         #[arg(long, default_value_t = 8)]
@@ -413,6 +432,32 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         }),
         Experiment::Requests { workers, runs } => report(c, "requests", || {
             requests::run(root, *workers, *runs, c.warmup, c.seconds)
+        }),
+        Experiment::Metronome => sys::start_metronome(),
+        Experiment::Rounds {
+            period_us,
+            work_us,
+            hogs,
+            worker,
+            cpu,
+        } => report(c, "rounds", || {
+            let worker = match worker.as_deref() {
+                Some(&[work, sleep]) => Some([work, sleep].map(|us| us * 1000)),
+                Some(_) => bail!("--worker takes two numbers"),
+                None => None,
+            };
+            let plan = rounds::Plan {
+                period_ns: period_us * 1000,
+                work_ns: work_us * 1000,
+                others: rounds::Others {
+                    hogs: *hogs,
+                    worker,
+                },
+                cpu: *cpu,
+                warmup: c.warmup,
+                seconds: c.seconds,
+            };
+            rounds::run(root, &plan)
         }),
         Experiment::Latency { n, pairs, yields } => report(c, "latency", || {
             latency::run(root, *n, *pairs, *yields, c.warmup, c.seconds)

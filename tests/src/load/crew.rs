@@ -86,6 +86,16 @@ impl Me<'_> {
         }
     }
 
+    /// Use so many nanoseconds of CPU time.
+    pub fn use_cpu(&self, ns: u64) {
+        let me = sys::own_pid();
+        let used = || sys::cpu_ns(me).unwrap_or(u64::MAX);
+        let until = used().saturating_add(ns);
+        while used() < until {
+            busy(256);
+        }
+    }
+
     /// Use the CPU for so many nanoseconds of wall-clock time.
     pub fn spin_for(&self, ns: u64) {
         let until = self.look() + ns;

@@ -14,6 +14,7 @@ use tix_tests::load::churn::Outcome;
 use tix_tests::load::migrations::Migrations;
 use tix_tests::load::nice::Nice;
 use tix_tests::load::overdue::Overdue;
+use tix_tests::load::rounds::Rounds;
 use tix_tests::load::shares::Shares;
 use tix_tests::load::starve::Pinned;
 use tix_tests::load::stops::Stops;
@@ -206,6 +207,26 @@ fn there_are_queues_for_all_that_wake_up_at_once() {
     let guest = Guest::new().cpus(4).icount(1).timeout(300);
     let said = guest.text(&format!("({script}) 2>&1")).unwrap();
     assert!(said.contains("unqueued: 0,"), "{said}");
+}
+
+/// A sleeper is bound to a CPU beside a thread that works for 4 ms and sleeps for 1 ms: that one finds the CPU idle, and no decision
+/// puts it there.
+#[test]
+#[ignore = "boots a guest"]
+fn a_sleeper_beside_who_found_its_cpu_idle() {
+    let rounds = "--warmup 1 --seconds 4 rounds --work-us 100 --worker 4000,1000 --cpu 0";
+    let tix = under_tix(Path::new(LOAD), &format!("$LOAD --label tix {rounds}")).unwrap();
+    let script =
+        format!("{LOAD} metronome\n{LOAD} --require kernel --label kernel {rounds}\n{tix}");
+    let guest = Guest::new().cpus(2).icount(3).metronome().timeout(900);
+    let reports = guest.run(&script).unwrap();
+    let late = |label: &str| reports.get::<Rounds>("rounds", label).unwrap().result;
+    let (tix, kernel) = (late("tix"), late("kernel"));
+    // A quantum is the longest that anybody runs on while others wait.
+    assert!(
+        tix.p99_us < 1_000.0 && tix.p99_us < kernel.p99_us,
+        "{tix:?}, the kernel's own {kernel:?}"
+    );
 }
 
 /// On four CPUs.

@@ -14,6 +14,7 @@ mod kernels;
 mod kthreads;
 mod locks;
 mod matrix;
+mod nodes;
 mod package;
 mod resources;
 mod shares;

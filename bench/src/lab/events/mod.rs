@@ -2,6 +2,8 @@
 //! Reality in the laboratory: clients that sleep, come back, use part of a quantum, change share, on several CPUs; under the kernel's rules
 //! (kernel, machine.rs) and against an oracle (fluid.rs).
 
+#[cfg(test)]
+mod deadlines;
 mod fluid;
 mod history;
 mod judge;

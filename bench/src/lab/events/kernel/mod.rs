@@ -414,7 +414,8 @@ impl Kernel {
         let others = self.queues[q as usize].nr() - 1;
         self.move_to(t, q, others, wake);
         self.file(q, wake);
-        self.queues[q as usize].brief
+        // Or, by untimed(), no decision put there who runs.
+        self.queues[q as usize].brief || self.at[cpu as usize].idle
     }
 
     /// tix_enqueue() of who ran until now, and did not ask.

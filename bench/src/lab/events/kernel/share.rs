@@ -295,7 +295,12 @@ impl Kernel {
             queue.brief = lead < -slice && wake && nr <= 1;
             let lead = lead.max(-slice);
             self.bear(q, lead, true);
-            let earlier = (self.latest(q) - lead.min(0)).min(0);
+            let queue = &self.queues[q as usize];
+            let after = match queue.brief {
+                true => lead,
+                false => (self.with.lag_periods * queue.period).cast_signed(),
+            };
+            let earlier = (self.latest(q, after) - lead.min(0)).min(0);
             let queue = &mut self.queues[q as usize];
             queue.tag = queue.tag.wrapping_add_signed(earlier);
             let inverse = self.queues[q as usize].inverse;
@@ -305,13 +310,12 @@ impl Kernel {
     }
 
     /// latest_locked().
-    fn latest(&self, q: u32) -> i64 {
+    fn latest(&self, q: u32, after: i64) -> i64 {
         let vt = self.vt_of(q) as usize;
         if vt == 0 {
             return 0;
         }
-        let after = self.with.lag_periods * self.queues[q as usize].period;
-        (self.at[(vt - 1) / 2].lead + after.cast_signed()).min(0)
+        (self.at[(vt - 1) / 2].lead + after).min(0)
     }
 
     pub(super) fn link(&mut self, q: u32, nr: u32, wake: bool, joined: bool) {
@@ -322,7 +326,8 @@ impl Kernel {
         let (v, slice) = (self.v, self.v_granted.cast_signed());
         let vt = self.vt_of(q) as usize;
         let alone = wake && nr <= 1;
-        let latest = self.latest(q);
+        let after = self.with.lag_periods * self.queues[q as usize].period;
+        let latest = self.latest(q, after.cast_signed());
         let runs = vt > 0 && self.at[(vt - 1) / 2].runs == q + 1;
         let queue = &mut self.queues[q as usize];
         if !joined {
