@@ -77,7 +77,7 @@ static u64 known_by(u64 lock)
  * The lag of queue `q` as a donor, up to date; positive: it is ahead. Credit that it collected
  * asleep is dropped: a sleeper brings none along when it wakes up either.
  */
-static __noinline s64 update_donor_lag_locked(u32 q)
+static __always_inline s64 update_donor_lag_locked(u32 q)
 {
 	struct tix_queue *queue = &QUEUES[q];
 	u32 idx = queue->node, top;
@@ -188,7 +188,7 @@ static bool charge_waiter(u64 lock, struct task_ctx *t, u32 cpu, u32 running)
  * Find a donor for a run of `t` on `cpu` now, its own principal or a waiter, and charge it.
  * `at_once`: its own principal need not wait for its turn.
  */
-static __noinline bool find_donor(struct task_ctx *t, u32 cpu, u32 running, bool at_once)
+static __always_inline bool find_donor(struct task_ctx *t, u32 cpu, u32 running, bool at_once)
 {
 	u32 q = t->ran_from;
 
