@@ -41,10 +41,10 @@ soak: deps
 	@test ! -e target/soak/failed || { echo "soak: not all of it passed; bench/results/soak.json says what" >&2; exit 1; }
 
 # A million operations on the ledger (or TIX_OPS); tixd killed a hundred times; a scheduler that fails until it is given up; a user who brings
-# the machine to its knees; cgroups by the thousand that come and go, without tixd and with it; more of them than there is room for; beside
-# another sched_ext scheduler, one of another layout, on siblings of a core, and on slow disks; other people's tests; what holds of the cpu
-# controller on other kernels.
-SOAK = soak-ledger soak-kills soak-failures soak-lifeline soak-cgroups soak-churn soak-crowd soak-others soak-judges soak-kernels
+# the machine to its knees; cgroups by the thousand that come and go, without tixd and with it; more of them than there is room for; the
+# kernel's locks quarrelled about; beside another sched_ext scheduler, one of another layout, on siblings of a core, and on slow disks; other
+# people's tests; what holds of the cpu controller on other kernels.
+SOAK = soak-ledger soak-kills soak-failures soak-lifeline soak-cgroups soak-churn soak-crowd soak-attacks soak-others soak-judges soak-kernels
 IN_GUEST = CARGO=$(CARGO) .ci/tests --locked -p tix-tests --test guest -- --ignored --nocapture
 $(SOAK): deps
 soak-ledger:
@@ -62,6 +62,8 @@ soak-churn:
 	TIX_SOAK=1 TIX_ONLY=minute $(IN_GUEST) daemon::churn
 soak-crowd:
 	$(IN_GUEST) a_mkdir_never_fails
+soak-attacks:
+	TIX_SOAK=1 $(IN_GUEST) attacks::
 soak-others:
 	$(IN_GUEST) --test-threads=1 daemon::another_ shares_of_a_disk cores::
 soak-judges:

@@ -60,7 +60,7 @@ static __noinline bool pass_on(s32 cpu, struct task_struct *prev, struct task_ct
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct tix_node *n;
 
-	if (q != c->runs || q >= TIX_QUEUES_MAX || !QUEUES[q].nr || QUEUES[q].node != t->node)
+	if (q != c->runs || t->payer < TIX_QUEUES_MAX || q >= TIX_QUEUES_MAX || !QUEUES[q].nr || QUEUES[q].node != t->node)
 		return false;
 	if ((s64)(used + TIMER_MIN_NS - t->grant) >= 0 || c->brief || c->kicked || c->spared || any_waited_for())
 		return false;

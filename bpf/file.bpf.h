@@ -59,6 +59,14 @@ static __always_inline s64 not_above_0(s64 x)
 	return y & (y >> 63);
 }
 
+/* At least nothing, likewise. */
+static __always_inline s64 not_below_0(s64 x)
+{
+	s64 y = tix_forget(x);
+
+	return y & ~(y >> 63);
+}
+
 /*
  * How far ahead of V the tag of queue `queue` may be, at most nothing, if somebody wakes up there
  * who owes nothing. A CPU that is behind would get to V's present only after all that waits there

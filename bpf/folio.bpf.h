@@ -5,8 +5,8 @@
  * or been taken from them because memory is short, all of them come to wait for it as they have their turns; each of those that are
  * before a login has to have one more first, and so would the login wait for all of the crowd, whatever its share.
  *
- * So who has waited for a page that another waits for is like who has a lock (lock.bpf.h): it goes first, and its own principal pays,
- * or of who waits the one with the largest share does. Which page it is the kernel tells where the fault is looked into; who goes to
+ * So a thread that has waited for a page that another waits for is like the owner of a lock
+ * (lock.bpf.h): of those that wait the one with the largest share donates its turn. Which page it is the kernel tells where the fault is looked into; who goes to
  * sleep in the same fault waits for it, and who wakes up in it has the page, or is about to. Who has locked one without waiting nobody
  * knows (has_pages).
  */

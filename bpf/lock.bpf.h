@@ -5,14 +5,19 @@
  * A thread that takes a mutex or a read-write semaphore of the kernel's (cgroup_mutex, say)
  * and is then one of a crowd whose share is small keeps everybody who wants it waiting,
  * whatever their shares: a user who makes cgroups all day would keep root from logging in.
- * So the holder goes before all others, and its own principal pays, as long as that is not far
- * ahead of its share. Then who waits does: it passes its tickets on to the holder (ticket
- * transfers, Waldspurger and Weihl 1994 §3.1), and what the holder uses is charged to the
- * queue of who waits, of several to the one with the largest share, as long as that one is
- * not far ahead either: it is asleep and has no use for its share. Nobody else has less by
- * it, and nobody gets more by quarrelling about locks. Where nobody can pay, the holder goes
- * before its own principal's others, and is looked at again every RETRY_NS: somebody may have
- * come who can, or have paid back.
+ * So a waiter donates its turn to the lock's owner (ticket transfers, Waldspurger and Weihl
+ * 1994 §3.1). The rule:
+ *
+ * - The owner runs when the waiter's queue would be picked if it had a thread on that CPU: no
+ *   sooner, so that nobody waits longer than for the waiter itself.
+ * - The run is charged to the waiter's queue, whole, and a slice in advance: the next one to
+ *   ask sees it. Of several waiters the one with the largest share donates.
+ * - A principal that is ahead of its due donates nothing. What its siblings received before
+ *   counts; what it was due while it slept does not.
+ *
+ * Hence contention moves nobody else's share, and two principals that wait for each other in
+ * turn get no more than if they had used the CPU themselves. Without a donor the owner waits
+ * for its own principal's turn, first of its threads, and is looked at again every RETRY_NS.
  *
  * Of the readers of a semaphore the kernel names the last one to come, at most. Where somebody
  * waits for them, whoever was interrupted in a system call, before that or meanwhile, may be
@@ -28,7 +33,7 @@
  * Who reads by RCU is like one who holds a lock: a grace period, which whoever moves a process between
  * cgroups waits for, ends when the last one that has begun to read before it is done. What it has been
  * given to finish in (grace) is too little if it waits for a lock that spins, whose holder's CPU another
- * machine on the same host has, say. Who waits is not known, so its own principal pays.
+ * machine on the same host has, say. No tracepoint reports who waits, so it has no donor.
  */
 #ifndef TIX_LOCK_BPF_H
 #define TIX_LOCK_BPF_H
@@ -38,7 +43,7 @@
 #define LOOKS_MOST 4096	/* threads of a queue that are looked at for who is wanted, */
 #define LOOK_NS 1024	/* and on average one in so long: a look takes some 190 instructions */
 #define CHAIN_MOST 4	/* holders that wait for others in turn */
-#define RETRY_NS 1000000ull
+#define RETRY_NS 100000ull
 #define RETRY_MOST 256	/* threads looked at again, a power of two; the rest wait their turn */
 #define SKIPS_MOST 16	/* of them that have let go meanwhile, and of who was cut short and is nobody to help, in one decision */
 
@@ -68,31 +73,131 @@ static u64 known_by(u64 lock)
 	return lock;
 }
 
-static bool can_pay(u32 q)
+/*
+ * The lag of queue `q` as a donor, up to date; positive: it is ahead. Credit that it collected
+ * asleep is dropped: a sleeper brings none along when it wakes up either.
+ */
+static __always_inline s64 update_donor_lag_locked(u32 q)
 {
-	return q < TIX_QUEUES_MAX && QUEUES[q].inverse &&
-	       (s64)(QUEUES[q].tag - now_v) <= (s64)(2 * v_slack);
+	struct tix_queue *queue = &QUEUES[q];
+	u32 idx = queue->node, top;
+	s64 lag;
+
+	if (NODES[idx].self_active) {
+		tell_locked(q);
+		if (nr_cpu_ids > 1 && !queue->forced)
+			return account_locked(idx);
+		return (s64)(queue->tag - now_v);
+	}
+	lag = not_below_0(owes_locked(q));
+	if (FUNDS[idx].nr_active) {
+		queue->tag = now_v + weighed(lag, queue->inverse);
+		return lag;
+	}
+	top = fund_asleep(GRAPH, FUNDS, idx);
+	FUNDS[top].lead = lag;
+	FUNDS[top].due_then = FUNDS[top].due;
+	queue->tag = now_v;
+	return lag;
 }
 
-/* The queue that pays for whoever holds `lock`, or VTRR_NONE. */
-static u32 payer_for(u64 lock)
+/*
+ * Whether `cpu` would pick queue `q`, which is not ahead, if it had a thread there, before all
+ * that wait there and before queue `running`, whose thread runs there and is not linked.
+ */
+static __noinline bool would_pick_locked(u32 q, u32 cpu, u32 running)
+{
+	struct tix_queue *queue = &QUEUES[q];
+	u64 finish = queue->tag + vtrr_period(queue->group);
+	u32 i, at;
+
+	if (running < TIX_QUEUES_MAX && running != q && (s64)(QUEUES[running].tag - now_v) <= 0 &&
+	    (s64)(QUEUES[running].tag + QUEUES[running].period - finish) < 0)
+		return false;
+	for (i = 0; i < 4 && can_loop; i++) {
+		at = i ? VT_HOME(cpu & (TIX_CPUS_MAX - 1)) + i - 1 : VT_ANY;
+		if (!VT(at)->nr)
+			continue;
+		vtrr_peek(VT(at), now_v);
+		if (VT(at)->choice.eligible && vtrr_first(VT(at)) != q &&
+		    (s64)(VT(at)->choice.finish - finish) < 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Charge queue `q` a slice in advance for a run of `t` on `cpu`, if it is `q`'s turn there, or
+ * `at_once`, and `q` is not ahead. Global, as all that are named tix_: verified once.
+ */
+__noinline int tix_charge_donor(u32 q, struct task_ctx *t, u32 cpu, u32 running, bool at_once)
+{
+	u64 slice = 0, rate = 0;
+	struct tix_queue *queue;
+
+	USES_ARENA();
+	if (!t || q >= TIX_QUEUES_MAX || !QUEUES[q].inverse)
+		return false;
+	queue = &QUEUES[q];
+	bpf_spin_lock(&tix_lock);
+	if (update_donor_lag_locked(q) <= 0 && (at_once || would_pick_locked(q, cpu, running))) {
+		slice = queue->slice && queue->slice < slice_ns ? queue->slice : slice_ns;
+		rate = queue->forced ? (GRAPH->rate >> 16) * queue->forced : GRAPH->rate;
+		now_v += tix_mul_q32(slice, rate);
+		had_locked(q, slice);
+	}
+	bpf_spin_unlock(&tix_lock);
+	if (!slice)
+		return false;
+	t->payer = q;
+	t->grant = slice;
+	t->rate = rate;
+	return true;
+}
+
+/* Give the donor of `t`, which does not run after all, its slice back. */
+static __noinline void refund_donor(struct task_ctx *t)
+{
+	u32 q = t->payer;
+
+	if (q >= TIX_QUEUES_MAX)
+		return;
+	bpf_spin_lock(&tix_lock);
+	now_v -= weighed(t->grant, t->rate);
+	had_locked(q, -(s64)t->grant);
+	bpf_spin_unlock(&tix_lock);
+	t->payer = VTRR_NONE;
+	t->grant = t->rate = 0;
+}
+
+int tix_waits_yet(s32 pid, u64 lock);
+
+/*
+ * Charge the waiter for `lock`, which `t` may own, for a run of `t`; false: not now. A waiter
+ * that is gone is none, and its queue may be another principal's by now.
+ */
+static bool charge_waiter(u64 lock, struct task_ctx *t, u32 cpu, u32 running)
 {
 	struct transfer *of = lock ? bpf_map_lookup_elem(&transfers, &lock) : NULL;
 
-	return of && can_pay(of->payer) ? of->payer : VTRR_NONE;
+	return of && tix_waits_yet(of->waiter, lock) &&
+	       tix_charge_donor(of->payer, t, cpu, running, false);
 }
 
-/* Who pays for it that `t`, which is waited for, goes before all others; or VTRR_NONE. */
-static u32 payer_of(struct task_ctx *t)
+/*
+ * Find a donor for a run of `t` on `cpu` now, its own principal or a waiter, and charge it.
+ * `at_once`: its own principal need not wait for its turn.
+ */
+static __always_inline bool find_donor(struct task_ctx *t, u32 cpu, u32 running, bool at_once)
 {
 	u32 q = t->ran_from;
 
-	if (q < TIX_QUEUES_MAX && QUEUES[q].node == t->node && can_pay(q))
-		return q;
-	q = payer_for(t->held);
-	if (q == VTRR_NONE)
-		q = payer_for(known_by(t->awaited));
-	return q != VTRR_NONE ? q : payer_for(t->also);
+	if (q < TIX_QUEUES_MAX && QUEUES[q].node == t->node &&
+	    tix_charge_donor(q, t, cpu, running, at_once))
+		return true;
+	return charge_waiter(t->held, t, cpu, running) ||
+	       charge_waiter(known_by(t->awaited), t, cpu, running) ||
+	       charge_waiter(t->also, t, cpu, running);
 }
 
 /* Whether `p` is in the kernel: it may hold any lock there. */
@@ -111,8 +216,7 @@ static bool may_have_page(struct task_struct *p, const struct task_ctx *t)
 }
 
 /*
- * Whether `p` may hold a lock that somebody waits for, or reads by RCU. A global function, like all of that name, so that the verifier
- * looks at it once.
+ * Whether `p` may hold a lock that somebody waits for, or reads by RCU.
  */
 __noinline int tix_may_hold(struct task_struct *p __arg_trusted, struct task_ctx *t)
 {
@@ -444,12 +548,13 @@ static u32 looks_for(u32 q, u64 now)
 }
 
 /* Take `pid`, who is waited for, from its queue to this CPU, if somebody pays; for how long, ns; 0: it did not. */
-__noinline int tix_fetch(s32 cpu, s32 pid, u64 now)
+__noinline int tix_fetch(s32 cpu, s32 pid, u32 running, u64 now)
 {
 	struct task_struct *p = bpf_task_from_pid(pid), *other;
 	struct task_ctx *t;
 	bool moved = false, later = false;
-	u32 q = VTRR_NONE, payer = VTRR_NONE, looks = 0, most, slice = slice_ns;
+	u32 q = VTRR_NONE, looks = 0, most, slice;
+	u64 left = 0;
 
 	USES_ARENA();
 	if (!p)
@@ -457,18 +562,17 @@ __noinline int tix_fetch(s32 cpu, s32 pid, u64 now)
 	t = task_ctx(p);
 	if (t && is_waited_for(p, t)) {
 		q = t->queue;
-		payer = payer_of(t);
-		if (t->holds - p->se.sum_exec_runtime < slice)
-			slice = t->holds - p->se.sum_exec_runtime + MIN_SLICE_NS;
+		left = t->holds - p->se.sum_exec_runtime + MIN_SLICE_NS;
 	}
 	bpf_task_release(p);
 	if (q >= TIX_QUEUES_MAX)
 		return false;
-	most = payer < TIX_QUEUES_MAX ? looks_for(q, now) : 0;
-	if (!most) {
+	most = looks_for(q, now);
+	if (!most || !find_donor(t, cpu, running, false)) {
 		retry_later(pid);
 		return false;
 	}
+	slice = t->grant < left ? t->grant : left;
 	bpf_for_each(scx_dsq, other, DSQ(q), 0) {
 		looks++;
 		if (other->pid == pid) {
@@ -485,23 +589,23 @@ __noinline int tix_fetch(s32 cpu, s32 pid, u64 now)
 			break;
 	}
 	looks_at += looks * LOOK_NS;
-	if (moved) {
-		t->payer = payer;
+	if (moved)
 		tix_unfile(q);
-	} else if (later) {
+	else
+		refund_donor(t);
+	if (later)
 		retry_later(pid);
-	}
 	return moved ? slice : 0;
 }
 
 /* Take one of those who are waited for to this CPU; for how long, ns; 0: it did not. */
-static u32 fetch_waited_for(s32 cpu, u64 now)
+static u32 fetch_waited_for(s32 cpu, u32 running, u64 now)
 {
 	s32 pid = wanted ? __sync_lock_test_and_set(&wanted, 0) : cut_next();
 
 	if (!pid)
 		pid = retry_next(now);
-	return pid ? tix_fetch(cpu, pid, now) : 0;
+	return pid ? tix_fetch(cpu, pid, running, now) : 0;
 }
 
 #endif

@@ -70,6 +70,8 @@ struct pick {
 	u64 allowed;	/* what limits leave who is to run, ns */
 };
 
+#define PREEMPTED 2u	/* of `kicked`: by a sleeper that woke up */
+
 struct cpu_ctx {
 	struct pick pick;	/* the last decision */
 	u64 began;	/* when the running thread was picked */
@@ -92,7 +94,7 @@ struct cpu_ctx {
 	u32 left;	/* the principal whose last runnable thread went to sleep here, or VTRR_NONE */
 	u32 offline;	/* no more decisions here */
 	u32 yielded;	/* who ran when the last decision replaced it wanted that */
-	u32 kicked;	/* the running thread's slice was ended by the timer */
+	u32 kicked;	/* the running thread's slice was ended by the timer, or PREEMPTED */
 	u32 brief;	/* it was, and is to have MIN_SLICE_NS */
 	u32 runs;	/* the queue that was picked last, or VTRR_NONE */
 	u32 spared;	/* who runs is let go on for a moment although its slice is over: the next decision is when it sleeps */

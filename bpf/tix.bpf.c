@@ -100,6 +100,8 @@ static __always_inline bool used_up(const struct task_struct *p, const struct ta
 	u32 q = t->ran_from;
 	u64 slice = q < TIX_QUEUES_MAX ? QUEUES[q].slice : slice_ns;
 
+	if (t->payer < TIX_QUEUES_MAX && t->grant < slice)
+		slice = t->grant;
 	return p->se.sum_exec_runtime - t->sum + TIMER_MIN_NS >= slice;
 }
 
@@ -135,7 +137,7 @@ static __always_inline void hurry(s32 cpu)
 
 	if (!untimed(c) && c->brief && (s64)(scx_bpf_now() - c->began) < (s64)MIN_SLICE_NS)
 		return;
-	c->kicked = 1;
+	c->kicked = PREEMPTED;
 	stats.preempts++;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	part_pair(cpu, c);
@@ -149,7 +151,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	struct tix_node *n;
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 vtime, high;
-	bool waited_for, first, own = p == bpf_get_current_task_btf(), asked;
+	bool waited_for, at_once, first, own = p == bpf_get_current_task_btf(), asked;
 	u32 q;
 
 	USES_ARENA();
@@ -171,10 +173,11 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	t->yields = asked && c->yielded;
 	if (own) {
 		c->asked = 0;
-		if (!asked && grace(c, p, t, false)) {
+		if (!asked && c->kicked != PREEMPTED && grace(c, p, t, false)) {
 			/*
 			 * Its slice was over, but a higher class took the CPU before we were asked, or one
-			 * that is waited for goes first, for which we are not.
+			 * that is waited for goes first, for which we are not. Its end is not looked at, so
+			 * not where somebody is to be served at once.
 			 */
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, MIN_SLICE_NS, enq_flags | SCX_ENQ_HEAD);
 			if (c->limited)	/* else it is up to a ms, which who moves pages needs */
@@ -186,10 +189,14 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 			reads_yet(p, t);
 	}
 
-	waited_for = is_waited_for(p, t) || ((p->flags & PF_KTHREAD) && moves_pages(p, t));
-	t->payer = waited_for ? payer_of(t) : VTRR_NONE;
-	if (t->payer < TIX_QUEUES_MAX) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD | preempts(c, false, enq_flags));
+	at_once = (p->flags & PF_KTHREAD) && moves_pages(p, t);
+	waited_for = is_waited_for(p, t) || at_once;
+	t->payer = VTRR_NONE;
+	if (waited_for && find_donor(t, cpu, c->runs, at_once)) {
+		/* Behind a sleeper that has just preempted it. */
+		if (!own || !c->brief)
+			enq_flags |= SCX_ENQ_HEAD;
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, t->grant, enq_flags | preempts(c, false, enq_flags));
 		return;
 	}
 	if (is_forking(p, t) || (own && !(asked && c->yielded) && in_call(p)))
@@ -284,6 +291,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	struct pick *pick = &c->pick;
 	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
 	bool runnable = t && (prev->scx.flags & SCX_TASK_QUEUED), kicked = c->kicked;
+	bool preempted = c->kicked == PREEMPTED;
 	u32 first;
 	u64 now;
 
@@ -321,7 +329,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 
-	first = any_waited_for() ? fetch_waited_for(cpu, now) : 0;
+	first = any_waited_for() && !preempted ? fetch_waited_for(cpu, pick->prev_queue, now) : 0;
 	if (first) {
 		tix_file_beside(now);
 		c->runs = VTRR_NONE;	/* who ran is charged when it is put back, or seen next */

@@ -6,11 +6,13 @@
 
 pub mod aftermath;
 pub mod allowed;
+pub mod attacks;
 pub mod away;
 pub mod cgroups;
 pub mod churn;
 pub mod compaction;
 pub mod cores;
+pub mod cpusets;
 pub mod crew;
 pub mod figures;
 pub mod forks;

@@ -9,14 +9,15 @@ use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 
 use tix_tests::force::{Force, Loader};
+use tix_tests::load::attacks::{self, Attack};
 use tix_tests::load::report::{Report, Table};
 use tix_tests::load::shares::Plan;
 use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
-    allowed, away, churn, compaction, cores, figures, forks, hackbench, kthreads, latency, limits,
-    migrations, nice, overdue, promises, readers, requests, rounds, soak, starve, stops, suspend,
-    switches, sys,
+    allowed, away, churn, compaction, cores, cpusets, figures, forks, hackbench, kthreads, latency,
+    limits, migrations, nice, overdue, promises, readers, requests, rounds, soak, starve, stops,
+    suspend, switches, sys,
 };
 
 /// Loads to measure a CPU scheduler by.
@@ -173,10 +174,34 @@ enum Experiment {
     },
     /// Threads that may use two CPUs, one of which is idle half of the time.
     Allowed,
+    /// A hog on each CPU and a sleeper, beside who has the kernel's locks contended all the time.
+    Attacks {
+        /// Each a kind and by how many, such as append:20.
+        #[arg(value_delimiter = ',', required = true)]
+        attacks: Vec<Attack>,
+        /// Where files are made, in memory.
+        #[arg(long, default_value = "/dev/shm")]
+        dir: PathBuf,
+    },
+    /// Busy threads in cgroups whose sets of CPUs overlap.
+    Cpusets {
+        /// Each a weight and CPUs, such as 200:0-2 or 100:0+3.
+        #[arg(value_delimiter = ',', required = true)]
+        groups: Vec<cpusets::Group>,
+        /// Of each.
+        #[arg(long, default_value_t = 4)]
+        threads: usize,
+        /// How often the last one's set is another and its own again, before.
+        #[arg(long, default_value_t = 0)]
+        changes: usize,
+    },
     /// Who moves between cgroups and starts programs beside a crowd that forks all the time.
     Forks {
         #[arg(long, default_value_t = 100)]
         crowd: usize,
+        /// Two thirds of it move between cgroups, and make some, instead.
+        #[arg(long)]
+        mixed: bool,
     },
     /// Who waits for grace periods beside a crowd one of which reads by RCU for long.
     Readers {
@@ -377,7 +402,19 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
             report(c, "kthreads", || kthreads::run(root, dir, *hogs))
         }
         Experiment::Allowed => report(c, "allowed", || allowed::run(root, c.seconds)),
-        Experiment::Forks { crowd } => report(c, "forks", || forks::run(root, *crowd, c.seconds)),
+        Experiment::Attacks { attacks, dir } => report(c, "attacks", || {
+            attacks::run(root, dir, attacks, c.warmup, c.seconds)
+        }),
+        Experiment::Cpusets {
+            groups,
+            threads,
+            changes,
+        } => report(c, "cpusets", || {
+            cpusets::run(root, groups, *threads, *changes, c.warmup, c.seconds)
+        }),
+        Experiment::Forks { crowd, mixed } => {
+            report(c, "forks", || forks::run(root, *crowd, *mixed, c.seconds))
+        }
         Experiment::Readers { crowd } => report(c, "readers", || {
             readers::run(root, *crowd, c.warmup, c.seconds)
         }),

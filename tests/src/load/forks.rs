@@ -3,7 +3,7 @@
 //! reads and who moves a process between cgroups writes, and those of the files that its memory is of. Another with nearly all shares
 //! moves between cgroups, and starts programs from the same files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 
@@ -25,20 +25,33 @@ pub struct Forks {
     pub moves: u64,
     pub start_ms: f64,
     pub starts: u64,
-    /// Children of the crowd that came and went.
+    /// Of a cgroup that is made and removed.
+    pub make_ms: f64,
+    pub makes: u64,
+    /// Children of the crowd that came and went, and all else that it did.
     pub forks: u64,
 }
 
-/// For `seconds`, beside a crowd of so many.
-pub fn run(root: &Path, crowd: usize, seconds: f64) -> Result<Forks> {
+/// For `seconds`, beside a crowd of so many. `mixed`: a third of them forks, one moves between cgroups, and one makes and removes some.
+pub fn run(root: &Path, crowd: usize, mixed: bool, seconds: f64) -> Result<Forks> {
     let arena = Arena::new(root)?;
-    let mut crew = Crew::new(crowd + 2)?;
-    let dir = cgroups::open(&arena.add("crowd".as_ref(), 1)?)?;
-    for _ in 0..crowd {
-        crew.spawn(Some(&dir), 0, fork_on)?;
+    let mut crew = Crew::new(crowd + 3)?;
+    let place = arena.add("crowd".as_ref(), 1)?;
+    let own = ["a", "b"].map(|name| place.join(name));
+    own.iter().try_for_each(std::fs::create_dir)?;
+    let dir = cgroups::open(&place)?;
+    for i in 0..crowd {
+        match i % 3 {
+            1 if mixed => {
+                crew.spawn(Some(&dir), 0, |me| make_on(me, &place.join(i.to_string())))?
+            }
+            2 if mixed => crew.spawn(Some(&dir), 0, |me| move_on(me, &own))?,
+            _ => crew.spawn(Some(&dir), 0, fork_on)?,
+        };
     }
     let [here, there] = ["here", "there"].map(|name| arena.add(name.as_ref(), 10_000));
     let (here, there) = (here?, there?);
+    let made = here.join("made");
     let dir = cgroups::open(&here)?;
     let doors = [there, here].map(|dir| dir.join("cgroup.procs"));
     let mover = crew.spawn(Some(&dir), 0, move |me| {
@@ -52,6 +65,13 @@ pub fn run(root: &Path, crowd: usize, seconds: f64) -> Result<Forks> {
             let mut start = Command::new(&program);
             start.arg("--version").stdout(Stdio::null());
             each(me, || start.status().is_ok_and(|s| s.success()));
+        }
+    })?;
+    let maker = crew.spawn(Some(&dir), 0, |me| {
+        loop {
+            each(me, || {
+                std::fs::create_dir(&made).is_ok() && std::fs::remove_dir(&made).is_ok()
+            });
         }
     })?;
     crew.muster()?;
@@ -68,18 +88,24 @@ pub fn run(root: &Path, crowd: usize, seconds: f64) -> Result<Forks> {
             slot.count.load(Ordering::Relaxed),
         )
     };
-    let ((move_ms, moves), (start_ms, starts)) = (done(mover), done(starter));
+    let [(move_ms, moves), (start_ms, starts), (make_ms, makes)] =
+        [mover, starter, maker].map(done);
     let forks = (0..crowd).map(|m| done(m).1).sum();
     // Else the crowd has next to no CPU to end in.
-    for member in [mover, starter] {
+    for member in [mover, starter, maker] {
         crew.dismiss(member)?;
     }
-    ensure!(moves > 1 && starts > 1, "{moves} moves, {starts} starts");
+    ensure!(
+        moves > 1 && starts > 1 && makes > 1,
+        "{moves} moves, {starts} starts, {makes} cgroups"
+    );
     Ok(Forks {
         move_ms,
         moves,
         start_ms,
         starts,
+        make_ms,
+        makes,
         forks,
     })
 }
@@ -111,6 +137,21 @@ fn fork_on(me: &Me) {
     }
 }
 
+fn make_on(me: &Me, dir: &Path) {
+    while std::fs::create_dir(dir).is_ok() && std::fs::remove_dir(dir).is_ok() {
+        me.count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn move_on(me: &Me, between: &[PathBuf; 2]) {
+    for dir in between.iter().cycle() {
+        if std::fs::write(dir.join("cgroup.procs"), "0").is_err() {
+            return;
+        }
+        me.count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 impl Table for Forks {
     fn table(&self) -> String {
         let row = |what: &str, ms: f64, times: u64| {
@@ -119,9 +160,10 @@ impl Table for Forks {
         let rows = [
             row("move to another cgroup", self.move_ms, self.moves),
             row("start a program", self.start_ms, self.starts),
+            row("make a cgroup", self.make_ms, self.makes),
         ];
         format!(
-            "{}{} forks of the crowd\n",
+            "{}{} rounds of the crowd\n",
             columns(&["beside a crowd that forks", "longest ms", "times"], &rows),
             self.forks
         )

@@ -359,6 +359,38 @@ impl<H: Cells, S: Cells> Drop for Shared<H, S> {
     }
 }
 
+/// Map so many new bytes of memory, touch each page of them, and give them back.
+pub fn touch_new(bytes: usize) -> Result<()> {
+    let (rights, how) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
+    // SAFETY: a new mapping, which nobody else knows of, and of which nothing is left in the end.
+    unsafe {
+        let base = libc::mmap(std::ptr::null_mut(), bytes, rights, how, -1, 0);
+        ensure!(base != libc::MAP_FAILED, "map {bytes} bytes");
+        for at in (0..bytes).step_by(4096) {
+            base.cast::<u8>().add(at).write_volatile(1);
+        }
+        libc::munmap(base, bytes);
+    }
+    Ok(())
+}
+
+/// Do nothing when SIGUSR1 comes, but be told.
+pub fn catch_signals() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let nothing: extern "C" fn(libc::c_int) = nothing;
+    // SAFETY: the handler touches nothing.
+    unsafe { libc::signal(libc::SIGUSR1, nothing as libc::sighandler_t) };
+}
+
+/// Send SIGUSR1 to the caller's process: to any of its threads.
+pub fn signal_own() {
+    // SAFETY: no memory is passed.
+    unsafe { libc::kill(libc::getpid(), libc::SIGUSR1) };
+}
+
 /// This process's number.
 pub fn own_pid() -> i32 {
     // SAFETY: no memory is passed.

@@ -24,7 +24,7 @@ fn a_crowd_that_forks_or_moves_pages_keeps_nobody_waiting() {
         let script = under_tix(
             Path::new(LOAD),
             &format!(
-                "$LOAD forks --seconds 5\n{}",
+                "$LOAD forks --seconds 5\n$LOAD forks --label mixed --mixed --seconds 5\n{}",
                 if cpus == 1 { MOVES } else { READS }
             ),
         )
@@ -45,6 +45,11 @@ fn a_crowd_that_forks_or_moves_pages_keeps_nobody_waiting() {
         assert!(forks.moves > 50 && forks.starts > starts, "{forks:?}");
         // It is not kept from forking either.
         assert!(forks.forks > 500, "{forks:?}");
+        // So is who moves a process, starts a program or makes a cgroup, as a login does, beside a crowd that does all of that.
+        let mixed = reports.get::<Forks>("forks", "mixed").unwrap().result;
+        for ms in [mixed.move_ms, mixed.start_ms, mixed.make_ms] {
+            assert!(ms < 2_000.0, "{mixed:?}");
+        }
         // Who moves pages is not interrupted in the middle: a turn of its crowd is 600 ms. With a second CPU to be told of each it
         // takes longer than anybody is spared.
         if cpus > 1 {

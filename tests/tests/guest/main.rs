@@ -3,6 +3,7 @@
 //! `cargo test -p tix-tests NAME -- --ignored --nocapture`. They are one program, so that as many
 //! run at a time as there are CPUs.
 
+mod attacks;
 mod builds;
 mod clients;
 mod cores;
