@@ -121,10 +121,12 @@ impl Ledger {
 
     /// The paths of cgroups that are not known here and that something is bound to, funded by, limited or waits for otherwise.
     pub fn waited_for(&self) -> BTreeSet<&str> {
-        let path = |end| match end {
-            &End::Path(ref path) => Some(path.as_str()),
-            End::Cid(_) => None,
-        };
+        fn path(end: &End) -> Option<&str> {
+            match end {
+                End::Path(path) => Some(path),
+                End::Cid(_) => None,
+            }
+        }
         let bound = self.bindings.keys().map(String::as_str);
         let limited = self.limits.keys().filter_map(path);
         let funded = self.waits_for.keys().filter_map(path);
