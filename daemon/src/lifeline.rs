@@ -93,33 +93,35 @@ async fn arrange(handle: &Handle) -> Result<(), Failure> {
     handle.act(move |core| set(core, &paths())).await?
 }
 
-/// Has the currency be there, where it will be needed. Its name is plain, so nobody but root can
-/// have made it.
+/// Has the currency be there, and kept at its part, where it will be needed. Its name is plain, so
+/// nobody but root can have made it.
 ///
 /// # Errors
 /// It cannot be kept.
 pub fn create(core: &mut Core) -> Result<(), Failure> {
-    if !systemd::is_running() || core.ledger.find(NAME).is_some() {
+    if !systemd::is_running() {
         return Ok(());
     }
-    let create = Op::Create {
-        cid: core.ledger.next_cid(),
-        name: NAME.into(),
-        owner: 0,
-        group: 0,
-        mode: DEFAULT_MODE,
-    };
-    core.submit(&[create], &Caller::ROOT)
+    if core.ledger.find(NAME).is_none() {
+        let create = Op::Create {
+            cid: core.ledger.next_cid(),
+            name: NAME.into(),
+            owner: 0,
+            group: 0,
+            mode: DEFAULT_MODE,
+        };
+        core.submit(&[create], &Caller::ROOT)?;
+    }
+    if let Some(cid) = core.ledger.find(NAME)
+        && core.ledger.lifeline() != Some(cid)
+    {
+        core.keep_lifeline(cid, &paths());
+    }
+    Ok(())
 }
 
 fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
     create(core)?;
-    let Some(cid) = core.ledger.find(NAME) else {
-        return Ok(());
-    };
-    if core.ledger.lifeline() != Some(cid) {
-        core.keep_lifeline(cid, paths);
-    }
     for path in paths {
         let free = core
             .ledger

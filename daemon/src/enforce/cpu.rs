@@ -173,14 +173,14 @@ impl Cpu {
             self.total = u64::MAX;
             let states = s.nodes().unwrap_or_default();
             self.limits.adopt(s, ledger, &states);
-            let by_node: HashMap<u32, NodeState> =
-                states.into_iter().map(|n| (n.node.place(), n)).collect();
+            let by_node: HashMap<NodeId, NodeState> =
+                states.into_iter().map(|n| (n.node, n)).collect();
             for (cid, c) in ledger.iter() {
                 let node = match &c.mirror {
                     Some(m) => s.node_of_cgroup(m.id).ok().flatten(),
                     None => self.nodes.get(&cid).copied(),
                 };
-                if let Some(state) = node.and_then(|n| by_node.get(&n.place())) {
+                if let Some(state) = node.and_then(|n| by_node.get(&n)) {
                     self.pushed.insert(cid, told(state.funding.clone()));
                 }
             }
