@@ -313,10 +313,16 @@ impl Core {
         }
         let marks = &mut self.marks;
         marks.unsaved.extend(gone);
-        let nothing = changed.is_empty() && told.is_empty() && marks.unsaved.is_empty();
-        // What is being recorded may turn out not to be.
-        if nothing && self.storing.is_idle() {
-            return then(self, true, vec![]);
+        if changed.is_empty() && told.is_empty() && marks.unsaved.is_empty() {
+            if self.storing.is_idle() {
+                return then(self, true, vec![]);
+            }
+            // What is being recorded may turn out not to be.
+            let known = |core: &mut Core, ()| {
+                let recorded = core.marks.unsaved.is_empty();
+                then(core, recorded, vec![]);
+            };
+            return self.with_store(|_| (), known);
         }
         let (unsaved, done) = (
             std::mem::take(&mut marks.unsaved),
@@ -333,10 +339,7 @@ impl Core {
         let late = unsaved.iter().map(|m| marks.told.kept(m));
         let told: Vec<_> = late.chain(told.iter().cloned()).collect();
         self.with_store(
-            move |store| match changed.is_empty() && told.is_empty() {
-                true => Ok(()),
-                false => store.set_marks(&changed, &told),
-            },
+            move |store| store.set_marks(&changed, &told),
             move |core, kept| {
                 if let Err(e) = &kept {
                     let why = format!(

@@ -108,7 +108,7 @@ fn tickets_for_the_disk_from_somebody_else_take_nothing_from_what_is_bound() {
             it.bind(binder, "hers", "/u/a").unwrap();
             it.chmod(ALICE, "hers", 0o704).unwrap();
             let entitled = |it: &It, name: &str| {
-                let c = it.l.find(name).unwrap();
+                let c = it.cid(name).unwrap();
                 it.l.entitlement(c, resource)
             };
             let all = ["/u", "/u/a", "/u/a/j", "/u/a/k", "/u/b", "hers"];
@@ -264,7 +264,7 @@ fn what_a_cgroup_was_given_waits_for_its_controller_whoever_gave_it() {
     let entitled = |it: &It, name: &str| it.l.entitlement(it.l.find(name).unwrap(), CPU);
     let before = ["n", "/u/a", "/u/b"].map(|name| entitled(&it, name));
     it.off("/u");
-    assert!(it.l.find("/u/a").is_none() && it.l.find("job").is_some());
+    assert!(it.l.find("/u/a").is_none() && it.cid("job").is_some());
     assert_eq!(it.l.rows(), rows, "nothing durable has changed");
     let waits: Vec<&str> = it.l.waited_for().into_iter().collect();
     assert_eq!(waits, ["/u/a", "/u/b"]);
@@ -278,5 +278,5 @@ fn what_a_cgroup_was_given_waits_for_its_controller_whoever_gave_it() {
     it.off("/u");
     it.rm("/u/a");
     it.rm("/u/b");
-    assert!(it.l.waited_for().is_empty() && it.l.find("job").is_none());
+    assert!(it.l.waited_for().is_empty() && it.cid("job").is_none());
 }

@@ -257,7 +257,7 @@ fn what_nothing_enforces_is_traded_no_more_and_taken_off_the_book() {
         assert_eq!(checked, Err(Refusal::NotEnforced(net)), "{op:?}");
     }
     let holders = it.l.holders_of_unenforced();
-    assert_eq!(holders.into_iter().collect::<Vec<_>>(), ["hers"]);
+    assert_eq!(holders.into_iter().collect::<Vec<_>>(), ["1000/hers"]);
     let cancel = Op::Cancel { id: offer };
     assert_eq!(cancel.check_enforced(&it.l), Ok(()));
     it.does(ALICE, cancel).unwrap();
