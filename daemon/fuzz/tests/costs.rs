@@ -60,19 +60,29 @@ fn shapes() -> impl Strategy<Value = Shape> {
         )
 }
 
+const MARKET: &str = "alice/market";
+
+/// What alice makes is in her space.
 fn name(layer: usize, n: usize) -> String {
-    format!("x{layer}-{n}")
+    format!("alice/x{layer}-{n}")
+}
+
+fn alice() -> Caller {
+    Caller {
+        user: Some("alice".to_owned()),
+        ..Caller::user(ALICE)
+    }
 }
 
 /// What is refused is beyond a quota: the graph is at it.
 fn make(core: &mut Core, op: Op) -> bool {
-    core.submit(&[op], &Caller::user(ALICE)).is_ok()
+    core.submit(&[op], &alice()).is_ok()
 }
 
 fn create(core: &mut Core, name: &str) -> bool {
     let op = Op::Create {
         cid: core.ledger.next_cid(),
-        name: name.to_owned(),
+        name: name.trim_start_matches("alice/").to_owned(),
         owner: ALICE,
         group: ALICE,
         mode: 0o700,
@@ -121,13 +131,13 @@ fn build(core: &mut Core, shape: &Shape) {
         }
     }
     let top = name(shape.layers - 1, 0);
-    create(core, "market");
-    fund(core, "market", ALICES, Resource::Disk);
+    create(core, MARKET);
+    fund(core, MARKET, ALICES, Resource::Disk);
     for n in 0..shape.cgroups {
         fund(core, &format!("{ALICES}/c{n}"), &top, Resource::Cpu);
     }
     for n in 0..shape.fan {
-        let this = format!("fan{n}");
+        let this = format!("alice/fan{n}");
         if !create(core, &this) {
             break;
         }
@@ -155,7 +165,7 @@ fn build(core: &mut Core, shape: &Shape) {
         );
     }
     for n in 0..shape.trades.min(shape.fan) {
-        trade(core, &format!("fan{n}"));
+        trade(core, &format!("alice/fan{n}"));
     }
 }
 
@@ -182,7 +192,7 @@ fn trade(core: &mut Core, party: &str) {
             core,
             Op::Accept {
                 offer,
-                party: "market".to_owned(),
+                party: MARKET.to_owned(),
                 now,
             },
         );

@@ -9,7 +9,7 @@ mod vfs;
 
 use serde_json::json;
 use tix_fuzz::world::{ALICE, ALICES, BOB, Client, World, runtime, with_in};
-use tixd::ledger::{Caller, Op};
+use tixd::ledger::{Caller, Key, Op};
 use tokio::task::yield_now;
 use vfs::{Disk, Fault, Step};
 
@@ -64,7 +64,7 @@ fn who_looks_does_not_wait_for_a_disk_that_does_not_answer() {
                 ("Status", json!({})),
                 ("Tree", json!({})),
                 ("ListCurrencies", json!({})),
-                ("Explain", json!({"name": "before"})),
+                ("Explain", json!({"name": "alice/before"})),
                 ("Offers", json!({})),
                 ("Exchanges", json!({})),
                 ("Watch", json!({})),
@@ -146,7 +146,12 @@ fn what_cannot_be_kept_is_taken_back_and_what_the_tree_did_is_kept_later() {
         }
         alice.done("Create", create.clone()).await;
         alice.done("Destroy", create).await;
-        let left = world.act(|core| core.ledger.rows().len()).await;
-        assert_eq!(left, 0, "what went with the cgroup has gone");
+        let rows = world.act(|core| core.ledger.rows()).await;
+        let left: Vec<&Key> = rows.iter().map(|(key, _)| key).collect();
+        assert_eq!(
+            left,
+            [&Key::Space(ALICE)],
+            "what went with the cgroup has gone"
+        );
     });
 }
