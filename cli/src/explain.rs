@@ -42,11 +42,15 @@ fn render(reply: &ExplainReply) -> String {
     text.extend(reply.limits.iter().map(limit));
     let exchanged = exchanges(reply);
     if reply.paths.is_empty() && exchanged.is_empty() && reply.currency.cid != 0 {
-        text.push(format!(
-            "Nobody funds it. Give it tickets: tixctl fund {} --from base {} 100",
-            reply.currency.name,
-            reply.resource.name(),
-        ));
+        let tickets = match reply.resource.is_enforced() {
+            true => format!(
+                " Give it tickets: tixctl fund {} --from base {} 100",
+                reply.currency.name,
+                reply.resource.name(),
+            ),
+            false => String::new(),
+        };
+        text.push(format!("Nobody funds it.{tickets}"));
     }
     // Base itself is reached without a step: nothing to show.
     let paths = || reply.paths.iter().filter(|path| !path.steps.is_empty());

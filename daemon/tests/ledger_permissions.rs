@@ -91,6 +91,7 @@ fn callers() -> [(&'static str, Caller); 6] {
         gid,
         groups: groups.to_vec(),
         user: None,
+        place: None,
     };
     [
         ("owner", user(OWNER, 100, &[STAFF])),

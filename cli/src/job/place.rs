@@ -26,6 +26,7 @@ use std::fs::{self, File};
 use std::io::{Error, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
+use tix_api::shell;
 
 /// A cgroup that was made for the command.
 pub struct Own {
@@ -153,18 +154,19 @@ fn agree(place: &Path) -> Result<(), Failure> {
          and a container runtime or a systemd that works in it fails"
     );
     if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        anstream::eprint!("{change}.\nDo that? [y/N] ");
+        anstream::eprint!("{change}.\nMake it threaded until the command has ended? [y/N] ");
         let mut answer = String::new();
         let read = std::io::stdin().read_line(&mut answer);
         if read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes") {
             return Ok(());
         }
     }
+    let shell = shell::word(&format!("{place}/shell"));
     Err(Failure::refused(
         change,
         format!(
             "`--threaded` allows it; or move its processes into a child, then nothing has to be \
-             threaded: mkdir {place}/shell && echo $$ > {place}/shell/cgroup.procs"
+             threaded: mkdir {shell} && echo $$ > {shell}/cgroup.procs"
         ),
     ))
 }
@@ -236,14 +238,16 @@ fn impossible(home: &Path, tried: &[String]) -> Failure {
         ),
     };
     let uid = rustix::process::geteuid().as_raw();
+    let word = |below: &str| shell::word(&format!("{home}{below}"));
+    let (you, shell, own) = (word("/you"), word("/you/shell"), word("/shell"));
+    let control = word("/cgroup.subtree_control");
     let hint = match tried {
         [] => format!(
-            "as root, give your shell a cgroup that is yours: mkdir -p {home}/you/shell && \
-             chown -R {uid} {home}/you && echo PID-OF-YOUR-SHELL > {home}/you/shell/cgroup.procs"
+            "as root, give your shell a cgroup that is yours: mkdir -p {shell} && chown -R {uid} {you} && echo PID-OF-YOUR-SHELL > {shell}/cgroup.procs"
         ),
         _ => format!(
-            "put your shell into a child of its own and enable cpu beside it: mkdir {home}/shell && \
-             echo $$ > {home}/shell/cgroup.procs && echo +cpu > {home}/cgroup.subtree_control"
+            "put your shell into a child of its own and enable cpu beside it: mkdir {own} && \
+             echo $$ > {own}/cgroup.procs && echo +cpu > {control}"
         ),
     };
     Failure::refused(message, hint)

@@ -20,6 +20,7 @@ mod limit;
 mod log;
 mod market;
 mod replies;
+pub mod shell;
 mod status;
 pub mod units;
 mod watch;

@@ -8,7 +8,7 @@ use crate::core::{Core, File};
 use crate::enforce::disk::{Device, Disk, Mechanism};
 use crate::ledger::{Cid, Resource};
 use std::collections::BTreeMap;
-use tix_api::{NotHeld, Problem};
+use tix_api::{NotHeld, Problem, shell};
 
 /// Cgroups that are looked at for one answer.
 const MOST: usize = 256;
@@ -250,17 +250,8 @@ fn off_at(core: &Core, at: &str, paths: &[&str], what: &str) -> Problem {
     };
     problem(
         format!("{what}: the cpu controller is off in {file}"),
-        format!("root: `echo +cpu > {}`{by_systemd}", quoted(&file)),
+        format!("root: `echo +cpu > {}`{by_systemd}", shell::word(&file)),
     )
-}
-
-/// For a shell: whoever makes a cgroup chooses its name.
-fn quoted(path: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/_.@:-".contains(c);
-    match path.chars().all(plain) {
-        true => path.to_owned(),
-        false => format!("'{}'", path.replace('\'', r"'\''")),
-    }
 }
 
 /// Why no limit of a currency holds now: tix's scheduler alone knows of them. `None`: they do.
@@ -277,16 +268,6 @@ pub fn limits_not_held(core: &Core) -> Option<Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_to_be_typed_is_one_word_of_a_shell() {
-        assert_eq!(
-            quoted("/sys/fs/cgroup/a.slice/b"),
-            "/sys/fs/cgroup/a.slice/b"
-        );
-        assert_eq!(quoted("/a $(reboot)"), "'/a $(reboot)'");
-        assert_eq!(quoted("/it's"), r"'/it'\''s'");
-    }
 
     #[test]
     fn many_are_counted() {

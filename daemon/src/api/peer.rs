@@ -11,15 +11,19 @@ use tokio::net::UnixStream;
 /// Uid, groups, and process.
 pub fn of(stream: &UnixStream) -> std::io::Result<(Caller, Process)> {
     let peer = stream.peer_cred()?;
+    let process = Process {
+        pid: peer.pid().unwrap_or(0),
+        fd: getsockopt(stream, PeerPidfd).ok(),
+    };
     let caller = Caller {
         uid: peer.uid(),
         gid: peer.gid(),
         groups: sys::peer_groups(stream.as_fd())?,
         user: None,
-    };
-    let process = Process {
-        pid: peer.pid().unwrap_or(0),
-        fd: getsockopt(stream, PeerPidfd).ok(),
+        place: match peer.uid() {
+            0 => process.cgroup(),
+            _ => None,
+        },
     };
     Ok((caller, process))
 }

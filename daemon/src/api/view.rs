@@ -45,7 +45,7 @@ pub fn refusal(r: &Refusal) -> api::Error {
         Refusal::NoSuchOffer(_) => E::NoSuchOffer { message, hint },
         Refusal::BadOffer(_) => E::BadOffer { message, hint },
         Refusal::SelfTrade { .. } => E::SelfTrade { message, hint },
-        Refusal::Lifeline(_) => E::NotPermitted { message, hint },
+        Refusal::Lifeline(_) | Refusal::OwnPlace { .. } => E::NotPermitted { message, hint },
         Refusal::NotEnforced(_) => E::BadParameter { message, hint },
     }
 }

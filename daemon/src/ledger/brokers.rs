@@ -16,6 +16,8 @@ pub struct Caller {
     /// The user's name, where it matters and is known: the label of a space that is opened for this
     /// caller.
     pub user: Option<String>,
+    /// The cgroup that root speaks from, which is to keep a share (`place.rs`).
+    pub place: Option<String>,
 }
 
 impl Caller {
@@ -25,6 +27,7 @@ impl Caller {
         gid: 0,
         groups: Vec::new(),
         user: None,
+        place: None,
     };
     /// The policy: it may what root may.
     pub const POLICY: Caller = Caller {
@@ -32,6 +35,7 @@ impl Caller {
         gid: 0,
         groups: Vec::new(),
         user: None,
+        place: None,
     };
 
     /// A user who is in the group of the same number alone.
@@ -41,6 +45,7 @@ impl Caller {
             gid: uid,
             groups: Vec::new(),
             user: None,
+            place: None,
         }
     }
 

@@ -24,6 +24,7 @@ mod lifeline;
 mod limit;
 mod market;
 mod ops;
+mod place;
 mod refusal;
 mod restore;
 mod rights;

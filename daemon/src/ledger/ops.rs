@@ -249,10 +249,11 @@ impl Ledger {
     /// Check and do it, or refuse and leave everything as it was.
     pub fn apply(&mut self, op: &Op, caller: &Caller) -> Result<Vec<Event>, Refusal> {
         let mark = self.mark();
-        let before = self.before(op);
+        let (before, place) = (self.before(op), self.place_of(caller));
         let done = self.perform(op, caller).and_then(|mut events| {
             self.withdraw_disk(caller, &events);
             events.extend(self.keep_up_lifeline(before, self.issues_base(caller))?);
+            self.keep_place(place, caller)?;
             Ok(events)
         });
         if done.is_err() {

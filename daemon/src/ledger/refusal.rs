@@ -141,6 +141,10 @@ pub enum Refusal {
     NotLimited(String),
     #[error("{0}")]
     Lifeline(String),
+    #[error(
+        "{path:?}, which you are in, would be left {percent} % of the machine's cpu: too little to take this back"
+    )]
+    OwnPlace { path: String, percent: String },
     #[error("{} tickets would share nothing: tix does not enforce them yet", .0.name())]
     NotEnforced(super::Resource),
     #[error("{name:?} would trade with itself: offer {offer} is its own")]
@@ -152,13 +156,15 @@ impl Refusal {
     pub fn hint(&self) -> &'static str {
         match self {
             Refusal::NoSuchCurrency(_) => {
-                "`tixctl tree` lists what there is; a name, a cgroup path beginning with /, a systemd unit, or base"
+                "`tixctl tree` lists what there is; a name (USER/NAME for what another user made), a cgroup path beginning with /, a systemd unit, or base"
             }
             Refusal::NoSuchCgroup(_) => {
                 "give its path below the cgroup root, or a unit that is running; its parent's cgroup.subtree_control must have cpu"
             }
             Refusal::AlreadyExists(_) => "choose another name, or destroy that one first",
-            Refusal::BadName(_) => "a letter a-z, then up to 62 of a-z 0-9 _ -; and not base",
+            Refusal::BadName(_) => {
+                "a letter a-z, then up to 62 of a-z 0-9 _ -; and not base. USER/ in front may be your own name"
+            }
             Refusal::OtherSpace { .. } => {
                 "leave out what is before the /: `tixctl create gold` as alice makes alice/gold, as root a plain gold"
             }
@@ -203,6 +209,9 @@ impl Refusal {
             }
             Refusal::NotLimited(_) => {
                 "`tixctl explain NAME` shows which limits count for it; a cgroup's cpu.max is lifted where it was set"
+            }
+            Refusal::OwnPlace { .. } => {
+                "give less, or first as many of base's tickets to the cgroup that you are in, by `tixctl fund`"
             }
             Refusal::Lifeline(_) => {
                 "root is heard by it; name another currency, or the units that it is about, one by one"

@@ -73,6 +73,10 @@ impl Ledger {
 
     /// What `uid` means by `name`, in full, if there is such a currency.
     pub fn meant(&self, name: &str, uid: u32) -> Option<String> {
+        // No user's label: what is plain, though the speaker has one of that name.
+        if let Some(plain) = name.strip_prefix("root/") {
+            return self.find(plain).map(|_| plain.to_owned());
+        }
         let full = self.in_full(name, uid);
         match self.find(&full) {
             Some(_) => Some(full),
@@ -117,7 +121,7 @@ impl Ledger {
         }
         if caller.is_root() {
             return match label {
-                None => Ok(local.to_owned()),
+                None | Some("root") => Ok(local.to_owned()),
                 Some(_) => Err(other("root's names are plain".to_owned())),
             };
         }

@@ -24,6 +24,7 @@ pub fn caller(i: usize) -> Caller {
         gid: uid,
         groups: vec![STAFF],
         user: None,
+        place: None,
     };
     match i % 4 {
         0 => Caller::ROOT,

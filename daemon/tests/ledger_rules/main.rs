@@ -11,5 +11,6 @@ mod hard;
 mod lifeline;
 mod limits;
 mod market;
+mod place;
 mod spaces;
 mod tickets;
