@@ -130,14 +130,17 @@ s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	return joins && !idle ? here : cpu;
 }
 
-/* A decision is due on `cpu`: who runs makes room, unless it was in a hurry, too, a moment ago. */
-static __always_inline void hurry(s32 cpu)
+/*
+ * A decision is due on `cpu`: who runs makes room, unless it was in a hurry, too, a moment ago; for
+ * a sleeper that is served at once (`brief`), or as nobody times who runs there.
+ */
+static __always_inline void hurry(s32 cpu, bool brief)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
 	if (!untimed(c) && c->brief && (s64)(scx_bpf_now() - c->began) < (s64)MIN_SLICE_NS)
 		return;
-	c->kicked = PREEMPTED;
+	c->kicked = brief ? PREEMPTED : 1;
 	stats.preempts++;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	part_pair(cpu, c);
@@ -259,7 +262,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		if (limit_due)
 			tix_arm_limits();
 		if (queue->brief || untimed(cpu_ctx(cpu)))
-			hurry(cpu);
+			hurry(cpu, queue->brief);
 	}
 	if (!own && !(enq_flags & SCX_ENQ_WAKEUP))
 		put_again(p, q);

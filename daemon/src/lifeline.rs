@@ -112,9 +112,8 @@ pub fn create(core: &mut Core) -> Result<(), Failure> {
         };
         core.submit(&[create], &Caller::ROOT)?;
     }
-    if let Some(cid) = core.ledger.find(NAME)
-        && core.ledger.lifeline() != Some(cid)
-    {
+    // Each time: what raised it may have been taken back with a step that could not be kept.
+    if let Some(cid) = core.ledger.find(NAME) {
         core.keep_lifeline(cid, &paths());
     }
     Ok(())

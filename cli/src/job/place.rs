@@ -24,6 +24,7 @@ use crate::host;
 use rustix::fs::{Access, access};
 use std::fs::{self, File};
 use std::io::{Error, ErrorKind, IsTerminal};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
 use tix_api::shell;
@@ -140,8 +141,12 @@ pub fn make(mount: &Path, threaded: bool) -> Result<Made, Refusal> {
 }
 
 /// May the caller make a cgroup in `place`, and move itself from below `place` into it?
+/// Where somebody else owns the place, its cgroups can be exchanged before they are bound: root, too,
+/// makes them only where they are root's.
 fn may_place(place: &Path) -> bool {
-    access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+    let owner = fs::metadata(place).map(|m| m.uid()).ok();
+    owner == Some(rustix::process::geteuid().as_raw())
+        && access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok()
         && access(place.join("cgroup.procs"), Access::WRITE_OK).is_ok()
 }
 
@@ -243,7 +248,8 @@ fn impossible(home: &Path, tried: &[String]) -> Failure {
     let control = word("/cgroup.subtree_control");
     let hint = match tried {
         [] => format!(
-            "as root, give your shell a cgroup that is yours: mkdir -p {shell} && chown -R {uid} {you} && echo PID-OF-YOUR-SHELL > {shell}/cgroup.procs"
+            "as root, give your shell a cgroup that is yours: mkdir -p {shell} && chown {uid} {you} \
+             {you}/cgroup.procs {you}/cgroup.threads {you}/cgroup.subtree_control && chown -R {uid} {shell} && echo PID-OF-YOUR-SHELL > {shell}/cgroup.procs"
         ),
         _ => format!(
             "put your shell into a child of its own and enable cpu beside it: mkdir {own} && \

@@ -228,6 +228,7 @@ pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainRep
     if !currency.active && core.is_frozen(cid) {
         currency.cpu.frozen = Some(true);
     }
+    currency.not_held = held::without_cpu(core, cid);
     let not_held = held::not_held_for(core, cid, r);
     let l = &core.ledger;
     let above = above(l, cid, r);

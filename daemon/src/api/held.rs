@@ -3,15 +3,18 @@
 
 use super::session::Session;
 use super::{decides, view};
-use crate::cgroups::systemd;
+use crate::cgroups::{Root, systemd};
 use crate::core::{Core, File};
 use crate::enforce::disk::{Device, Disk, Mechanism};
 use crate::ledger::{Cid, Resource};
 use std::collections::BTreeMap;
 use tix_api::{NotHeld, Problem, shell};
 
-/// Cgroups that are looked at for one answer.
-const MOST: usize = 256;
+/// Cgroups that are looked for in the tree on the writer, for one request: each takes as many reads
+/// as it lies deep.
+const MOST: usize = 32;
+/// Currencies that are looked at for these.
+const CURRENCIES: usize = 256;
 
 impl Session {
     /// Why nothing holds now what has been done for `resource`.
@@ -172,29 +175,45 @@ fn is_somewhere(core: &Core, cid: Cid) -> bool {
     paths.any(|path| core.ledger.find(path).is_some())
 }
 
-/// Cgroups that `cid` is bound to, and that have no cpu controller: its tickets have no effect there.
-pub fn without_cpu(core: &Core, cid: Cid) -> Option<Problem> {
+/// Where `cid` is bound to, and what is not in the ledger: it may have no cpu controller.
+fn missing(core: &Core, cid: Cid) -> impl Iterator<Item = &str> {
     let paths = core.ledger.bindings_of(cid);
-    let off = off(core, paths.filter(|path| core.ledger.find(path).is_none()));
+    paths.filter(|path| core.ledger.find(path).is_none())
+}
+
+/// The cgroup `path`, which `name` is bound to and the ledger does not have, has no cpu controller.
+/// Reads files.
+pub fn bound_without_cpu(root: &Root, name: &str, path: &str) -> Option<Problem> {
+    let at = root.cpu_is_off_in(path)?;
+    let what = format!("what {name} holds has no effect in {path}");
+    Some(off_at(root, &at, &[path], &what))
+}
+
+/// Cgroups that `cid` is bound to, and that have no cpu controller: its tickets have no effect there.
+/// Reads files, on the writer: not for all currencies.
+pub fn without_cpu(core: &Core, cid: Cid) -> Option<Problem> {
+    let off = off(core, missing(core, cid));
     let (at, paths) = off.into_iter().next()?;
     let what = format!(
         "what {} holds has no effect in {}",
         core.ledger.name(cid),
         listed(&paths)
     );
-    Some(off_at(core, &at, &paths, &what))
+    Some(off_at(&core.root, &at, &paths, &what))
 }
 
-/// The same for `cid`, and for all that it funds.
+/// The same for `cid`, and for what it funds, as far as [`MOST`] looks reach.
 pub fn without_cpu_below(core: &Core, cid: Cid) -> Option<Problem> {
     let (mut todo, mut seen) = (vec![cid], std::collections::HashSet::from([cid]));
-    while let Some(at) = todo.pop() {
+    let mut looks = 0;
+    while let Some(at) = todo.pop().filter(|_| looks < MOST) {
+        looks += missing(core, at).take(MOST).count();
         if let Some(found) = without_cpu(core, at) {
             return Some(found);
         }
-        if seen.len() < MOST {
+        if seen.len() < CURRENCIES {
             let below = core.ledger.funded(at, Resource::Cpu);
-            todo.extend(below.filter(|c| seen.insert(*c)));
+            todo.extend(below.take(CURRENCIES).filter(|c| seen.insert(*c)));
         }
     }
     None
@@ -209,7 +228,7 @@ pub fn all_without_cpu(core: &Core) -> Vec<Problem> {
                 "what is bound to, funds or limits {} has no effect there",
                 listed(paths)
             );
-            off_at(core, at, paths, &what)
+            off_at(&core.root, at, paths, &what)
         })
         .collect()
 }
@@ -235,10 +254,10 @@ fn listed(paths: &[&str]) -> String {
     shown.join(", ") + &more
 }
 
-fn off_at(core: &Core, at: &str, paths: &[&str], what: &str) -> Problem {
+fn off_at(root: &Root, at: &str, paths: &[&str], what: &str) -> Problem {
     let file = format!(
         "{}{}/cgroup.subtree_control",
-        core.root.path().display(),
+        root.path().display(),
         at.trim_end_matches('/')
     );
     let unit = paths.first().and_then(|path| systemd::unit_at(path));

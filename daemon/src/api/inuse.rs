@@ -9,7 +9,7 @@ use super::view;
 use super::whole::Written;
 use crate::cgroups::{Cgroup, Root};
 use crate::core::{Core, kernels_throttle};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use tix_api::{Currency, Error, LimitKind, Resource, Share, TreeReply};
@@ -72,6 +72,12 @@ impl Session {
 
 /// `by_tix`: its scheduler is in force, and so told what limits there are.
 fn fill(root: &Root, mut tree: TreeReply, by_tix: bool) -> TreeReply {
+    let there = tree.currencies.iter().filter(|c| is_cgroup(c));
+    let there: HashSet<String> = there.map(|c| c.name.clone()).collect();
+    for c in tree.currencies.iter_mut().filter(|c| !is_cgroup(c)) {
+        let path = c.cgroup.as_deref().filter(|path| !there.contains(*path));
+        c.not_held = path.and_then(|path| held::bound_without_cpu(root, &c.name, path));
+    }
     let mut frozen: HashMap<String, bool> = HashMap::new();
     for c in tree.currencies.iter_mut().filter(|c| c.cid != 0) {
         let cgroup = c.cgroup.as_deref().filter(|_| is_cgroup(c));

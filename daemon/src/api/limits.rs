@@ -79,8 +79,8 @@ fn cpu_max(core: &Core, cid: Cid) -> Option<Limit> {
     Some(limit(core.ledger.name(cid), LimitKind::CpuMax, t, true))
 }
 
-/// What was set for the currency.
-fn set(core: &Core, cid: Cid) -> Option<Limit> {
+/// What was set for the currency. `look`: at the files of what it is for, too, which takes long.
+fn set(core: &Core, cid: Cid, look: bool) -> Option<Limit> {
     let ledger::Limit { milli, .. } = core.ledger.limit_of(cid)?;
     let throttle = core.throttles.own.get(&cid);
     let (quota_us, period_us) = quota(milli);
@@ -100,7 +100,8 @@ fn set(core: &Core, cid: Cid) -> Option<Limit> {
         }
         (Some(_), true) => None,
         // What it is for may be without the cpu controller.
-        (Some(_), false) => held::without_cpu_below(core, cid).map(|p| p.message),
+        (Some(_), false) if look => held::without_cpu_below(core, cid).map(|p| p.message),
+        (Some(_), false) => None,
     };
     Some(Limit {
         why: why.clone(),
@@ -112,7 +113,7 @@ fn set(core: &Core, cid: Cid) -> Option<Limit> {
 pub fn own(core: &Core, cid: Cid) -> Vec<Limit> {
     cpu_max(core, cid)
         .into_iter()
-        .chain(set(core, cid))
+        .chain(set(core, cid, false))
         .collect()
 }
 
@@ -132,7 +133,7 @@ pub fn over(core: &Core, cid: Cid) -> Vec<Limit> {
         at = core.ledger.get(cgroup).and_then(|c| c.mirror.as_ref());
     }
     let limits = core.ledger.limits_over(cid);
-    all.extend(limits.into_iter().filter_map(|c| set(core, c)));
+    all.extend(limits.into_iter().filter_map(|c| set(core, c, true)));
     all
 }
 

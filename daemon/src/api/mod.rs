@@ -210,7 +210,6 @@ impl Hall {
             pace: Rc::clone(&self.pace),
             reading: Rc::clone(&self.reading),
             labels: self.labels.clone(),
-            has_space: Default::default(),
             import: Default::default(),
         };
         let pace = Rc::clone(&self.pace);

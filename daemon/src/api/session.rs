@@ -11,7 +11,7 @@ use crate::core::{Core, Failure, Handle};
 use crate::labels::Labels;
 use crate::ledger::{Caller, Cid, Event, Ledger, Op, Refusal};
 use serde::Serialize;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use tix_api::Error;
@@ -30,8 +30,6 @@ pub struct Session {
     pub reading: Rc<Pace>,
     /// Who is who, for the label of a space that is opened.
     pub labels: Labels,
-    /// The caller's space has its label.
-    pub has_space: Cell<bool>,
     /// A document that is being handed in.
     pub import: RefCell<Option<Import>>,
 }
@@ -127,12 +125,12 @@ impl Session {
     {
         self.people_only()?;
         let mut caller = self.caller.clone();
-        if !caller.is_root() && !self.has_space.get() {
+        if !caller.is_root() {
             let uid = caller.uid;
+            // Each time: one that is there now may not be kept.
             let label = self.ask(move |core| core.ledger.label(uid).is_some());
-            match label.await? {
-                true => self.has_space.set(true),
-                false => caller.user = self.labels.user(uid).await,
+            if !label.await? {
+                caller.user = self.labels.user(uid).await;
             }
         }
         self.change_as(caller, plan).await

@@ -154,7 +154,6 @@ fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
 
 pub fn currency(core: &mut Core, cid: Cid) -> Option<api::Currency> {
     let [cpu, disk, memory, net] = Resource::ALL.map(|r| share(core, cid, r));
-    let not_held = held::without_cpu(core, cid);
     let c = core.ledger.get(cid)?;
     Some(api::Currency {
         cid,
@@ -173,7 +172,7 @@ pub fn currency(core: &mut Core, cid: Cid) -> Option<api::Currency> {
         disk,
         memory,
         net,
-        not_held,
+        not_held: None,
     })
 }
 

@@ -162,8 +162,9 @@ impl Core {
             Err(why) => {
                 if !pending.is_empty() {
                     self.ledger.undo(mark);
-                    // The scheduler may have been loaded meanwhile.
+                    // The scheduler may have been loaded meanwhile, and files written.
                     self.cpu.push_all(&self.ledger);
+                    self.overhaul.due = true;
                 }
                 for p in pending {
                     (p.ack)(self, Err(Failure::NotKept(why.clone())));

@@ -507,21 +507,21 @@ impl Core {
                 true => core.bring_recorded(fresh, stale),
                 false => core.marks.unsaved.extend(marks),
             }
+            // What has become another matter meanwhile.
+            if recorded && !core.keeping {
+                core.overhaul_if_time();
+            }
         });
     }
 
     /// The second half of [`Core::bring`]. What has become another matter since is left alone, and its
     /// record mended; what is wanted is looked at again then.
     fn bring_recorded(&mut self, fresh: Vec<Fresh>, stale: Vec<(Mark, u64, Written)>) {
-        let same = |a: Option<Written>, b: Option<Written>| {
-            let known = |w: Written| (w.number, w.funding);
-            a.map(known) == b.map(known)
-        };
         let (mut numbers, mut gone) = (Vec::new(), Vec::new());
         for Fresh { mark, had, now } in fresh {
             let (file, path) = (mark.0, &mark.1);
-            let still = same(self.marks.get(file, path), had)
-                && self.funding(file, path) == Some(now.funding);
+            let still =
+                self.marks.get(file, path) == had && self.funding(file, path) == Some(now.funding);
             if still {
                 numbers.push((mark.clone(), now.number));
                 self.marks.written.insert(mark, now);
@@ -532,7 +532,7 @@ impl Core {
         }
         self.write_all(numbers, true);
         for (mark, funding, had) in stale {
-            if !same(self.marks.get(mark.0, &mark.1), Some(had)) {
+            if self.marks.get(mark.0, &mark.1) != Some(had) {
                 self.overhaul.due = true;
                 continue;
             }

@@ -37,7 +37,7 @@ pub use marks::{File, Mark, Written};
 use notices::Notices;
 use overhaul::Overhaul;
 use repeated::{Kind, Notice};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tell::blank;
@@ -219,6 +219,8 @@ impl Core {
         core.cpu.push_all(&core.ledger);
         core.save_marks(&[], &forgotten);
         core.write_marks();
+        // What follows compares the files with the numbers that are in force.
+        core.finish_keeping().await;
         core.tell_last_words();
         core.check_guarantees();
         core.look_at_guarantees();
@@ -379,7 +381,9 @@ impl Core {
         }
         let before = std::mem::replace(&mut self.unheld, now);
         let (mut news, now) = (Vec::new(), &self.unheld);
-        for u in now.iter().filter(|u| !before.contains(u)) {
+        let known: HashSet<&Unheld> = before.iter().collect();
+        let still: HashSet<(Cid, Cid)> = now.iter().map(|u| (u.holder, u.issuer)).collect();
+        for u in now.iter().filter(|u| !known.contains(u)) {
             let what = format!(
                 "{} of {} for {} are worth {} only: {} has no more",
                 crate::units::show_bytes(u.bytes),
@@ -391,10 +395,7 @@ impl Core {
             news.push((api::EventKind::Unheld, u.holder, what));
         }
         for u in &before {
-            let still = now
-                .iter()
-                .any(|x| (x.holder, x.issuer) == (u.holder, u.issuer));
-            if !still && self.ledger.get(u.holder).is_some() {
+            if !still.contains(&(u.holder, u.issuer)) && self.ledger.get(u.holder).is_some() {
                 let name = self.ledger.name(u.holder);
                 let what = format!("the guarantee of {name} is held again");
                 news.push((api::EventKind::Held, u.holder, what));
@@ -466,6 +467,9 @@ impl Core {
             self.disk.look(&self.root);
         }
         self.expire_offers();
+        if !self.keeping {
+            self.overhaul_if_time();
+        }
         self.count_usage_beside();
         // A disk that is slower than that is not asked for more.
         if !self.storing.is_idle() {

@@ -57,7 +57,7 @@ impl Notice {
 pub(super) type Notices = Repeats<Kind, Notice>;
 
 impl Core {
-    /// Tells of it now, or counts it; [`Core::keep_or_later`] is left to the caller.
+    /// Tells of it now, or counts it; [`Core::keep_soon`] is left to the caller.
     pub(super) fn notice(&mut self, kind: Kind, subject: &str, notice: Notice) {
         let now = Instant::now();
         if let Some(notice) = self.repeats.admit(kind, subject, notice, now) {

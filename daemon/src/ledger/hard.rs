@@ -16,7 +16,7 @@ pub enum Hard {
 }
 
 /// A guarantee that is not worth what it says.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Unheld {
     pub holder: Cid,
     pub issuer: Cid,
