@@ -9,7 +9,7 @@
 //! else changes the ledger's rows: operations and changes of the tree wait. Whoever looks is answered, and
 //! may see what is being kept; nobody is told that it is done, and the kernel is not, before it is.
 
-use super::{Core, Failure, now_usec};
+use super::{Core, Failure, now_usec, warned};
 use crate::ledger::{Caller, Change, Event, Op, TIXD};
 use crate::lifeline;
 use crate::store::{Error, Record, Store};
@@ -103,10 +103,22 @@ impl Core {
         then: impl FnOnce(&mut Core, T) + Send + 'static,
     ) {
         let store = Arc::clone(&self.store);
+        self.untidy = true;
         self.storing.push(move || {
             let done = job(&mut lock(&store));
             Box::new(move |core| then(core, done))
         });
+    }
+
+    /// Has the store carry its log over, if it was used since: at rest no thread is woken for it.
+    pub(super) fn tidy_store(&mut self) {
+        if !self.untidy {
+            return;
+        }
+        self.with_store(Store::tidy, |_, tidied| {
+            warned(tidied);
+        });
+        self.untidy = false;
     }
 
     /// Has what has changed kept, if nothing is being kept: the group, what the tree did, and what there is

@@ -79,6 +79,8 @@ pub struct Core {
     late: Vec<Record>,
     /// A group is being kept: no row changes until it is.
     keeping: bool,
+    /// The store was used since it was tidied.
+    untidy: bool,
     /// There is something to keep.
     keep_due: bool,
     /// The most steps in the ledger between two turns of those who ask, and where the last turn began.
@@ -166,6 +168,7 @@ impl Core {
             late: Vec::new(),
             keeping: false,
             keep_due: false,
+            untidy: false,
             longest_turn: 0,
             turn_began: 0,
             storing: Lane::default(),
@@ -482,9 +485,7 @@ impl Core {
                 |core, pruned| core.pruning = warned(pruned) > Some(0),
             );
         }
-        self.with_store(Store::tidy, |_, tidied| {
-            warned(tidied);
-        });
+        self.tidy_store();
         if now_and_then {
             self.save_usage();
         }
