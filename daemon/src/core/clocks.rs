@@ -18,6 +18,10 @@ use tokio::time::Instant;
 const EACH: Duration = Duration::from_millis(100);
 /// Reading takes at most one part in so many of the time.
 const PART: u32 = 4;
+/// So many are read on the writer: each takes some 10 µs.
+const FEW: usize = 16;
+/// What named currencies use is counted each so many seconds: cgroups that go are counted up to then.
+const COUNT_EACH: u64 = 2;
 
 /// Cgroups whose clocks are to be read: inode, path, and whether its processes are asked for, too.
 pub(super) type Wanted = Vec<(u64, String, bool)>;
@@ -145,25 +149,33 @@ impl Core {
         self.refresh();
     }
 
-    /// Has the clocks read that named currencies' use is counted by. Once a second.
+    /// Has the clocks read that named currencies' use is counted by. Called once a second.
     pub(super) fn count_usage_beside(&mut self) {
-        if !self.reading.is_idle() {
+        let seconds = self.started.elapsed().as_secs();
+        if !seconds.is_multiple_of(COUNT_EACH) || !self.reading.is_idle() {
             return;
         }
         let wanted = self.counted_cgroups();
         if wanted.is_empty() {
             return;
         }
+        // A thread that is woken for it each second costs more than these.
+        if wanted.len() <= FEW {
+            let clocks = Clocks::read(&self.root, &wanted);
+            return self.count_by(clocks);
+        }
         let root = self.root.path().to_owned();
         self.reading.push(move || {
             let clocks = Root::open_any(&root).map(|root| Clocks::read(&root, &wanted));
             Box::new(move |core| match clocks {
-                Ok(clocks) => {
-                    core.clocks.used_usec.extend(clocks.used_usec);
-                    core.count_usage();
-                }
+                Ok(clocks) => core.count_by(clocks),
                 Err(e) => tracing::warn!("{e}"),
             })
         });
+    }
+
+    fn count_by(&mut self, clocks: Clocks) {
+        self.clocks.used_usec.extend(clocks.used_usec);
+        self.count_usage();
     }
 }

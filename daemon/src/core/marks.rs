@@ -520,8 +520,12 @@ impl Core {
         let (mut numbers, mut gone) = (Vec::new(), Vec::new());
         for Fresh { mark, had, now } in fresh {
             let (file, path) = (mark.0, &mark.1);
-            let still =
-                self.marks.get(file, path) == had && self.funding(file, path) == Some(now.funding);
+            // Of a guarantee that is new the file says what it stands for, and systemd by now, too.
+            let funded = match file {
+                File::CpuWeight | File::IoWeight => self.funding(file, path) == Some(now.funding),
+                File::MemoryMin | File::MemoryLow => self.ledger.find(path).is_some(),
+            };
+            let still = funded && self.marks.get(file, path) == had;
             if still {
                 numbers.push((mark.clone(), now.number));
                 self.marks.written.insert(mark, now);

@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use tix_tests::daemon::{Checks, currency, sh, tixctl, until};
 
 use crate::daemon::service;
@@ -90,9 +90,10 @@ pub fn all(c: &mut Checks) {
             let own = (1 << 20).to_string();
             Ok(file(PATH, "memory.min")? == own && shown("MemoryMin")? == own)
         })?;
-        until("nothing covers it", SOON, || {
+        let covers = until("nothing covers it", SOON, || {
             Ok(file("/system.slice", "memory.min")? == "0")
-        })
+        });
+        covers.with_context(|| format!("it is {:?}", file("/system.slice", "memory.min")))
     });
     c.check("a container's cgroups below a delegated one", delegated);
 }
