@@ -14,7 +14,7 @@ use tix_tests::alone::{PATIENCE, ROOT, SOCKET, Tixd, cgroups, number};
 
 use super::{abuse, durable, jobs, limits};
 
-pub const UID: u32 = 1000;
+pub const UID: u32 = 54_321;
 
 /// A command line as a user who is nobody here, in the cgroup `place`.
 pub fn user(place: &str, line: &str) -> Result<Said> {
@@ -119,14 +119,14 @@ fn runs() -> Result<()> {
         let tree: serde_json::Value = serde_json::from_str(tree)?;
         let list = tree["currencies"].as_array().context("no list")?;
         // No database knows the user's name, so the number is in front.
-        let job = list.iter().find(|c| c["name"] == "1000/job");
+        let job = list.iter().find(|c| c["name"] == "54321/job");
         let job = job.context("no job")?;
         ensure!(job["cgroup"] == cgroup && job["owner"] == UID, "{job}");
         let paid =
             serde_json::json!([{"from": issuer, "resource": "cpu", "kind": "soft", "amount": 50}]);
         ensure!(job["funding"] == paid, "{job}");
         until("currency and cgroup go with the command", PATIENCE, || {
-            Ok(currency("1000/job")?.is_none() && fs::metadata(format!("{ROOT}{cgroup}")).is_err())
+            Ok(currency("54321/job")?.is_none() && fs::metadata(format!("{ROOT}{cgroup}")).is_err())
         })?;
     }
     Ok(())
@@ -139,7 +139,7 @@ fn rights() -> Result<()> {
     me("tixctl fund mine --from /home cpu 20")?.ok()?;
     me("mkdir /sys/fs/cgroup/home/place")?.ok()?;
     me("tixctl bind mine /home/place")?.ok()?;
-    ensure!(tickets("/home/place", "1000/mine")? == 100);
+    ensure!(tickets("/home/place", "54321/mine")? == 100);
     for line in [
         "tixctl fund mine --from base cpu 1",
         "tixctl fund mine --from /others cpu 1",
