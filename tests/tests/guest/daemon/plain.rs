@@ -126,7 +126,10 @@ fn runs() -> Result<()> {
             serde_json::json!([{"from": issuer, "resource": "cpu", "kind": "soft", "amount": 50}]);
         ensure!(job["funding"] == paid, "{job}");
         until("currency and cgroup go with the command", PATIENCE, || {
-            Ok(currency("54321/job")?.is_none() && fs::metadata(format!("{ROOT}{cgroup}")).is_err())
+            Ok(
+                currency("54321/job")?.is_none()
+                    && fs::metadata(format!("{ROOT}{cgroup}")).is_err(),
+            )
         })?;
     }
     Ok(())
