@@ -149,7 +149,7 @@ fn rights() -> Result<()> {
         "tixctl bind mine /others",
         "tixctl run --from /others -- true",
     ] {
-        me(line)?.refused(&["uid 1000"])?;
+        me(line)?.refused(&[&format!("uid {UID}")])?;
     }
     // Whose it is may give it up, but to nobody's gain: it stays counted until root takes it back.
     let due = || {
