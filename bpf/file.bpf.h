@@ -116,7 +116,7 @@ static __noinline bool update_locked(u32 q, u32 nr, u32 load, bool wake)
 		lead = -v_granted;
 	}
 	bear_locked(q, lead, true);
-	/* Who is owed service is before its CPU as it would be before V where there is only one. */
+	/* A queue that is owed service starts before its CPU, as far as it would before V on one CPU. */
 	after = queue->brief ? lead : (s64)(LAG_PERIODS * queue->period);
 	queue->tag += not_above_0(latest_locked(queue, after) - not_above_0(lead));
 	open_account_locked(q, unweighed(queue, lead));

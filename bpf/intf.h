@@ -98,7 +98,7 @@ struct tix_read_args {
 	u16 part[FUND_FUNDERS];
 };
 
-/* Who waits for which limit, and until when. All 0 in a build that does not tell. */
+/* The limit that a node's threads wait for, and its refill time. All 0 in a build that does not tell. */
 struct tix_read_wait {
 	u64 refill_ns;		/* of a limit that threads wait for: until they may go on; else 0 */
 	u32 held_by;		/* of a principal whose runnable threads wait for a limit: that; else 0 */

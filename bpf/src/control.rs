@@ -173,7 +173,7 @@ pub struct ReadArgs {
     pub part: [u16; FUNDERS],
 }
 
-/// Who waits for which limit, and until when.
+/// The limit that a node's threads wait for, and its refill time.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ReadWait {

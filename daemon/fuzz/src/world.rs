@@ -32,7 +32,7 @@ pub const SERVICE: &str = "/system.slice/web.service";
 /// Changes of the tree that may wait: a test makes no more between two looks.
 const CHANGES: usize = 1 << 16;
 
-/// Who is who. No database knows the others.
+/// The names of the two users; no database knows any other.
 fn user(uid: u32) -> Option<String> {
     match uid {
         ALICE => Some("alice".to_owned()),
