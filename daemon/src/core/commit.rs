@@ -9,7 +9,7 @@
 //! else changes the ledger's rows: operations and changes of the tree wait. Whoever looks is answered, and
 //! may see what is being kept; nobody is told that it is done, and the kernel is not, before it is.
 
-use super::{Core, Failure, now_usec, warned};
+use super::{Core, Failure, now_usec, tell, warned};
 use crate::ledger::{Caller, Change, Event, Op, TIXD};
 use crate::lifeline;
 use crate::store::{Error, Record, Store};
@@ -260,9 +260,10 @@ impl Core {
                 "{}, made by uid {}, is called {} now: plain names are root's and the policy's",
                 r.was, r.maker, r.name
             );
+            let gone = tell::Gone::of(&r.events);
             for e in &r.events {
                 text.push_str("; ");
-                text.push_str(&self.tell(e, None).event.message);
+                text.push_str(&self.tell(e, None, &gone).event.message);
             }
             tracing::warn!("{text}");
             records.push(Record {

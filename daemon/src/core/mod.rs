@@ -280,10 +280,12 @@ impl Core {
         if self.events.receiver_count() == 0 {
             return;
         }
+        // An operation may have destroyed what another one of the group has just funded.
+        let gone = tell::Gone::of(all());
         for (events, uid) in done {
             for e in *events {
                 let uid = Some(*uid).filter(|u| *u != crate::ledger::TIXD);
-                let _ = self.events.send(self.tell(e, uid).event);
+                let _ = self.events.send(self.tell(e, uid, &gone).event);
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::dealer::Offer;
 use crate::ledger::{Cid, Event, Kind, Op, Resource, TIXD};
 use crate::store::Record;
 use crate::units;
+use std::collections::BTreeMap;
 use tix_api as api;
 
 /// An event, and who else than the asker should know.
@@ -17,6 +18,21 @@ pub(super) struct Told {
     pub worth_keeping: bool,
 }
 
+/// Names in full of the currencies that went in the events that are told: the ledger has them no
+/// more. Their owners are told of that once, and of none of the tickets that went with them.
+pub(super) struct Gone<'a>(BTreeMap<Cid, &'a str>);
+
+impl<'a> Gone<'a> {
+    pub fn of(events: impl IntoIterator<Item = &'a Event>) -> Gone<'a> {
+        let gone = events.into_iter().filter_map(|e| match e {
+            Event::Destroyed { cid, name, .. } => Some((*cid, name.as_str())),
+            Event::CgroupRemoved { cid, path } => Some((*cid, path.as_str())),
+            _ => None,
+        });
+        Gone(gone.collect())
+    }
+}
+
 impl Core {
     fn owner(&self, cid: Cid) -> Option<u32> {
         self.ledger.get(cid).map(|c| c.owner)
@@ -26,12 +42,16 @@ impl Core {
         Some((self.owner(cid)?, self.ledger.name(cid)))
     }
 
-    pub(super) fn tell(&self, e: &Event, uid: Option<u32>) -> Told {
+    /// `e` in words; `gone`: what went in it, or in others that are told together.
+    pub(super) fn tell(&self, e: &Event, uid: Option<u32>, gone: &Gone<'_>) -> Told {
         use api::EventKind as K;
         let mut out = blank(K::Created, String::new());
         out.uid = uid;
         let (mut concerns, mut worth_keeping) = (Vec::new(), false);
-        let name = |c: Cid| self.ledger.name(c);
+        let name = |c: Cid| match gone.0.get(&c) {
+            Some(name) => (*name).to_owned(),
+            None => self.ledger.name(c),
+        };
         match e {
             Event::Created { name, .. } => {
                 (out.currency, out.message) = (Some(name.clone()), format!("{name} created"));
@@ -176,7 +196,10 @@ impl Core {
 
     /// The log's records of an operation and of what came of it: one for whoever asked, and one for each other whom it concerns.
     pub(super) fn records(&self, op: &Op, events: &[Event], uid: u32) -> Vec<Record> {
-        let told: Vec<Told> = events.iter().map(|e| self.tell(e, Some(uid))).collect();
+        let gone = Gone::of(events);
+        let told: Vec<Told> = (events.iter())
+            .map(|e| self.tell(e, Some(uid), &gone))
+            .collect();
         let words: Vec<&str> = told.iter().map(|t| t.event.message.as_str()).collect();
         // Some operations name what they are done to by a number alone.
         let named = told.iter().find_map(|t| t.event.currency.clone());
@@ -218,7 +241,8 @@ impl Core {
             let lifeline = self.ledger.lifeline();
             matches!(e, Event::Funded { holder, .. } if Some(*holder) == lifeline)
         };
-        let told = (events.iter().filter(|e| !follows(e))).map(|e| self.tell(e, None));
+        let gone = Gone::of(events);
+        let told = (events.iter().filter(|e| !follows(e))).map(|e| self.tell(e, None, &gone));
         told.filter(|t| t.worth_keeping)
             .flat_map(|t| {
                 let each = t.concerns.iter().map(|other| record(&t, TIXD, other));
