@@ -2,6 +2,7 @@
 //! `tixctl bind`
 
 use crate::failure::Failure;
+use crate::out;
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -19,8 +20,9 @@ pub struct Args {
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    client
+    let reply = client
         .call(|tixd| tixd.bind(&args.name, &args.target))
         .await?;
-    Ok(())
+    let name = reply.name.unwrap_or(args.name);
+    out::print(&format!("{name} is bound to {}.", reply.cgroup))
 }

@@ -2,6 +2,7 @@
 //! `tixctl chmod`
 
 use crate::failure::Failure;
+use crate::out;
 use tix_api::{Tix, units};
 use tix_client::Client;
 
@@ -26,8 +27,10 @@ fn mode(text: &str) -> Result<String, String> {
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    client
+    let reply = client
         .call(|tixd| tixd.chmod(&args.name, &args.mode))
         .await?;
-    Ok(())
+    let name = reply.name.unwrap_or(args.name);
+    let mode = units::mode::show(u16::try_from(reply.mode).unwrap_or_default());
+    out::print(&format!("{name} has the mode {mode}."))
 }

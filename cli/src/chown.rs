@@ -2,7 +2,8 @@
 //! `tixctl chown`
 
 use crate::failure::Failure;
-use crate::users;
+use crate::out;
+use crate::users::{self, Names};
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -52,7 +53,11 @@ pub async fn main(Args { owner, name }: Args) -> Result<(), Failure> {
 /// Asks tixd for it; what is not given stays.
 pub async fn change(name: &str, user: Option<u32>, group: Option<u32>) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    Ok(client.call(|tixd| tixd.chown(name, user, group)).await?)
+    let reply = client.call(|tixd| tixd.chown(name, user, group)).await?;
+    let (mut names, name) = (Names::default(), reply.name);
+    let owner = names.user(reply.owner).to_owned();
+    let group = names.group(reply.group);
+    out::print(&format!("{name} is {owner}'s, of the group {group}."))
 }
 
 #[cfg(test)]

@@ -40,8 +40,6 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     let made = client
         .call(|tixd| tixd.create(&args.name, owner, group, args.mode))
         .await?;
-    match made.name.filter(|full| *full != args.name) {
-        Some(full) => out::print(&format!("{full} is created.")),
-        None => Ok(()),
-    }
+    let full = made.name.unwrap_or(args.name);
+    out::print(&format!("{full} is created."))
 }

@@ -2,6 +2,7 @@
 //! `tixctl fund`
 
 use crate::failure::Failure;
+use crate::out;
 use crate::ticket::{Ticket, tickets};
 use tix_api::Tix;
 use tix_client::Client;
@@ -21,8 +22,8 @@ pub struct Args {
 pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
     let resource = ticket.resource();
-    client
+    let reply = client
         .call(|tixd| tixd.fund(&ticket.holder, &ticket.from, resource, amount))
         .await?;
-    Ok(())
+    out::print(&ticket.held(reply))
 }

@@ -2,8 +2,8 @@
 //! `tixctl limit`
 
 use crate::failure::Failure;
-use crate::holds;
 use crate::ticket::ResourceArg;
+use crate::{holds, out};
 use tix_api::{Tix, units};
 use tix_client::Client;
 
@@ -37,6 +37,8 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     let reply = client
         .call(|tixd| tixd.limit(&args.name, args.resource.into(), milli))
         .await?;
+    let name = reply.name.unwrap_or(args.name);
+    let most = units::show_thousandths(args.amount);
     match reply.not_held {
         Some(problem) => holds::warn("the limit is kept", Some(&problem)),
         // A tixd from before it said why.
@@ -45,5 +47,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         ),
         None => {}
     }
-    Ok(())
+    out::print(&format!(
+        "{name}, with all that it funds, is limited to {most} of one CPU."
+    ))
 }

@@ -2,8 +2,8 @@
 //! `tixctl reserve`
 
 use crate::failure::Failure;
-use crate::holds;
 use crate::ticket::Ticket;
+use crate::{holds, out};
 use tix_api::units::{self, Hard};
 use tix_api::{Resource, Tix};
 use tix_client::Client;
@@ -45,6 +45,15 @@ pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
     let reply = client
         .call(|tixd| tixd.reserve(&ticket.holder, &ticket.from, resource, milli, bytes))
         .await?;
+    let part = match reply.bytes {
+        true => units::show_bytes(reply.amount),
+        false => units::show_thousandths(reply.amount),
+    };
+    let holder = reply.holder.unwrap_or(ticket.holder);
+    let issuer = reply.issuer.unwrap_or(ticket.from);
+    let of = resource.name();
     holds::warn("it is reserved", reply.not_held.as_ref());
-    Ok(())
+    out::print(&format!(
+        "{holder} is guaranteed {part} of the {of} of {issuer}."
+    ))
 }

@@ -2,7 +2,7 @@
 //! Tickets on the command line: who holds them, who issues them, of what, and how many.
 
 use clap::ValueEnum;
-use tix_api::Resource;
+use tix_api::{FundReply, Resource};
 
 /// Whose tickets, and of what; `fund`, `unfund`, `reserve` and `unreserve` take the same.
 #[derive(Debug, clap::Args)]
@@ -19,6 +19,18 @@ pub struct Ticket {
 impl Ticket {
     pub fn resource(&self) -> Resource {
         self.resource.into()
+    }
+
+    /// What the holder has of the issuer now, both by their names in full.
+    pub fn held(self, reply: FundReply) -> String {
+        let resource = self.resource().name();
+        let holder = reply.holder.unwrap_or(self.holder);
+        let issuer = reply.issuer.unwrap_or(self.from);
+        match reply.amount {
+            0 => format!("{holder} holds no {resource} tickets of {issuer} any more."),
+            1 => format!("{holder} holds 1 {resource} ticket of {issuer}."),
+            n => format!("{holder} holds {n} {resource} tickets of {issuer}."),
+        }
     }
 }
 

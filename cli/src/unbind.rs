@@ -2,6 +2,7 @@
 //! `tixctl unbind`
 
 use crate::failure::Failure;
+use crate::out;
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -17,7 +18,9 @@ pub struct Args {
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    Ok(client
+    let reply = client
         .call(|tixd| tixd.unbind(&args.name, args.target.as_deref()))
-        .await?)
+        .await?;
+    let (name, cgroups) = (reply.name, reply.cgroups.join(", "));
+    out::print(&format!("{name} is no longer bound to {cgroups}."))
 }

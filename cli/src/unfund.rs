@@ -2,6 +2,7 @@
 //! `tixctl unfund`
 
 use crate::failure::Failure;
+use crate::out;
 use crate::ticket::{Ticket, tickets};
 use tix_api::Tix;
 use tix_client::Client;
@@ -19,8 +20,8 @@ pub struct Args {
 pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
     let resource = ticket.resource();
-    client
+    let reply = client
         .call(|tixd| tixd.unfund(&ticket.holder, &ticket.from, resource, amount))
         .await?;
-    Ok(())
+    out::print(&ticket.held(reply))
 }

@@ -2,6 +2,7 @@
 //! `tixctl unlimit`
 
 use crate::failure::Failure;
+use crate::out;
 use crate::ticket::ResourceArg;
 use tix_api::Tix;
 use tix_client::Client;
@@ -20,7 +21,8 @@ pub struct Args {
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    Ok(client
+    let reply = client
         .call(|tixd| tixd.unlimit(&args.name, args.resource.into()))
-        .await?)
+        .await?;
+    out::print(&format!("{} has no limit of its own any more.", reply.name))
 }

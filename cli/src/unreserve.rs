@@ -2,6 +2,7 @@
 //! `tixctl unreserve`
 
 use crate::failure::Failure;
+use crate::out;
 use crate::ticket::Ticket;
 use tix_api::Tix;
 use tix_client::Client;
@@ -18,7 +19,11 @@ pub struct Args {
 pub async fn main(Args { ticket }: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
     let resource = ticket.resource();
-    Ok(client
+    let reply = client
         .call(|tixd| tixd.unreserve(&ticket.holder, &ticket.from, resource))
-        .await?)
+        .await?;
+    let (holder, issuer, of) = (reply.holder, reply.issuer, resource.name());
+    out::print(&format!(
+        "{holder} is guaranteed nothing of the {of} of {issuer} any more."
+    ))
 }

@@ -81,9 +81,9 @@ fn what_a_user_creates_is_told_by_its_full_name() {
             json!({ "cid": 1, "name": "alice/gold" }),
             "alice/gold is created.\n",
         ),
-        (json!({ "cid": 1, "name": "gold" }), ""),
+        (json!({ "cid": 1, "name": "gold" }), "gold is created.\n"),
         // As a tixd says that knows no spaces.
-        (json!({ "cid": 1 }), ""),
+        (json!({ "cid": 1 }), "gold is created.\n"),
     ] {
         assert_eq!(granted(&["create", "gold"], reply).2, told);
     }
@@ -97,47 +97,85 @@ fn operations_are_asked_for_in_numbers() {
         all.as_object_mut().unwrap().extend(more);
         all
     };
-    let reserved = json!({ "amount": 1, "bytes": false });
+    let ends = |mut more: Value| {
+        more["holder"] = json!("alice/alice");
+        more["issuer"] = json!("base");
+        more
+    };
+    let part = ends(json!({ "amount": 125, "bytes": false }));
+    let size = ends(json!({ "amount": 268_435_456, "bytes": true }));
+    let given = |owner, group| json!({ "name": "alice/alice", "owner": owner, "group": group });
     let cases: &[(&str, Value, &str, Value)] = &[
         (
             "fund alice --from base disk 300",
-            json!({ "amount": 300 }),
+            ends(json!({ "amount": 300 })),
             "Fund",
             ticket("disk", json!({ "amount": 300 })),
         ),
         (
+            "unfund alice --from base cpu",
+            ends(json!({ "amount": 0 })),
+            "Unfund",
+            ticket("cpu", json!({})),
+        ),
+        (
+            "unfund alice --from base cpu 5",
+            // As a tixd says that does not name them.
+            json!({ "amount": 1 }),
+            "Unfund",
+            ticket("cpu", json!({ "amount": 5 })),
+        ),
+        (
+            "bind alice x.service",
+            json!({ "name": "alice/alice", "cgroup": "/system.slice/x.service" }),
+            "Bind",
+            json!({ "name": "alice", "target": "x.service" }),
+        ),
+        (
+            "unbind alice",
+            json!({ "name": "alice/alice", "cgroups": ["/a", "/b"] }),
+            "Unbind",
+            json!({ "name": "alice" }),
+        ),
+        (
+            "destroy alice",
+            json!({ "name": "alice/alice", "tickets": 2, "cgroups": ["/a"] }),
+            "Destroy",
+            json!({ "name": "alice" }),
+        ),
+        (
             "reserve alice --from base cpu 12.5%",
-            reserved.clone(),
+            part.clone(),
             "Reserve",
             ticket("cpu", json!({ "milli": 125 })),
         ),
         (
             "reserve alice --from base net 250",
-            reserved.clone(),
+            part,
             "Reserve",
             ticket("net", json!({ "milli": 250 })),
         ),
         (
             "reserve alice --from base memory 256M",
-            reserved,
+            size,
             "Reserve",
             ticket("memory", json!({ "bytes": 268_435_456 })),
         ),
         (
             "unreserve alice --from base memory",
-            json!({}),
+            ends(json!({})),
             "Unreserve",
             ticket("memory", json!({})),
         ),
         (
             "limit alice cpu 150.5%",
-            json!({ "in_force": true }),
+            json!({ "name": "alice/alice", "in_force": true }),
             "Limit",
             json!({ "name": "alice", "resource": "cpu", "milli": 1505 }),
         ),
         (
             "unlimit alice cpu",
-            json!({}),
+            json!({ "name": "alice/alice" }),
             "Unlimit",
             json!({ "name": "alice", "resource": "cpu" }),
         ),
@@ -155,21 +193,21 @@ fn operations_are_asked_for_in_numbers() {
         ),
         (
             "chmod -f alice",
-            json!({ "mode": 0 }),
+            json!({ "name": "alice/alice", "mode": 0o340 }),
             "Chmod",
             json!({ "name": "alice", "mode": "-f" }),
         ),
         (
-            "chown 1000:root alice",
-            json!({}),
+            "chown 3999999999:root alice",
+            given(3_999_999_999_u32, 0),
             "Chown",
-            json!({ "name": "alice", "owner": 1000, "group": 0 }),
+            json!({ "name": "alice", "owner": 3_999_999_999_u32, "group": 0 }),
         ),
         (
-            "chown :50 alice",
-            json!({}),
+            "chown :3999999999 alice",
+            given(0, 3_999_999_999_u32),
             "Chown",
-            json!({ "name": "alice", "group": 50 }),
+            json!({ "name": "alice", "group": 3_999_999_999_u32 }),
         ),
         (
             "cancel 5",
@@ -179,22 +217,19 @@ fn operations_are_asked_for_in_numbers() {
         ),
         (
             "chgrp root alice",
-            json!({}),
+            given(0, 0),
             "Chown",
             json!({ "name": "alice", "group": 0 }),
         ),
     ];
+    let mut told = String::new();
     for (line, reply, method, parameters) in cases {
         let arguments: Vec<&str> = line.split(' ').collect();
         let (asked, with, said) = granted(&arguments, reply.clone());
         assert_eq!((asked.as_str(), &with), (*method, parameters), "{line}");
-        let says = if *method == "Cancel" {
-            "exchange 5 is revoked\n"
-        } else {
-            ""
-        };
-        assert_eq!(said, says, "{line}");
+        told += &format!("$ tixctl {line}\n{said}");
     }
+    insta::assert_snapshot!(told);
 }
 
 #[test]

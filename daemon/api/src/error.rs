@@ -35,6 +35,9 @@ macro_rules! errors {
 errors! {
     /// Nothing is called that: no currency, no cgroup, no unit.
     NoSuchCurrency,
+    /// The name means two things to the caller, or one that the caller has not made: to destroy it, the
+    /// name is given in full.
+    Ambiguous,
     /// The cgroup or unit does not exist (any more).
     NoSuchCgroup,
     /// The name is taken.

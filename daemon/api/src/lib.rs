@@ -97,8 +97,9 @@ pub trait Tix {
         group: Option<u32>,
         mode: Option<u32>,
     ) -> zlink::Result<Result<CreateReply, Error>>;
-    /// Destroy a named currency and every ticket it issued or holds.
-    async fn destroy(&mut self, name: &str) -> zlink::Result<Result<(), Error>>;
+    /// Destroy a named currency and every ticket it issued or holds. A name without `USER/` in front must
+    /// mean one thing only: to a user, one of the user's own that no plain one has, too (`Ambiguous`).
+    async fn destroy(&mut self, name: &str) -> zlink::Result<Result<DestroyReply, Error>>;
     /// Add `amount` soft tickets (1 … 2^31) of `resource`, issued by `issuer`, to what `holder` holds of it.
     async fn fund(
         &mut self,
@@ -131,7 +132,7 @@ pub trait Tix {
         holder: &str,
         issuer: &str,
         resource: Resource,
-    ) -> zlink::Result<Result<(), Error>>;
+    ) -> zlink::Result<Result<UnreserveReply, Error>>;
     /// Limit what `name` and all that it funds may have of `resource` together, which must be cpu, to `milli` thousandths of one CPU
     /// (1 … 1,024,000), whatever the limit was before. It is enforced as `cpu.max` is, in periods of 100 ms (below 10 thousandths: of 1 s).
     async fn limit(
@@ -141,8 +142,11 @@ pub trait Tix {
         milli: i64,
     ) -> zlink::Result<Result<LimitReply, Error>>;
     /// Lift that limit.
-    async fn unlimit(&mut self, name: &str, resource: Resource)
-    -> zlink::Result<Result<(), Error>>;
+    async fn unlimit(
+        &mut self,
+        name: &str,
+        resource: Resource,
+    ) -> zlink::Result<Result<UnlimitReply, Error>>;
     /// Change who may do what with a currency. `mode` is symbolic (`g+f`, `u=fci,go-c`; against the mode as it is), nine characters
     /// (`fci-c----`), or octal (`740`).
     async fn chmod(&mut self, name: &str, mode: &str) -> zlink::Result<Result<ChmodReply, Error>>;
@@ -152,7 +156,7 @@ pub trait Tix {
         name: &str,
         owner: Option<u32>,
         group: Option<u32>,
-    ) -> zlink::Result<Result<(), Error>>;
+    ) -> zlink::Result<Result<ChownReply, Error>>;
     /// Make `name` fund the cgroup or unit `target` instead of what its parent's `cpu.weight` gives it.
     async fn bind(&mut self, name: &str, target: &str) -> zlink::Result<Result<BindReply, Error>>;
     /// Undo it, for `target` or, without one, for every cgroup that `name` is bound to.
@@ -160,7 +164,7 @@ pub trait Tix {
         &mut self,
         name: &str,
         target: Option<&str>,
-    ) -> zlink::Result<Result<(), Error>>;
+    ) -> zlink::Result<Result<UnbindReply, Error>>;
     /// How a currency's share of `resource` (default cpu) comes about, path by path from base.
     async fn explain(
         &mut self,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the operations answer.
+//! What the operations answer. What is named in an answer is named in full, whatever the request
+//! called it: `alice/gold`, `/user.slice/user-1000.slice`. (A tixd from before it did leaves it out.)
 
 use crate::Problem;
 use serde::{Deserialize, Serialize};
@@ -13,9 +14,23 @@ pub struct CreateReply {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct DestroyReply {
+    /// What is gone.
+    pub name: String,
+    /// Tickets that went with it: those that it held, and those that it had issued.
+    pub tickets: u64,
+    /// The cgroups that it was bound to.
+    pub cgroups: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct FundReply {
     /// What the ticket amounts to now; 0: it is gone.
     pub amount: u64,
+    /// Who holds the ticket.
+    pub holder: Option<String>,
+    /// Who has issued it.
+    pub issuer: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
@@ -24,13 +39,27 @@ pub struct ReserveReply {
     pub amount: u64,
     /// Is `amount` bytes?
     pub bytes: bool,
+    /// Who has the guarantee.
+    pub holder: Option<String>,
+    /// Who gives it.
+    pub issuer: Option<String>,
     /// Why nothing holds it now, and what to do. Absent where something does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_held: Option<Problem>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct UnreserveReply {
+    /// Who had the guarantee.
+    pub holder: String,
+    /// Who gave it.
+    pub issuer: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct LimitReply {
+    /// What is limited.
+    pub name: Option<String>,
     /// Does it hold now? Only while tix's scheduler is in force.
     pub in_force: bool,
     /// Why nothing holds it now, and what to do. Absent where something does.
@@ -39,15 +68,43 @@ pub struct LimitReply {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct UnlimitReply {
+    /// What has no limit of its own any more.
+    pub name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct ChmodReply {
+    /// What has the mode.
+    pub name: Option<String>,
     /// The mode it has now: 0 … 511 (0o777).
     pub mode: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct ChownReply {
+    /// What was given away.
+    pub name: String,
+    /// Whose it is now: a uid.
+    pub owner: u32,
+    /// Its group now: a gid.
+    pub group: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct BindReply {
+    /// What funds the cgroup now.
+    pub name: Option<String>,
     /// The cgroup that `target` turned out to be, relative to the cgroup root.
     pub cgroup: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct UnbindReply {
+    /// What was bound.
+    pub name: String,
+    /// The cgroups that it does not fund any more.
+    pub cgroups: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]

@@ -98,7 +98,7 @@ fn a_policys_currency_is_not_that_of_who_came_first() {
         // What she says means hers still; what is plain she can issue no tickets of.
         let hers = alice.done("Explain", json!({"name": "gold"})).await;
         assert_eq!(hers["currency"]["name"], "alice/gold");
-        alice.done("Destroy", json!({"name": "gold"})).await;
+        alice.done("Destroy", json!({"name": "alice/gold"})).await;
         let theft = fund(ALICES, "gold", 1);
         assert_eq!(alice.refused("Fund", theft).await.0, "NotPermitted");
     });
@@ -323,7 +323,7 @@ fn what_was_taken_before_there_were_spaces_is_moved_and_told() {
         assert_eq!(lapsed.await, (0, 40));
         // And what root takes of what has lapsed is that.
         let lapsed = json!({"holder": "alice/gold", "issuer": "base", "resource": "cpu"});
-        alice.done("Destroy", json!({"name": "gold"})).await;
+        alice.done("Destroy", json!({"name": "alice/gold"})).await;
         world.connect(0).done("Unfund", lapsed).await;
     });
 }

@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::enforce::disk::Device;
 use crate::enforce::enable::{self, Places};
 use std::path::Path;
-use tix_api::{DiskEnableReply, DiskMechanism, Error};
+use tix_api::{DiskEnableReply, DiskMechanism, Error, shell};
 
 impl Session {
     /// Turns on iocost, with a model of the device as it is measured now, or BFQ.
@@ -17,7 +17,8 @@ impl Session {
         name: String,
         bfq: bool,
     ) -> Result<DiskEnableReply, Error> {
-        self.root_only("change how a disk is shared")?;
+        let typed = format!("tixctl disk enable {}", shell::word(&name));
+        self.root_only("change how a disk is shared", &typed)?;
         let asked = move |core: &mut Core| {
             device(core, &name).map(|found| (found, core.root.path().to_owned()))
         };

@@ -7,49 +7,64 @@ use super::{held, names, view};
 use crate::core::Core;
 use crate::enforce::limit::quota;
 use crate::ledger::{self, BASE, Cid, Ledger, Op};
-use tix_api::{Error, Limit, LimitKind, LimitReply, Problem, Resource};
+use tix_api::{Error, Limit, LimitKind, LimitReply, Problem, Resource, UnlimitReply};
 use tix_bpf::Throttle;
 
 impl Session {
-    /// Limits `name`, or lifts its limit.
     pub(super) async fn set_limit(
         &self,
         name: String,
         resource: Resource,
-        milli: Option<Amount>,
+        milli: Amount,
     ) -> Result<LimitReply, Error> {
-        let uid = self.caller.uid;
         let resource = view::from_api(resource);
+        let name = self.change_limit(name, move |name| Op::Limit {
+            name,
+            resource,
+            milli: milli.0,
+        });
+        let name = name.await?;
         let limited = name.clone();
-        self.change_with(move |l| {
-            let name = names::named(l, &name, uid)?;
-            let op = match milli {
-                Some(Amount(milli)) => Op::Limit {
-                    name,
-                    resource,
-                    milli,
-                },
-                None => Op::Unlimit { name, resource },
-            };
-            Ok((vec![op], |_: &Ledger| ()))
-        })
-        .await?;
-        let not_held = self.ask(move |core| why_not(core, &limited, uid)).await?;
+        let not_held = self.ask(move |core| why_not(core, &limited)).await?;
         Ok(LimitReply {
+            name: Some(name),
             in_force: not_held.is_none(),
             not_held,
         })
     }
+
+    pub(super) async fn lift_limit(
+        &self,
+        name: String,
+        resource: Resource,
+    ) -> Result<UnlimitReply, Error> {
+        let resource = view::from_api(resource);
+        let name = self.change_limit(name, move |name| Op::Unlimit { name, resource });
+        Ok(UnlimitReply { name: name.await? })
+    }
+
+    /// The name in full of what the caller called `name`, once `op` is done to it.
+    async fn change_limit(
+        &self,
+        name: String,
+        op: impl FnOnce(String) -> Op + Clone + Send + 'static,
+    ) -> Result<String, Error> {
+        let uid = self.caller.uid;
+        self.change_with(move |l| {
+            let name = names::named(l, &name, uid)?;
+            Ok((vec![op(name.clone())], |_: &Ledger| name))
+        })
+        .await
+    }
 }
 
-/// Why the limit of what `uid` called `name` does not hold now.
-fn why_not(core: &mut Core, name: &str, uid: u32) -> Option<Problem> {
+/// Why the limit of `name` does not hold now.
+fn why_not(core: &mut Core, name: &str) -> Option<Problem> {
     if let Some(problem) = held::limits_not_held(core) {
         return Some(problem);
     }
     core.find_bounds();
-    let name = names::known(&core.ledger, name, uid)?;
-    let cid = core.ledger.find(&name)?;
+    let cid = core.ledger.find(name)?;
     match core.bounds.capping.contains(&cid) {
         true => None,
         false => held::without_cpu_below(core, cid),

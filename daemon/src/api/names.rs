@@ -5,10 +5,10 @@
 use super::peer::Process;
 use crate::cgroups::systemd;
 use crate::core::{Core, Failure, Handle};
-use crate::ledger::{Ledger, Ref, Refusal, Resource};
+use crate::ledger::{BASE, Caller, Ledger, Ref, Refusal, Resource, Right};
 use crate::policy::in_slices;
 use std::time::Duration;
-use tix_api::Error;
+use tix_api::{Error, shell};
 
 /// How long a cgroup may take from its creation to its currency.
 const SOON: Duration = Duration::from_secs(2);
@@ -70,7 +70,27 @@ pub fn named(ledger: &Ledger, name: &str, uid: u32) -> Result<Ref, Refusal> {
     known(ledger, name, uid).ok_or_else(|| missing(name))
 }
 
-/// The same; or the name of one that is gone, whose base tickets count still.
+/// The same for what is destroyed, which must have one meaning: a user who leaves out what is before
+/// the `/` means a currency of the user's own, and none that others made under that name.
+pub fn doomed(ledger: &Ledger, name: &str, caller: &Caller) -> Result<Ref, Refusal> {
+    let found = named(ledger, name, caller.uid)?;
+    let plain = ledger.find(name).filter(|_| !name.contains('/'));
+    let Some(plain) = plain.filter(|c| *c != BASE && !caller.is_root()) else {
+        return Ok(found);
+    };
+    let own = (found != name).then_some(&found);
+    if own.is_none() && !ledger.allows(caller, plain, Right::Change) {
+        // What keeps it from being destroyed is that it is others'.
+        return Ok(found);
+    }
+    let plain = format!("root/{name}");
+    Err(Refusal::Ambiguous {
+        name: name.to_owned(),
+        meant: own.cloned().into_iter().chain([plain]).collect(),
+    })
+}
+
+/// As [`named`]; or the name of one that is gone, whose base tickets count still.
 pub fn lapsed_or_named(ledger: &Ledger, name: &str, uid: u32) -> Result<Ref, Refusal> {
     let gone = || Some(ledger.meant_or_gone(name, uid));
     let has_lapsed = |name: &String| Resource::ALL.iter().any(|r| ledger.lapsed(name, *r) > 0);
@@ -186,7 +206,11 @@ pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Erro
             message: format!(
                 "uid {uid} may not bind {path:?}: its directory belongs to uid {owner}"
             ),
-            hint: "bind a cgroup of your own, or ask root".into(),
+            hint: format!(
+                "root can: `tixctl bind NAME {}`; yours are the cgroups that systemd delegates to \
+                 you, such as one of `systemd-run --user --scope`",
+                shell::word(&path)
+            ),
         });
     }
     match unit.filter(|_| systemd && uid == 0 && !path.contains("/user@")) {
@@ -249,7 +273,10 @@ fn enable_down_to(core: &Core, path: &str, uid: u32) -> Result<(), Error> {
                     "the cpu controller is off below {parent:?}, which belongs to uid {}",
                     dir.owner
                 ),
-                hint: "ask root to enable it (cgroup.subtree_control, or Delegate=cpu)".into(),
+                hint: format!(
+                    "root can: `echo +cpu > {}`; under systemd: Delegate=cpu of its unit",
+                    shell::word(&dir.path().join("cgroup.subtree_control").to_string_lossy())
+                ),
             });
         }
         // The kernel would make it a threaded domain, in which nobody can use other cgroups. (The

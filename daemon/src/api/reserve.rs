@@ -24,14 +24,22 @@ impl Session {
                 resource: view::from_api(resource),
                 amount,
             };
-            let reply = move |l: &Ledger| names::held(l, &holder, &issuer, resource, Kind::Hard);
+            let reply = move |l: &Ledger| {
+                let (amount, bytes) = names::held(l, &holder, &issuer, resource, Kind::Hard);
+                ReserveReply {
+                    amount,
+                    bytes,
+                    holder: Some(holder),
+                    issuer: Some(issuer),
+                    not_held: None,
+                }
+            };
             Ok((vec![op], reply))
         };
-        let (amount, bytes) = self.change_with(ops).await?;
+        let reply = self.change_with(ops).await?;
         Ok(ReserveReply {
-            amount,
-            bytes,
             not_held: self.not_held(resource).await,
+            ..reply
         })
     }
 }

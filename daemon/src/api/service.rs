@@ -87,11 +87,13 @@ impl Session {
         .await
     }
 
-    async fn destroy(&self, name: String) -> Result<(), Error> {
-        let uid = self.caller.uid;
-        self.change_with(move |l| {
-            let name = names::named(l, &name, uid)?;
-            Ok((vec![Op::Destroy { name }], |_: &Ledger| ()))
+    async fn destroy(&self, name: String) -> Result<DestroyReply, Error> {
+        let caller = self.caller.clone();
+        self.change_told(move |l| {
+            let name = names::doomed(l, &name, &caller)?;
+            let (cid, op) = (l.find(&name), Op::Destroy { name: name.clone() });
+            let reply = move |_: &Ledger, told: &[Happened]| view::destroyed(name, cid, told);
+            Ok((vec![op], reply))
         })
         .await
     }
@@ -115,6 +117,8 @@ impl Session {
             };
             let reply = move |l: &Ledger| FundReply {
                 amount: names::held(l, &holder, &issuer, resource, TicketKind::Soft).0,
+                holder: Some(holder),
+                issuer: Some(issuer),
             };
             Ok((vec![op], reply))
         })
@@ -140,6 +144,8 @@ impl Session {
             };
             let reply = move |l: &Ledger| FundReply {
                 amount: names::held(l, &holder, &issuer, resource, TicketKind::Soft).0,
+                holder: Some(holder),
+                issuer: Some(issuer),
             };
             Ok((vec![op], reply))
         })
@@ -163,15 +169,20 @@ impl Session {
         holder: String,
         issuer: String,
         resource: Resource,
-    ) -> Result<(), Error> {
+    ) -> Result<UnreserveReply, Error> {
         let uid = self.caller.uid;
         self.change_with(move |l| {
+            let holder = names::lapsed_or_named(l, &holder, uid)?;
+            let issuer = names::named(l, &issuer, uid)?;
             let op = Op::Unreserve {
-                holder: names::lapsed_or_named(l, &holder, uid)?,
-                issuer: names::named(l, &issuer, uid)?,
+                holder: holder.clone(),
+                issuer: issuer.clone(),
                 resource: view::from_api(resource),
             };
-            Ok((vec![op], |_: &Ledger| ()))
+            Ok((vec![op], move |_: &Ledger| UnreserveReply {
+                holder,
+                issuer,
+            }))
         })
         .await
     }
@@ -182,11 +193,11 @@ impl Session {
         resource: Resource,
         milli: Amount,
     ) -> Result<LimitReply, Error> {
-        self.set_limit(name, resource, Some(milli)).await
+        self.set_limit(name, resource, milli).await
     }
 
-    async fn unlimit(&self, name: String, resource: Resource) -> Result<(), Error> {
-        self.set_limit(name, resource, None).await.map(drop)
+    async fn unlimit(&self, name: String, resource: Resource) -> Result<UnlimitReply, Error> {
+        self.lift_limit(name, resource).await
     }
 
     async fn chmod(&self, name: String, mode: String) -> Result<ChmodReply, Error> {
@@ -196,8 +207,15 @@ impl Session {
             let now = l.find(&name).and_then(|c| l.get(c)).map_or(0, |c| c.mode);
             let mode =
                 units::mode::apply(now, &mode).map_err(|e| Refusal::BadMode(e.to_string()))?;
-            let reply = move |_: &Ledger| ChmodReply { mode: mode.into() };
-            Ok((vec![Op::Chmod { name, mode }], reply))
+            let op = Op::Chmod {
+                name: name.clone(),
+                mode,
+            };
+            let reply = move |_: &Ledger| ChmodReply {
+                name: Some(name),
+                mode: mode.into(),
+            };
+            Ok((vec![op], reply))
         })
         .await
     }
@@ -207,11 +225,21 @@ impl Session {
         name: String,
         owner: Option<u32>,
         group: Option<u32>,
-    ) -> Result<(), Error> {
+    ) -> Result<ChownReply, Error> {
         let uid = self.caller.uid;
         self.change_with(move |l| {
             let name = names::named(l, &name, uid)?;
-            Ok((vec![Op::Chown { name, owner, group }], |_: &Ledger| ()))
+            let op = Op::Chown {
+                name: name.clone(),
+                owner,
+                group,
+            };
+            let reply = move |l: &Ledger| {
+                let now = l.find(&name).and_then(|c| l.get(c));
+                let (owner, group) = now.map_or((0, 0), |c| (c.owner, c.group));
+                ChownReply { name, owner, group }
+            };
+            Ok((vec![op], reply))
         })
         .await
     }
@@ -220,13 +248,17 @@ impl Session {
         let name = names::currency(&self.handle, &name, self.caller.uid).await?;
         let path = names::cgroup(&self.handle, &target, self.caller.uid).await?;
         let op = Op::Bind {
-            name,
+            name: name.clone(),
             path: path.clone(),
         };
-        self.change(op, |_| BindReply { cgroup: path }).await
+        let reply = |_: &Ledger| BindReply {
+            name: Some(name),
+            cgroup: path,
+        };
+        self.change(op, reply).await
     }
 
-    async fn unbind(&self, name: String, target: Option<String>) -> Result<(), Error> {
+    async fn unbind(&self, name: String, target: Option<String>) -> Result<UnbindReply, Error> {
         let path = match target {
             // A cgroup that is gone may be bound still: take the path as it is then.
             Some(t) => Some(
@@ -237,9 +269,17 @@ impl Session {
             None => None,
         };
         let uid = self.caller.uid;
-        self.change_with(move |l| {
+        self.change_told(move |l| {
             let name = names::named(l, &name, uid)?;
-            Ok((vec![Op::Unbind { name, path }], |_: &Ledger| ()))
+            let op = Op::Unbind {
+                name: name.clone(),
+                path,
+            };
+            let reply = move |_: &Ledger, told: &[Happened]| UnbindReply {
+                name,
+                cgroups: view::unbound(told),
+            };
+            Ok((vec![op], reply))
         })
         .await
     }
@@ -462,7 +502,7 @@ impl Session {
     }
 
     async fn import_begin(&self) -> Result<ImportBeginReply, Error> {
-        self.root_only("import a ledger")?;
+        self.root_only("import a ledger", "tixctl import FILE")?;
         *self.import.borrow_mut() = Some(Import::default());
         Ok(ImportBeginReply { id: 1 })
     }

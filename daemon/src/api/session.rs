@@ -161,12 +161,13 @@ impl Session {
         }
     }
 
-    pub(super) fn root_only(&self, what: &str) -> Result<(), Error> {
+    /// `typed`: the command, as root types it.
+    pub(super) fn root_only(&self, what: &str, typed: &str) -> Result<(), Error> {
         match self.caller.is_root() {
             true => Ok(()),
             false => Err(Error::NotPermitted {
-                message: format!("uid {} may not {what}", self.caller.uid),
-                hint: "ask root".into(),
+                message: format!("uid {} may not {what}: only root may", self.caller.uid),
+                hint: format!("as root: `{typed}`"),
             }),
         }
     }
@@ -176,7 +177,9 @@ impl Session {
             true => Ok(()),
             false => Err(Error::NotPermitted {
                 message: format!("uid {} may not {what}", self.caller.uid),
-                hint: "ask root, who may, and may put you into the group that may read all (tixd --readers)".into(),
+                hint: "root may, and members of the group that tixd's --readers names: if that is \
+                       tix, root types `adduser USER tix`, and you log in again"
+                    .into(),
             }),
         }
     }

@@ -10,16 +10,17 @@ use crate::cgroups;
 use crate::core::{Core, now_usec, to_api};
 use crate::enforce::disk::Mechanism;
 use crate::enforce::presence::Outlook;
-use crate::ledger::{self, BASE, Cid, Currency, POLICY, Refusal, Resource, TIXD, fraction};
+use crate::ledger::{self, BASE, Cid, Currency, Event, POLICY, Refusal, Resource, TIXD, fraction};
 use crate::store::Record;
 use crate::units;
 use tix_api as api;
 
 pub fn refusal(r: &Refusal) -> api::Error {
     use api::Error as E;
-    let (message, hint) = (r.to_string(), r.hint().to_owned());
+    let (message, hint) = (r.to_string(), r.hint().into_owned());
     match r {
         Refusal::NoSuchCurrency(_) => E::NoSuchCurrency { message, hint },
+        Refusal::Ambiguous { .. } => E::Ambiguous { message, hint },
         Refusal::NoSuchCgroup(_) => E::NoSuchCgroup { message, hint },
         Refusal::AlreadyExists(_) => E::AlreadyExists { message, hint },
         Refusal::BadName(_) | Refusal::OtherSpace { .. } => E::BadName { message, hint },
@@ -48,6 +49,33 @@ pub fn refusal(r: &Refusal) -> api::Error {
         Refusal::Lifeline(_) | Refusal::OwnPlace { .. } => E::NotPermitted { message, hint },
         Refusal::NotEnforced(_) => E::BadParameter { message, hint },
     }
+}
+
+/// What went with the currency `cid`, which was called `name`.
+pub fn destroyed(name: String, cid: Option<Cid>, told: &[Event]) -> api::DestroyReply {
+    let of_it = |e: &&Event| match e {
+        Event::Funded {
+            holder,
+            issuer,
+            amount: 0,
+            ..
+        } => Some(*holder) == cid || Some(*issuer) == cid,
+        _ => false,
+    };
+    api::DestroyReply {
+        name,
+        tickets: told.iter().filter(of_it).count() as u64,
+        cgroups: unbound(told),
+    }
+}
+
+/// The cgroups that are not bound any more.
+pub fn unbound(told: &[Event]) -> Vec<String> {
+    let paths = told.iter().filter_map(|e| match e {
+        Event::Unbound { path, .. } => Some(path.clone()),
+        _ => None,
+    });
+    paths.collect()
 }
 
 pub fn from_api(r: api::Resource) -> Resource {

@@ -7,8 +7,12 @@ use super::{
     BASE, By, Cid, Currency, DEFAULT_MODE, End, Event, Grant, Hard, Key, Kind, Ledger, MAX_AMOUNT,
     MAX_FUNDERS, Refusal, Resource, TIXD, ops::Part,
 };
+use tix_api::shell;
 
 type Done = Result<Vec<Event>, Refusal>;
+
+const NOT_IN_GROUP: &str = "the caller is not in that group";
+const YOUR_GROUPS: &str = "name a group that you are in (`id` lists them), or ask root";
 
 impl Ledger {
     /// Whoever creates it is its owner and in its group; root may create it for others.
@@ -21,10 +25,16 @@ impl Ledger {
     ) -> Done {
         let what = format!("create {name:?} for uid {owner}, group {group}");
         if owner != caller.uid {
-            Self::need_root(caller, &what, "only root creates for others")?;
+            Self::need_root(caller, &what, "only root creates for others", || {
+                let name = shell::word(name);
+                format!(
+                    "for yourself: `tixctl create {name}`; \
+                     root can: `tixctl create {name} --owner {owner}`"
+                )
+            })?;
         }
         if !caller.in_group(group) {
-            Self::need_root(caller, &what, "the caller is not in that group")?;
+            Self::need_root(caller, &what, NOT_IN_GROUP, || YOUR_GROUPS.to_owned())?;
         }
         if mode > 0o777 {
             return Err(Refusal::BadMode(format!("{mode:o}")));
@@ -156,7 +166,21 @@ impl Ledger {
         if self.allows(caller, issuer, Right::Issue) {
             return Ok(true);
         }
-        self.need(caller, holder, Right::Change, &what)?;
+        let needed = self.need(caller, holder, Right::Change, &what);
+        needed.map_err(|refusal| match refusal {
+            Refusal::NotPermitted {
+                uid,
+                what,
+                why,
+                hint,
+            } => Refusal::NotPermitted {
+                uid,
+                what,
+                why: format!("{why}; or i (issue) on {:?}", self.name(issuer)),
+                hint,
+            },
+            other => other,
+        })?;
         Ok(false)
     }
 
@@ -280,7 +304,11 @@ impl Ledger {
 
     pub(super) fn do_chmod(&mut self, caller: &Caller, name: &str, mode: u16) -> Done {
         let cid = self.resolve(name)?;
-        self.need_owner(caller, cid, &format!("change the mode of {name:?}"))?;
+        let what = format!("change the mode of {name:?}");
+        let octal = format!("{mode:o}");
+        self.need_owner(caller, cid, &what, |owner, name| {
+            format!("{owner} can: `tixctl chmod {octal} {name}`")
+        })?;
         if mode > 0o777 {
             return Err(Refusal::BadMode(format!("{mode:o}")));
         }
@@ -297,7 +325,13 @@ impl Ledger {
     ) -> Done {
         let cid = self.resolve(name)?;
         let what = format!("change who owns {name:?}");
-        self.need_owner(caller, cid, &what)?;
+        self.need_owner(caller, cid, &what, |its, name| match (owner, group) {
+            (None, Some(gid)) => format!("{its} can: `tixctl chgrp {gid} {name}`"),
+            (owner, _) => {
+                let owner = owner.unwrap_or_default();
+                format!("root can: `tixctl chown {owner} {name}`")
+            }
+        })?;
         self.not_base(cid)?;
         // Said by others than root it would outlast root's change of the directory.
         let owner =
@@ -305,7 +339,9 @@ impl Ledger {
         if let Some(owner) = owner
             && self.get(cid).is_some_and(|c| c.owner != owner)
         {
-            Self::need_root(caller, &what, "only root gives a currency away")?;
+            Self::need_root(caller, &what, "only root gives a currency away", || {
+                format!("root can: `tixctl chown {owner} {}`", shell::word(name))
+            })?;
             if self.get(cid).is_some_and(|c| !c.is_mirror()) {
                 self.free_owner(owner)?;
             }
@@ -314,7 +350,7 @@ impl Ledger {
             && !caller.in_group(group)
         {
             let what = format!("change the group of {name:?}");
-            Self::need_root(caller, &what, "the caller is not in that group")?;
+            Self::need_root(caller, &what, NOT_IN_GROUP, || YOUR_GROUPS.to_owned())?;
         }
         Ok(self.set_broker(cid, owner, group, None, caller.uid))
     }

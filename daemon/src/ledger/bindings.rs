@@ -20,6 +20,7 @@ use super::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use tix_api::shell;
 
 /// Which of the parent's weight tickets for a cgroup its binding withdrew. One for the CPU that it did not is put aside, and counted;
 /// one for the disk stays in force.
@@ -117,6 +118,10 @@ impl Ledger {
                 caller,
                 what,
                 &format!("root bound it to {path:?}, and only root undoes that"),
+                || {
+                    let (name, path) = (self.name(b.name), shell::word(path));
+                    format!("root can: `tixctl unbind {name} {path}`")
+                },
             ),
             Some(b) if b.withdrawn != Withdrawn::Nothing => match self.parent_at(path) {
                 Some(parent) => self.need(caller, parent, Right::Issue, what),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Brokers: who may do what to a currency (Sullivan §2.3, Table 1, and its extension in model.md §1).
 
-use super::{BASE, Broker, By, Cid, Event, Key, Ledger, POLICY, Refusal};
+use super::{BASE, Broker, By, Cid, Currency, Event, Key, Ledger, POLICY, Refusal};
+use tix_api::shell;
 
 /// The mode of a new currency: everything for its owner, nothing for others.
 pub const DEFAULT_MODE: u16 = 0o700;
@@ -82,6 +83,42 @@ impl Right {
             Right::Issue => "i (issue)",
         }
     }
+
+    /// Who can give `caller` this right on `c`, `cid`, and what they type.
+    fn way(self, caller: &Caller, cid: Cid, c: &Currency) -> String {
+        if cid == BASE {
+            return match self {
+                Right::Issue => "base's tickets are root's to give and to take back; what a \
+                                 currency of yours holds you divide by `tixctl fund NAME --from \
+                                 YOURS cpu 100`"
+                    .to_owned(),
+                Right::Fund | Right::Change => "base is root's alone to change".to_owned(),
+            };
+        }
+        let (name, letter) = (shell::word(&c.name), &self.name()[..1]);
+        let owner = owner(c.owner);
+        let mode = |of: char| format!("{of}+{letter}");
+        if caller.uid == c.owner {
+            let mode = mode('u');
+            return format!("its mode denies you, its owner, this: `tixctl chmod {mode} {name}`");
+        }
+        let group = mode('g');
+        if caller.in_group(c.group) {
+            return format!("{owner} can permit your group this: `tixctl chmod {group} {name}`");
+        }
+        format!(
+            "root can do it; {owner} can permit a group of yours this: \
+             `tixctl chgrp GROUP {name}`, then `tixctl chmod {group} {name}`"
+        )
+    }
+}
+
+/// Who can say who may do what with a currency of `uid`'s.
+fn owner(uid: u32) -> String {
+    match uid {
+        0 => "root".to_owned(),
+        uid => format!("its owner, uid {uid}, or root"),
+    }
 }
 
 /// `fci------` and the like.
@@ -133,29 +170,45 @@ impl Ledger {
                 c.owner,
                 c.group
             ),
+            hint: right.way(caller, cid, c),
         })
     }
 
     /// `what` is its owner's alone, and root's.
-    pub(super) fn need_owner(&self, caller: &Caller, cid: Cid, what: &str) -> Result<(), Refusal> {
+    /// `hint` is told who can, and the name as a shell takes it.
+    pub(super) fn need_owner(
+        &self,
+        caller: &Caller,
+        cid: Cid,
+        what: &str,
+        hint: impl FnOnce(&str, &str) -> String,
+    ) -> Result<(), Refusal> {
         match self.get(cid) {
             Some(c) if caller.is_root() || c.owner == caller.uid => Ok(()),
             Some(c) => Err(Refusal::NotPermitted {
                 uid: caller.uid,
                 what: what.to_owned(),
                 why: format!("{:?} belongs to uid {}", c.name, c.owner),
+                hint: hint(&owner(c.owner), &shell::word(&c.name)),
             }),
             None => Err(Refusal::NoSuchCurrency(cid.to_string())),
         }
     }
 
-    pub(super) fn need_root(caller: &Caller, what: &str, why: &str) -> Result<(), Refusal> {
+    /// `hint`: what root types, or the caller instead.
+    pub(super) fn need_root(
+        caller: &Caller,
+        what: &str,
+        why: &str,
+        hint: impl FnOnce() -> String,
+    ) -> Result<(), Refusal> {
         match caller.is_root() {
             true => Ok(()),
             false => Err(Refusal::NotPermitted {
                 uid: caller.uid,
                 what: what.to_owned(),
                 why: why.to_owned(),
+                hint: hint(),
             }),
         }
     }

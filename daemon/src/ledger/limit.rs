@@ -12,6 +12,7 @@ use super::{BASE, By, Cid, Currency, End, Event, Key, Ledger, Refusal, Resource}
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use tix_api::shell;
 
 /// The largest limit, in thousandths of one CPU: of 1,024 CPUs.
 pub const MAX_LIMIT: u64 = 1024 * 1000;
@@ -49,7 +50,11 @@ impl Ledger {
         let what = format!("limit {name:?}");
         self.need(caller, cid, Right::Change, &what)?;
         if self.limit_of(cid).is_some_and(|l| is_root(l.by)) {
-            Self::need_root(caller, &what, "root limited it, and only root changes that")?;
+            let why = "root limited it, and only root changes that";
+            Self::need_root(caller, &what, why, || {
+                let name = shell::word(name);
+                format!("root can: `tixctl limit {name} cpu 100%`, or `tixctl unlimit {name} cpu`")
+            })?;
         }
         Ok(self.end(cid))
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Why an operation is refused.
 
+use std::borrow::Cow;
+
 /// A hard share of `r` for people.
 fn size(r: super::Resource, n: u64) -> String {
     match r {
@@ -80,6 +82,9 @@ impl Act {
 pub enum Refusal {
     #[error("there is no currency called {0:?}")]
     NoSuchCurrency(String),
+    /// A name that is to be given in full, and what it means or may mean.
+    #[error("{name:?} alone is not enough to destroy {}", .meant.join(" or "))]
+    Ambiguous { name: String, meant: Vec<String> },
     #[error("there is no cgroup or unit {0:?} with the cpu controller")]
     NoSuchCgroup(String),
     #[error("there is a currency called {0:?} already")]
@@ -90,8 +95,14 @@ pub enum Refusal {
     OtherSpace { uid: u32, name: String, why: String },
     #[error("{0} is no amount of tickets")]
     BadAmount(String),
+    /// `hint`: who can permit this very operation, and what they type.
     #[error("uid {uid} may not {what}: {why}")]
-    NotPermitted { uid: u32, what: String, why: String },
+    NotPermitted {
+        uid: u32,
+        what: String,
+        why: String,
+        hint: String,
+    },
     #[error("tickets of {issuer:?} for {holder:?} would let {holder:?} fund itself")]
     WouldCycle { issuer: String, holder: String },
     #[error("{0}")]
@@ -153,10 +164,15 @@ pub enum Refusal {
 
 impl Refusal {
     /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
+    pub fn hint(&self) -> Cow<'static, str> {
+        let fixed = match self {
             Refusal::NoSuchCurrency(_) => {
                 "`tixctl tree` lists what there is; a name (USER/NAME for what another user made), a cgroup path beginning with /, a systemd unit, or base"
+            }
+            Refusal::Ambiguous { meant, .. } => {
+                let typed = meant.iter().map(|full| format!("`tixctl destroy {full}`"));
+                let typed: Vec<String> = typed.collect();
+                return format!("type its name in full: {}", typed.join(" or ")).into();
             }
             Refusal::NoSuchCgroup(_) => {
                 "give its path below the cgroup root, or a unit that is running; its parent's cgroup.subtree_control must have cpu"
@@ -171,9 +187,7 @@ impl Refusal {
             Refusal::BadAmount(_) => {
                 "1 to 2147483648, also as the sum of all that one issuer gives one holder"
             }
-            Refusal::NotPermitted { .. } => {
-                "ask root, or its owner, who can `tixctl chmod`; `tixctl tree --json` names owners and modes"
-            }
+            Refusal::NotPermitted { hint, .. } => return hint.clone().into(),
             Refusal::WouldCycle { .. } => {
                 "take the tickets from a currency that is not funded by the holder"
             }
@@ -220,6 +234,7 @@ impl Refusal {
                 "share cpu, disk or memory; `tixctl unfund`, `unreserve` and `cancel` take back what there is"
             }
             Refusal::SelfTrade { .. } => "cancel or amend that one first",
-        }
+        };
+        fixed.into()
     }
 }
