@@ -231,6 +231,12 @@ fn checksum(text: &str) -> u32 {
 /// What is wrong with a name, and what one looks like.
 pub(super) fn bad_name(name: &str) -> (String, String) {
     let shown: String = name.chars().take(MAX + 1).collect();
+    if name.contains('/') && !name.starts_with('/') {
+        return (
+            format!("{shown:?} is no plain name, and a policy makes no others"),
+            "leave out what is before the / (USER/NAME is what that user creates)".into(),
+        );
+    }
     (
         format!("{shown:?} is no currency's name"),
         "begin with a small letter; up to 63 small letters, digits, - and _".into(),

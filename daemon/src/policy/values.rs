@@ -21,6 +21,17 @@ pub(super) struct Source<'a> {
     pub problems: Vec<Problem>,
 }
 
+/// What may stand after `from`.
+const ISSUERS: &str = "\"base\", the plain name of a currency that a policy declares or root has \
+                       created (\"staff\"), or a cgroup's path (\"/system.slice\"); what a user \
+                       has created (USER/NAME) pays for nothing in a policy";
+
+/// The plain name that was meant by `root/NAME`, in words.
+fn plain_of(text: &str) -> String {
+    let plain = text.strip_prefix("root/").filter(|name| legal(name));
+    plain.map_or_else(String::new, |name| format!("; write {name:?}"))
+}
+
 pub(super) type Value<'i> = Spanned<DeValue<'i>>;
 
 impl<'a> Source<'a> {
@@ -345,6 +356,8 @@ impl<'a> Source<'a> {
                 .into();
         } else if text.contains('{') {
             instead = "what pays is not filled in: write a name of its own".into();
+        } else {
+            instead = format!("from is {ISSUERS}{}", plain_of(text));
         }
         self.problem(value.span(), what, instead);
         None

@@ -57,6 +57,12 @@ fn problems_say_where_what_and_what_instead() {
         ],
     );
     refused(
+        "[[currency]]\nname = \"alice/gold\"\n",
+        &[
+            "a.toml:2: \"alice/gold\" is no plain name, and a policy makes no others: leave out what is before the / (USER/NAME is what that user creates)",
+        ],
+    );
+    refused(
         "[[currency]]\nname = \"a\"\nowner = \"carol\"\ngroup = -1\nmode = \"rwx------\"\n[[currency]]\nname = \"b\"\nowner = \"away\"",
         &[
             "a.toml:3: there is no user \"carol\": write a name that the system knows, or a number",
@@ -170,6 +176,27 @@ fn problems_with_amounts() {
         (
             "fund = { from = \"user-{uid}\", cpu = 1 }",
             "\"user-{uid}\" is no currency's name: what pays is not filled in: write a name of its own",
+        ),
+        (
+            "fund = { from = \"alice/gold\", cpu = 1 }",
+            "\"alice/gold\" is no plain name, and a policy makes no others: from is \"base\", \
+             the plain name of a currency that a policy declares or root has created (\"staff\"), \
+             or a cgroup's path (\"/system.slice\"); what a user has created (USER/NAME) pays for \
+             nothing in a policy",
+        ),
+        (
+            "fund = { from = \"root/gold\", cpu = 1 }",
+            "\"root/gold\" is no plain name, and a policy makes no others: from is \"base\", \
+             the plain name of a currency that a policy declares or root has created (\"staff\"), \
+             or a cgroup's path (\"/system.slice\"); what a user has created (USER/NAME) pays for \
+             nothing in a policy; write \"gold\"",
+        ),
+        (
+            "fund = { from = \"Gold\", cpu = 1 }",
+            "\"Gold\" is no currency's name: from is \"base\", \
+             the plain name of a currency that a policy declares or root has created (\"staff\"), \
+             or a cgroup's path (\"/system.slice\"); what a user has created (USER/NAME) pays for \
+             nothing in a policy",
         ),
         (
             "fund = [ { from = \"b\", cpu = 1 }, { from = \"b\", cpu = 1 } ]",
