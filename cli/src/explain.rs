@@ -62,7 +62,8 @@ fn render(reply: &ExplainReply) -> String {
             index + 1,
             brings(reply, path)
         ));
-        text.extend(path.steps.iter().map(step));
+        let is_held = reply.not_held.is_none();
+        text.extend(path.steps.iter().map(|s| step(s, is_held)));
         text.extend(product(path, has_now(reply)));
     }
     if !exchanged.is_empty() {
@@ -212,8 +213,8 @@ fn limit(limit: &Limit) -> String {
     }
 }
 
-/// One ticket in words and numbers.
-fn step(step: &Step) -> String {
+/// One ticket in words and numbers. Where nothing holds shares nobody knows who wants any.
+fn step(step: &Step, is_held: bool) -> String {
     let Step {
         issuer,
         holder,
@@ -222,19 +223,24 @@ fn step(step: &Step) -> String {
     } = step;
     match step.kind {
         Kind::Soft => {
-            let idle = if step.active { "" } else { "; inactive now" };
-            let rest = match shared(step) {
-                true => "",
-                false => "; what is not reserved is divided by them",
+            let active = is_held.then(|| format!("{} of them active", step.issued_active));
+            let rest = (!shared(step)).then(|| "what is not reserved is divided by them".into());
+            let idle = (is_held && !step.active).then(|| "inactive now".into());
+            let more: Vec<String> = [active, rest, idle].into_iter().flatten().collect();
+            let more = match more.as_slice() {
+                [] => String::new(),
+                more => format!(" ({})", more.join("; ")),
             };
             format!(
-                "  {issuer} → {holder}: {amount} of {} ({} of them active{rest}{idle})",
-                out::tickets(step.issued),
-                step.issued_active
+                "  {issuer} → {holder}: {amount} of {}{more}",
+                out::tickets(step.issued)
             )
         }
         Kind::Hard => {
-            let idle = if step.active { "" } else { " (inactive now)" };
+            let idle = match is_held && !step.active {
+                true => " (inactive now)",
+                false => "",
+            };
             let size = out::hard(*amount, step.bytes);
             format!("  {issuer} → {holder}: {size} of {issuer}, reserved{idle}")
         }

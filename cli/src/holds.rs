@@ -24,11 +24,12 @@ pub fn lines(what: &str, problem: &Problem) -> String {
     }
 }
 
-/// Why a currency is not active, in a word.
-pub fn inactive(cpu: &Share) -> &'static str {
+/// Why a currency is not active, in a word; `is_held`: something holds shares of the CPU. Without it
+/// nobody knows who wants the CPU.
+pub fn inactive(cpu: &Share, is_held: bool) -> Option<&'static str> {
     match (cpu.throttled, cpu.frozen) {
-        (Some(true), _) => "throttled",
-        (_, Some(true)) => "frozen",
-        _ => "idle",
+        (Some(true), _) => Some("throttled"),
+        (_, Some(true)) => Some("frozen"),
+        _ => is_held.then_some("idle"),
     }
 }

@@ -96,6 +96,7 @@ fn render(tree: &TreeReply, shown: Shown, names: Option<Names>, width: Option<u1
             && (tree.currencies.iter()).any(|currency| currency.cpu.limit_milli.is_some()),
         has_now: shown.resource() != Some(Resource::Memory)
             && !not_held(tree).any(|not| Some(not.resource) == shown.resource()),
+        cpu_is_held: !not_held(tree).any(|not| not.resource == Resource::Cpu),
         funded: funded_by(&tree.currencies, shown),
         seen: BTreeSet::new(),
         rows: Vec::new(),
@@ -206,6 +207,8 @@ struct Walk<'a> {
     limited: bool,
     /// What each gets now is known: something holds it. Of memory what is protected is the same whoever wants it.
     has_now: bool,
+    /// Something holds shares of the CPU, and so knows who wants it.
+    cpu_is_held: bool,
     funded: Funded<'a>,
     seen: BTreeSet<&'a str>,
     rows: Vec<Vec<String>>,
@@ -236,7 +239,8 @@ impl<'a> Walk<'a> {
         } else if currency.not_held.is_some() && self.shown.shows_idle() {
             name += " (not in force)";
         } else if !currency.active && self.shown.shows_idle() {
-            name += &format!(" ({})", holds::inactive(&currency.cpu));
+            let why = holds::inactive(&currency.cpu, self.cpu_is_held);
+            name.extend(why.map(|why| format!(" ({why})")));
         }
         let row = self.row(name, currency, ticket.map_or("", |(_, amount)| amount));
         self.rows.push(row);

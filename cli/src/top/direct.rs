@@ -200,7 +200,7 @@ fn rows(report: &Report) -> Vec<view::Row> {
         name: c.cgroup.clone(),
         process: false,
         active: c.active,
-        inactive: if c.throttled { "throttled" } else { "idle" },
+        inactive: Some(if c.throttled { "throttled" } else { "idle" }),
         entitlement: None,
         share: Some(c.share),
         used: c.used,

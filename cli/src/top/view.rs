@@ -52,7 +52,7 @@ pub struct Row {
     pub process: bool,
     pub active: bool,
     /// Why not, if it is not.
-    pub inactive: &'static str,
+    pub inactive: Option<&'static str>,
     /// Its own limit, thousandths of one CPU.
     pub limit_milli: Option<u64>,
     /// Fractions of the machine; a process has none of its own.
@@ -92,7 +92,7 @@ pub fn rows(before: &Sample, now: &Sample, options: &Options) -> Vec<Row> {
                 name: currency.name.clone(),
                 process: false,
                 active: currency.active,
-                inactive: holds::inactive(&currency.cpu),
+                inactive: holds::inactive(&currency.cpu, now.not_held.is_none()),
                 limit_milli: currency.cpu.limit_milli,
                 entitlement: Some(currency.cpu.entitlement),
                 // Where nothing holds it nobody knows.
@@ -141,7 +141,7 @@ fn processes<'a>(
                 name: format!("  {} {}", process.pid, process.comm),
                 process: true,
                 active: true,
-                inactive: "",
+                inactive: None,
                 limit_milli: None,
                 entitlement: None,
                 share: None,
@@ -177,9 +177,8 @@ pub fn cells(row: &Row) -> [String; 5] {
     if let Some(milli) = row.limit_milli {
         name += &format!(" (at most {})", out::cpus(milli));
     }
-    if !row.active {
-        name += &format!(" ({})", row.inactive);
-    }
+    let why = row.inactive.filter(|_| !row.active);
+    name.extend(why.map(|why| format!(" ({why})")));
     [
         name,
         fraction(row.entitlement),
@@ -311,6 +310,7 @@ mod tests {
             hint: "end other".into(),
         });
         assert_eq!(text(&now).matches("75.00 %").count(), 1);
+        assert!(text(&now).contains("carol (throttled)") && !text(&now).contains("(idle)"));
         let said = "Nothing holds shares of cpu now: other decides who runs.\n  → end other";
         assert_eq!(note(&now).as_deref(), Some(said));
     }

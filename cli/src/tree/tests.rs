@@ -264,8 +264,11 @@ fn what_nothing_holds_is_not_shown_as_a_share_of_now() {
         message: "tixd runs with --observe: nothing is enforced".into(),
         hint: "start tixd without --observe".into(),
     };
+    // Nor is anybody known to be idle.
+    assert!(plain(&tree, Shown::Cpu, None, None).contains("(idle)"));
     tree.not_held = Some(vec![not(Resource::Cpu), not(Resource::Disk)]);
     let text = plain(&tree, Shown::Cpu, None, None);
+    assert!(!text.contains("(idle)"), "{text}");
     assert!(!text.contains("SHARE NOW"), "{text}");
     assert!(
         text.contains("Nothing holds shares of cpu now: tixd runs with --observe"),

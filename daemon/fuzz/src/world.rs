@@ -236,7 +236,8 @@ impl World {
         }
     }
 
-    fn tree(&self) -> PathBuf {
+    /// The directory of the cgroup tree.
+    pub fn tree(&self) -> PathBuf {
         self.dir.path().join("tree")
     }
 

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use tix_fuzz::world::{ALICE, ALICES, BOB, Client, SERVICE, runtime, with};
 
 fn fund(holder: &str, issuer: &str) -> Value {
@@ -159,5 +161,83 @@ fn a_hint_says_what_would_permit_this_very_operation() {
             .await;
         all += &hint(&mut alice, "Fund", fund("team", "own")).await;
         insta::assert_snapshot!(all);
+    });
+}
+
+/// Every file below `dir`, with what is in it.
+fn files(dir: &Path, all: &mut BTreeMap<PathBuf, String>) {
+    for entry in std::fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        match path.is_dir() {
+            true => files(&path, all),
+            false => drop(all.insert(path.clone(), std::fs::read_to_string(path).unwrap())),
+        }
+    }
+}
+
+#[test]
+fn whoever_observes_writes_nothing_to_the_kernel() {
+    with(&runtime(), async |world| {
+        // A cgroup that no controller is enabled for, of which the ledger is not told.
+        let bare = world.tree().join("bare/below");
+        std::fs::create_dir_all(&bare).unwrap();
+        for dir in [&bare, bare.parent().unwrap()] {
+            for file in ["cgroup.subtree_control", "cgroup.procs"] {
+                std::fs::write(dir.join(file), "").unwrap();
+            }
+        }
+        let all = |tree: &Path| {
+            let mut all = BTreeMap::new();
+            files(tree, &mut all);
+            all
+        };
+        let before = all(&world.tree());
+        let mut root = world.connect(0);
+        root.done("Create", json!({"name": "gold"})).await;
+        root.done("Fund", fund("gold", "base")).await;
+        for resource in ["cpu", "disk", "memory"] {
+            let part = match resource {
+                "memory" => json!({"bytes": 4096}),
+                _ => json!({"milli": 100}),
+            };
+            let mut asked = json!({"holder": "gold", "issuer": "base", "resource": resource});
+            let asked_more = part.as_object().unwrap().clone();
+            asked.as_object_mut().unwrap().extend(asked_more);
+            root.done("Reserve", asked).await;
+        }
+        let limit = json!({"name": "gold", "resource": "cpu", "milli": 500});
+        root.done("Limit", limit).await;
+        root.done("Bind", json!({"name": "gold", "target": SERVICE}))
+            .await;
+        let run = json!({"cgroup": "/bare/below", "issuer": "base"});
+        for (method, asked, what) in [
+            (
+                "Bind",
+                json!({"name": "gold", "target": "/bare/below"}),
+                "enable the cpu controller",
+            ),
+            ("RunBegin", run, "enable the cpu controller"),
+            (
+                "DiskEnable",
+                json!({"device": "vda"}),
+                "change how a disk is shared",
+            ),
+            (
+                "DiskEnable",
+                json!({"device": "vda", "bfq": true}),
+                "change how a disk is shared",
+            ),
+        ] {
+            let (_, why) = root.refused(method, asked).await;
+            let says = [
+                "tixd does not",
+                what,
+                "runs with --observe",
+                "without --observe",
+            ];
+            assert!(says.iter().all(|w| why.contains(w)), "{method}: {why}");
+        }
+        root.done("Destroy", json!({"name": "gold"})).await;
+        assert_eq!(all(&world.tree()), before);
     });
 }

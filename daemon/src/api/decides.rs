@@ -3,7 +3,7 @@
 
 use crate::core::Core;
 use crate::enforce::presence::Outlook;
-use tix_api::{Enforcer, Problem};
+use tix_api::{Enforcer, Error, Problem};
 use tix_bpf::{Force, Lack};
 
 /// The scheduler in force, where it is neither tixd's nor the kernel's own.
@@ -14,6 +14,22 @@ pub fn other(core: &Core, force: &Force) -> Option<String> {
         Force::InForce { ops } if core.cpu.outlook() == Outlook::Waiting => Some(ops.clone()),
         _ => None,
     }
+}
+
+/// Everything that a request makes tixd write to the kernel asks this first. (What follows from the
+/// ledger asks `Core::observes`.)
+///
+/// # Errors
+/// This tixd changes nothing there; `what` would be changed, and `instead` is a way without it.
+pub fn may_write(core: &Core, what: &str, instead: &str) -> Result<(), Error> {
+    if core.cpu.outlook().enforces() {
+        return Ok(());
+    }
+    let why = core.cpu.reason().unwrap_or("nothing is enforced");
+    Err(Error::BadParameter {
+        message: format!("tixd does not {what}: {why}"),
+        hint: remedy(core.cpu.outlook()) + instead,
+    })
 }
 
 pub fn enforcer(core: &Core, in_force: bool, other: Option<&str>) -> Enforcer {

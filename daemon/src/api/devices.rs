@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Has the kernel share a disk by weights. Only when root asks for it: it changes how fast the disk is.
 
+use super::decides;
 use super::names::internal;
 use super::session::{Session, bad};
 use crate::cgroups::Root;
@@ -20,6 +21,7 @@ impl Session {
         let typed = format!("tixctl disk enable {}", shell::word(&name));
         self.root_only("change how a disk is shared", &typed)?;
         let asked = move |core: &mut Core| {
+            decides::may_write(core, "change how a disk is shared", "")?;
             device(core, &name).map(|found| (found, core.root.path().to_owned()))
         };
         let (found, top) = self.ask(asked).await??;

@@ -2,8 +2,9 @@
 //! From what a caller wrote to a currency: a name, a cgroup path, or a systemd unit. And cgroups that have no currency yet, because the
 //! cpu controller is not enabled for them.
 
+use super::decides;
 use super::peer::Process;
-use crate::cgroups::systemd;
+use crate::cgroups::{self, systemd};
 use crate::core::{Core, Failure, Handle};
 use crate::ledger::{BASE, Caller, Ledger, Ref, Refusal, Resource, Right};
 use crate::policy::in_slices;
@@ -196,11 +197,25 @@ pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Erro
         .filter(|u| looks_like_unit(u))
         .map(str::to_owned);
     let here = path.clone();
-    let owner = handle
-        .call(move |core| core.root.cgroup(&here).map(|c| c.owner))
+    let (owner, may_enable) = handle
+        .call(move |core| {
+            let owner = core.root.cgroup(&here).map(|c| c.owner)?;
+            let may_enable = core.root.cpu_is_off_in(&here).map_or(Ok(()), |off| {
+                let what = format!("enable the cpu controller for {here:?}");
+                let file = core
+                    .root
+                    .path()
+                    .join(&off[1..])
+                    .join("cgroup.subtree_control");
+                let file = shell::word(&file.to_string_lossy());
+                let instead = format!("; or root enables it: `echo +cpu > {file}`");
+                decides::may_write(core, &what, &instead)
+            });
+            Ok((owner, may_enable))
+        })
         .await
         .map_err(internal)?
-        .map_err(|_| unknown(target))?;
+        .map_err(|_: cgroups::Error| unknown(target))?;
     if uid != 0 && uid != owner {
         return Err(Error::NotPermitted {
             message: format!(
@@ -213,6 +228,7 @@ pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Erro
             ),
         });
     }
+    may_enable?;
     match unit.filter(|_| systemd && uid == 0 && !path.contains("/user@")) {
         Some(unit) => systemd::enable_cpu(&unit)
             .await
