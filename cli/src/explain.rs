@@ -39,7 +39,7 @@ fn render(reply: &ExplainReply) -> String {
     if let Some(problem) = elsewhere.filter(|_| of_cpu(reply) && reply.not_held.is_none()) {
         text.push(holds::lines("Not everywhere", problem));
     }
-    text.extend(reply.limits.iter().map(limit));
+    text.extend(limits(reply));
     let exchanged = exchanges(reply);
     if reply.paths.is_empty() && exchanged.is_empty() && reply.currency.cid != 0 {
         let tickets = match reply.resource.is_enforced() {
@@ -191,26 +191,35 @@ fn sentence(reply: &ExplainReply) -> String {
     }
 }
 
-/// What it may have at most, and how often that was too little.
-fn limit(limit: &Limit) -> String {
-    let most = format!(
-        "Limited to {} of one CPU by {}",
-        out::milli(limit.milli()),
-        whose(limit)
-    );
-    match limit.in_force {
-        true => format!(
-            "{most}; throttled {} of {} periods, {} in all.",
-            limit.throttled_periods,
-            limit.periods,
-            out::duration(limit.throttled_usec)
-        ),
-        false => {
-            let why = limit.why.as_deref();
-            let why = why.unwrap_or("tix's scheduler is not in force");
-            format!("{most}; that does not hold now: {why}.")
+/// What it may have at most, and how often that was too little. Why some do not hold is said once.
+fn limits(reply: &ExplainReply) -> Vec<String> {
+    let mut text = Vec::new();
+    // Causes that have been said.
+    let mut said: Vec<&str> = reply.not_held.iter().map(|p| p.message.as_str()).collect();
+    for limit in &reply.limits {
+        let most = format!(
+            "Limited to {} of one CPU by {}",
+            out::milli(limit.milli()),
+            whose(limit)
+        );
+        if limit.in_force {
+            text.push(format!(
+                "{most}; throttled {} of {} periods, {} in all.",
+                limit.throttled_periods,
+                limit.periods,
+                out::duration(limit.throttled_usec)
+            ));
+            continue;
         }
+        let why = limit.why.as_deref();
+        let why = why.unwrap_or("tix's scheduler is not in force");
+        text.push(match said.iter().any(|cause| why.contains(cause)) {
+            true => format!("{most}; that does not hold now, either."),
+            false => format!("{most}; that does not hold now: {why}."),
+        });
+        said.push(why);
     }
+    text
 }
 
 /// One ticket in words and numbers. Where nothing holds shares nobody knows who wants any.
@@ -478,6 +487,12 @@ mod tests {
             text.contains("does not hold now: what build holds has no effect"),
             "{text}"
         );
+        // Of one cause it is said once.
+        let cause = reply.not_held.as_ref().map(|p| p.message.clone());
+        reply.limits[1].why = cause;
+        let text = render(&reply);
+        assert_eq!(text.matches("what build holds").count(), 1, "{text}");
+        assert!(text.contains("that does not hold now, either."), "{text}");
     }
 
     #[test]

@@ -129,7 +129,9 @@ fn render(status: &Status, zone: &TimeZone) -> String {
             (Enforcer::None, None) => "none".to_owned(),
         }
     ));
-    if let Some(reason) = &scheduler.reason {
+    // Said below, with what to do about it.
+    let is_problem = |why: &String| tixd.problems.iter().any(|p| p.message == *why);
+    if let Some(reason) = scheduler.reason.as_ref().filter(|why| !is_problem(why)) {
         text.push(format!("reason      {reason}"));
     }
     text.push(format!(

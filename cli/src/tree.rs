@@ -147,8 +147,10 @@ fn not_held(tree: &TreeReply) -> impl Iterator<Item = &NotHeld> {
 
 /// What of the above nothing holds, why, and what to do.
 fn notes(tree: &TreeReply, shown: Shown) -> Vec<String> {
-    let all = not_held(tree).filter(|not| shown.has(not.resource));
-    let mut notes: Vec<String> = all.map(note).collect();
+    let all: Vec<&NotHeld> = not_held(tree)
+        .filter(|not| shown.has(not.resource))
+        .collect();
+    let mut notes = together(&all);
     if shown.shows_idle() {
         let off = tree.currencies.iter().filter_map(|currency| {
             let problem = currency.not_held.as_ref()?;
@@ -160,14 +162,27 @@ fn notes(tree: &TreeReply, shown: Shown) -> Vec<String> {
     notes
 }
 
-/// The same of a resource.
-pub fn note(not: &NotHeld) -> String {
-    let problem = Problem {
-        message: not.message.clone(),
-        hint: not.hint.clone(),
+/// What nothing holds, that of one cause in one note.
+pub fn together(all: &[&NotHeld]) -> Vec<String> {
+    let mut notes: Vec<(Problem, Vec<&str>)> = Vec::new();
+    for not in all {
+        let problem = Problem {
+            message: not.message.clone(),
+            hint: not.hint.clone(),
+        };
+        match notes.iter_mut().find(|(known, _)| *known == problem) {
+            Some((_, resources)) => resources.push(not.resource.name()),
+            None => notes.push((problem, vec![not.resource.name()])),
+        }
+    }
+    let note = |(problem, resources): (Problem, Vec<&str>)| {
+        let listed = match resources.as_slice() {
+            [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+            all => all.concat(),
+        };
+        holds::lines(&format!("Nothing holds shares of {listed} now"), &problem)
     };
-    let what = format!("Nothing holds shares of {} now", not.resource.name());
-    holds::lines(&what, &problem)
+    notes.into_iter().map(note).collect()
 }
 
 /// An issuer's tickets: the holders, and what the tickets of each say.

@@ -17,12 +17,12 @@ mod scope;
 
 use crate::failure::Failure;
 use crate::{cli, host};
-use place::Refusal;
+use place::{Refusal, Threaded};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tix_api::Tix;
+use tix_api::{Enforcer, Tix};
 use tix_client::Client;
 
 /// What is to be run, and what its currency is to be called.
@@ -80,6 +80,13 @@ pub fn launch(
         let mut client = Client::connect().await?;
         client.call(|tixd| tixd.status()).await
     })?;
+    // Nobody is asked for a threaded domain where no share would come of it.
+    let is_held = here.scheduler.enforcer != Enforcer::None;
+    let agreed = match (job.threaded, is_held) {
+        (true, _) => Threaded::Agreed,
+        (false, true) => Threaded::Ask,
+        (false, false) => Threaded::Never,
+    };
     let from = from.or(here.user_currency);
     let name = job.name.as_deref();
 
@@ -90,13 +97,13 @@ pub fn launch(
                     return Err(failure);
                 }
                 // No systemd of the user's own: perhaps the tree lets us in all the same.
-                place::make(&mount, job.threaded).map_err(|refusal| match refusal {
+                place::make(&mount, agreed).map_err(|refusal| match refusal {
                     Refusal::Nowhere(_) => failure,
                     Refusal::Threaded(failure) => failure,
                 })
             })
         }
-        false => place::make(&mount, job.threaded).map_err(|refusal| match refusal {
+        false => place::make(&mount, agreed).map_err(|refusal| match refusal {
             Refusal::Nowhere(failure) | Refusal::Threaded(failure) => failure,
         }),
     }?;

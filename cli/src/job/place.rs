@@ -104,9 +104,18 @@ pub enum Refusal {
     Threaded(Failure),
 }
 
-/// Makes a cgroup as near to the caller's as can be. `threaded`: the caller has agreed that its
-/// place becomes threaded.
-pub fn make(mount: &Path, threaded: bool) -> Result<Made, Refusal> {
+/// May the place of the command become threaded?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threaded {
+    /// The caller has said so.
+    Agreed,
+    Ask,
+    /// Nothing holds shares, so nothing is changed for one.
+    Never,
+}
+
+/// Makes a cgroup as near to the caller's as can be.
+pub fn make(mount: &Path, threaded: Threaded) -> Result<Made, Refusal> {
     let own = host::own_cgroup(Path::new("/")).unwrap_or_default();
     if !own.starts_with('/') || own.starts_with("/..") {
         return Err(Refusal::Nowhere(Failure::refused(
@@ -129,8 +138,17 @@ pub fn make(mount: &Path, threaded: bool) -> Result<Made, Refusal> {
     places.sort_by_key(|(change, _)| *change);
     let mut tried = Vec::new();
     for (change, place) in places {
-        if change == Change::BecomesThreaded && !threaded {
-            agree(place).map_err(Refusal::Threaded)?;
+        if change == Change::BecomesThreaded {
+            // No answer could help.
+            if let Some(why) = cannot_be_threaded(place) {
+                tried.push(format!("{}: {why}", place.display()));
+                continue;
+            }
+            match threaded {
+                Threaded::Agreed => {}
+                Threaded::Ask => agree(place).map_err(Refusal::Threaded)?,
+                Threaded::Never => return Err(Refusal::Threaded(in_vain(place))),
+            }
         }
         match below(mount, place, change) {
             Ok(made) => return Ok(made),
@@ -148,6 +166,36 @@ fn may_place(place: &Path) -> bool {
     owner == Some(rustix::process::geteuid().as_raw())
         && access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok()
         && access(place.join("cgroup.procs"), Access::WRITE_OK).is_ok()
+}
+
+/// Why the kernel would not make `place`, which has processes, a threaded domain that gives the cpu
+/// controller, whoever agrees (`cgroup_can_be_thread_root`).
+fn cannot_be_threaded(place: &Path) -> Option<&'static str> {
+    let has_cpu = host::words(&place.join("cgroup.controllers"))
+        .iter()
+        .any(|name| name == "cpu");
+    if !has_cpu {
+        return Some("it has no cpu controller to give: the cgroup above it must give it that");
+    }
+    if access(place.join("cgroup.subtree_control"), Access::WRITE_OK).is_err() {
+        return Some("you may not write its cgroup.subtree_control");
+    }
+    let below = fs::read_dir(place).into_iter().flatten().flatten();
+    let mut children = below.filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir()));
+    let domain = |child: &Path| kind(child) == "domain" && !controller::is_empty(child);
+    children
+        .any(|child| domain(&child.path()))
+        .then_some("a cgroup in it has processes and is no thread of it")
+}
+
+fn in_vain(place: &Path) -> Failure {
+    Failure::refused(
+        format!(
+            "{} would have to be a threaded domain for it, and nothing holds shares of cpu now",
+            place.display()
+        ),
+        "`tixctl status` says why; run the command without tixctl, or with --threaded all the same",
+    )
 }
 
 /// Asks on the terminal whether `place` may become threaded.
@@ -262,6 +310,38 @@ fn impossible(home: &Path, tried: &[String]) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::Change::{self, BecomesThreaded, Enable, IsThreaded, Nothing};
+    use super::cannot_be_threaded;
+
+    #[test]
+    fn nothing_is_asked_where_no_answer_helps() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path();
+        let write = |file: &str, text: &str| std::fs::write(place.join(file), text).unwrap();
+        let why = || cannot_be_threaded(place).unwrap_or_default();
+        write("cgroup.controllers", "cpuset memory\n");
+        write("cgroup.subtree_control", "");
+        assert!(why().contains("no cpu controller"), "{}", why());
+        write("cgroup.controllers", "cpuset cpu memory\n");
+        assert_eq!(why(), "");
+        std::fs::create_dir(place.join("box")).unwrap();
+        for (kind, populated, can) in [
+            ("domain", 1, false),
+            ("domain", 0, true),
+            ("threaded", 1, true),
+            ("domain invalid", 1, true),
+        ] {
+            write("box/cgroup.type", kind);
+            write(
+                "box/cgroup.events",
+                &format!("populated {populated}\nfrozen 0\n"),
+            );
+            assert_eq!(
+                cannot_be_threaded(place).is_none(),
+                can,
+                "{kind} {populated}"
+            );
+        }
+    }
 
     #[test]
     fn what_a_place_becomes() {

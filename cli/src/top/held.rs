@@ -135,7 +135,7 @@ fn text(report: &Report, width: Option<u16>) -> String {
     });
     let table = out::table(&columns, rows.collect(), width);
     match &report.not_held {
-        Some(not) => format!("{table}\n{}", crate::tree::note(not)),
+        Some(not) => format!("{table}\n{}", crate::tree::together(&[not]).concat()),
         None => table,
     }
 }

@@ -276,10 +276,12 @@ fn what_nothing_holds_is_not_shown_as_a_share_of_now() {
     );
     assert!(!text.contains("of disk now"), "{text}");
     let all = plain(&tree, Shown::All, None, None);
+    // Of one cause, it is said once.
     assert!(
-        all.contains("of cpu now") && all.contains("of disk now"),
+        all.contains("Nothing holds shares of cpu and disk now: "),
         "{all}"
     );
+    assert_eq!(all.matches("--observe").count(), 2, "{all}");
     assert!(!plain(&tree, Shown::Memory, None, None).contains("Nothing holds"));
 }
 
