@@ -9,6 +9,7 @@ mod demand;
 mod foreign;
 mod giveback;
 mod handle;
+mod idle;
 mod marks;
 mod notices;
 mod overhaul;

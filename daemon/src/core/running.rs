@@ -18,7 +18,7 @@ impl Core {
 
     /// Which currencies have runnable threads of their own, this one excepted: who looks is awake, and would count in every snapshot.
     /// And which limits hold.
-    fn running(&self) -> (HashSet<Cid>, Throttles) {
+    fn running(&mut self) -> (HashSet<Cid>, Throttles) {
         if self.cpu.in_charge() {
             let me = self.own_currency();
             let by_id: HashMap<u64, Cid> = self
@@ -26,6 +26,7 @@ impl Core {
                 .filter_map(|cid| Some((self.ledger.get(cid)?.mirror.as_ref()?.id, cid)))
                 .collect();
             let states = self.cpu.states();
+            self.fund_idle(&by_id, &states);
             let throttles = self.cpu.throttles(&by_id, &states);
             let running = states
                 .iter()

@@ -348,17 +348,16 @@ impl<'a> Source<'a> {
         if legal(text) || text.strip_prefix('/').is_some_and(path) {
             return Some(text.to_owned());
         }
-        let (what, mut instead) = bad_name(text);
-        if text == "/" {
-            instead = "write \"base\"".into();
+        let (what, _) = bad_name(text);
+        let instead = if text == "/" {
+            "write \"base\"".to_owned()
         } else if text.starts_with('/') {
-            instead = "write a path as it is below the root of the cgroup tree (\"/system.slice\")"
-                .into();
+            "write a path as it is below the root of the cgroup tree (\"/system.slice\")".to_owned()
         } else if text.contains('{') {
-            instead = "what pays is not filled in: write a name of its own".into();
+            "what pays is not filled in: write a name of its own".to_owned()
         } else {
-            instead = format!("from is {ISSUERS}{}", plain_of(text));
-        }
+            format!("from is {ISSUERS}{}", plain_of(text))
+        };
         self.problem(value.span(), what, instead);
         None
     }

@@ -70,6 +70,10 @@ fn what_does_not_hold_is_told() {
         c.check("cpu.idle", || {
             write("/a", "cpu.idle", "1")?;
             let held = is_held("cpu.idle")?;
+            // Two of the same weight, or one beside a hundred.
+            let said = tixctl("explain /a")?.ok()?;
+            let due = if held { "1 of 101" } else { "100 of 200" };
+            ensure!(said.out.contains(due), "not {due}: {}", said.out);
             write("/a", "cpu.idle", "0")?;
             told("cpu.idle", held)
         });
