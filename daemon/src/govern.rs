@@ -6,11 +6,10 @@
 //! user is not known yet stays as it is, and is decided upon later.
 
 use crate::core::{Core, Handle};
+use crate::directory::Directory;
 use crate::ledger::{Caller, Cid, Hard, Kind, Ledger, Op, POLICY, Resource};
 use crate::parts::blocking;
-use crate::policy::{
-    Decision, Declared, Grant, Policy, Problem, Subject, directory, user_of_slice,
-};
+use crate::policy::{Decision, Declared, Grant, Policy, Problem, Subject, user_of_slice};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,28 +20,35 @@ use tokio::sync::{Notify, broadcast};
 /// After so long those are decided upon again whose user was not known.
 const LATER: Duration = Duration::from_secs(30);
 
+/// What the policy is kept in force by.
+struct Keeper {
+    handle: Handle,
+    directory: Directory,
+}
+
 /// Keeps the policy in `dir` in force, for ever; reads it again when `again` says so.
-pub async fn keep(handle: Handle, dir: PathBuf, again: Arc<Notify>) {
+pub async fn keep(handle: Handle, directory: Directory, dir: PathBuf, again: Arc<Notify>) {
     let mut appear = handle.appear();
+    let keeper = Keeper { handle, directory };
     let mut policy = Arc::new(Policy::default());
     let mut first = true;
     let mut later = Later::default();
     let mut clock = tokio::time::interval(LATER);
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        policy = read(&handle, &dir, policy, first, &mut later).await;
+        policy = read(&keeper, &dir, policy, first, &mut later).await;
         first = false;
         loop {
             tokio::select! {
                 () = again.notified() => break,
                 path = appeared(&mut appear) => match path {
-                    Some(path) => decide(&handle, &policy, path, &mut later).await,
+                    Some(path) => decide(&keeper, &policy, path, &mut later).await,
                     // Some were missed: look at all of them.
-                    None => all(&handle, &policy, &mut later).await,
+                    None => all(&keeper, &policy, &mut later).await,
                 },
                 _ = clock.tick(), if !later.is_empty() => {
                     for path in std::mem::take(&mut later) {
-                        decide(&handle, &policy, path, &mut later).await;
+                        decide(&keeper, &policy, path, &mut later).await;
                     }
                 }
             }
@@ -65,7 +71,7 @@ async fn appeared(appear: &mut broadcast::Receiver<String>) -> Option<String> {
 
 /// Reads the files; with a mistake in them what was in force stays.
 async fn read(
-    handle: &Handle,
+    keeper: &Keeper,
     dir: &Path,
     old: Arc<Policy>,
     first: bool,
@@ -79,18 +85,18 @@ async fn read(
         Ok(policy) => (Arc::new(policy), vec![]),
         Err(problems) => (old, problems),
     };
-    tell(handle, dir, &policy, &problems, first).await;
+    tell(&keeper.handle, dir, &policy, &problems, first).await;
     if problems.is_empty() {
         let declared = Arc::clone(&policy);
-        let done = handle.act(move |core| {
+        let done = keeper.handle.act(move |core| {
             for d in declared.declared() {
                 declare(core, d);
             }
         });
         // tixd may be ending.
         let _ = done.await;
-        all(handle, &policy, later).await;
-        let _ = retire(handle, &policy, later).await;
+        all(keeper, &policy, later).await;
+        let _ = retire(keeper, &policy, later).await;
     }
     policy
 }
@@ -127,12 +133,12 @@ async fn tell(handle: &Handle, dir: &Path, policy: &Policy, problems: &[Problem]
 }
 
 /// Every cgroup that is there.
-async fn all(handle: &Handle, policy: &Arc<Policy>, later: &mut Later) {
+async fn all(keeper: &Keeper, policy: &Arc<Policy>, later: &mut Later) {
     if policy.is_empty() {
         return;
     }
     let concern = Arc::clone(policy);
-    let paths = handle.call(move |core| {
+    let paths = keeper.handle.call(move |core| {
         let mirrors = core.ledger.iter().filter_map(|(_, c)| c.mirror.as_ref());
         let paths = mirrors.map(|m| m.path.clone());
         paths
@@ -143,16 +149,16 @@ async fn all(handle: &Handle, policy: &Arc<Policy>, later: &mut Later) {
     // In an order of their own: the same policy gives the same ledger.
     paths.sort();
     for path in paths {
-        decide(handle, policy, path, later).await;
+        decide(keeper, policy, path, later).await;
     }
 }
 
 /// What the policy says of the cgroup `path`, done.
-async fn decide(handle: &Handle, policy: &Arc<Policy>, path: String, later: &mut Later) {
+async fn decide(keeper: &Keeper, policy: &Arc<Policy>, path: String, later: &mut Later) {
     if !policy.may_concern(&path) {
         return;
     }
-    let decision = match decision(handle, policy, &path).await {
+    let decision = match decision(keeper, policy, &path).await {
         Ok(Some(decision)) => decision,
         Ok(None) => return,
         Err(e) => {
@@ -162,7 +168,9 @@ async fn decide(handle: &Handle, policy: &Arc<Policy>, path: String, later: &mut
         }
     };
     let at = path.clone();
-    let done = handle.act(move |core| carry_out(core, &decision, &at));
+    let done = keeper
+        .handle
+        .act(move |core| carry_out(core, &decision, &at));
     if let Ok(Err(e)) | Err(e) = done.await {
         tracing::warn!("policy for {path}: {e}");
     }
@@ -170,12 +178,12 @@ async fn decide(handle: &Handle, policy: &Arc<Policy>, path: String, later: &mut
 
 /// An error: it is not known yet whose it is.
 async fn decision(
-    handle: &Handle,
+    keeper: &Keeper,
     policy: &Arc<Policy>,
     path: &str,
 ) -> std::io::Result<Option<Decision>> {
     let at = path.to_owned();
-    let dir = handle.call(move |core| {
+    let dir = keeper.handle.call(move |core| {
         let c = core.ledger.get(core.ledger.find(&at)?)?;
         c.mirror.as_ref().map(|m| (m.owner, m.group))
     });
@@ -183,7 +191,7 @@ async fn decision(
         return Ok(None);
     };
     let user = match user_of_slice(path) {
-        Some(uid) => Some(directory::lookup(uid).await?),
+        Some(uid) => Some(keeper.directory.user(uid).await?),
         None => None,
     };
     let (policy, path) = (Arc::clone(policy), path.to_owned());
@@ -387,11 +395,11 @@ fn soft(holder: &str, w: &Grant, has: u64, lapsed: u64) -> Option<Op> {
 
 /// What an earlier policy bound and this one does not goes back to its parent's weight; what it made and nothing uses goes.
 async fn retire(
-    handle: &Handle,
+    keeper: &Keeper,
     policy: &Arc<Policy>,
     later: &mut Later,
 ) -> Result<(), crate::core::Failure> {
-    let bound = handle.call(|core| {
+    let bound = keeper.handle.call(|core| {
         let all = core.ledger.bindings().filter(|(_, b)| b.by == POLICY);
         all.map(|(p, b)| (p.to_owned(), core.ledger.name(b.name)))
             .collect::<Vec<_>>()
@@ -399,12 +407,14 @@ async fn retire(
     for (path, name) in bound.await? {
         let there = path.clone();
         // What waits for its cgroup is decided upon when that comes.
-        let there = handle.call(move |core| core.ledger.find(&there).is_some());
+        let there = keeper
+            .handle
+            .call(move |core| core.ledger.find(&there).is_some());
         if !there.await? {
             continue;
         }
         // What was decided before stands until it is known to be otherwise.
-        let Ok(decided) = decision(handle, policy, &path).await else {
+        let Ok(decided) = decision(keeper, policy, &path).await else {
             later.insert(path);
             continue;
         };
@@ -415,12 +425,14 @@ async fn retire(
             name,
             path: Some(path.clone()),
         };
-        let done = handle.act(move |core| core.submit(&[op], &Caller::POLICY));
+        let done = keeper
+            .handle
+            .act(move |core| core.submit(&[op], &Caller::POLICY));
         done.await??;
-        decide(handle, policy, path, later).await;
+        decide(keeper, policy, path, later).await;
     }
     let declared: Vec<String> = (policy.declared().iter()).map(|d| d.name.clone()).collect();
-    let unused = handle.act(move |core| {
+    let unused = keeper.handle.act(move |core| {
         let its = core.ledger.iter().filter(|(_, c)| {
             let used = c.bindings().next().is_some() || declared.contains(&c.name);
             c.by == POLICY && !used

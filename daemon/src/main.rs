@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tixd::cgroups::Follower;
 use tixd::core::{Core, Failure, Handle, give_back as give_back_marks};
+use tixd::directory::Directory;
 use tixd::enforce::compaction::{Compaction, Found};
 use tixd::enforce::cpu;
 use tixd::enforce::disk::Disk;
 use tixd::enforce::steward::{Properties, Steward};
-use tixd::labels::{self, Labels};
 use tixd::parts::Parts;
 use tixd::policy::{self, Policy, Subject};
 use tixd::repeats::Journal;
@@ -113,8 +113,9 @@ fn main() -> anyhow::Result<()> {
             .and(compacts)
             .and(stopped);
     }
-    let readers = runtime.block_on(readers(&args.readers));
-    let done = tokio::task::LocalSet::new().block_on(&runtime, serve(args, readers));
+    let directory = Directory::default();
+    let readers = runtime.block_on(readers(&directory, &args.readers));
+    let done = tokio::task::LocalSet::new().block_on(&runtime, serve(args, directory, readers));
     // Not for a look-up that hangs: what is to be kept is.
     runtime.shutdown_background();
     done
@@ -270,8 +271,8 @@ fn check_policies(dir: &Path, cgroup_root: &Path) -> anyhow::Result<()> {
 }
 
 /// The number of the group that may read everything.
-async fn readers(group: &str) -> Option<u32> {
-    match policy::directory::gid(group).await {
+async fn readers(directory: &Directory, group: &str) -> Option<u32> {
+    match directory.gid(group).await {
         Ok(Some(gid)) => return Some(gid),
         Ok(None) => tracing::info!("there is no group {group:?}: only root may read everything"),
         Err(e) => tracing::warn!(
@@ -281,7 +282,7 @@ async fn readers(group: &str) -> Option<u32> {
     None
 }
 
-async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
+async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let doors = api::Doors::open(&args.socket)
@@ -328,14 +329,13 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
         Err(Failure::Ending) => return Err(parts.ended().await.into()),
         core => core.context("cannot start from the ledger")?,
     };
-    let labels = Labels::default();
-    labels::move_into_spaces(&mut core, &labels).await;
+    core.move_into_spaces(&directory).await;
     if !observe {
         // Before anybody else is served.
         lifeline::create(&mut core).context("cannot create the lifeline")?;
     }
     let (handle, jobs) = core.handle();
-    let api = api::serve(doors, handle.clone(), readers, labels);
+    let api = api::serve(doors, handle.clone(), readers, directory.clone());
     parts.task("the API server", api);
     if by_systemd {
         let lifeline = lifeline::keep(handle.clone());
@@ -358,7 +358,12 @@ async fn serve(args: Args, readers: Option<u32>) -> anyhow::Result<()> {
         parts.task("the steward, which tells systemd,", returned(steward));
     }
     let reread = Arc::new(Notify::new());
-    let policies = govern::keep(handle.clone(), args.policies, Arc::clone(&reread));
+    let policies = govern::keep(
+        handle.clone(),
+        directory,
+        args.policies,
+        Arc::clone(&reread),
+    );
     parts.task("the keeper of policies", returned(policies));
     parts.task("the listener for SIGHUP", async move {
         while again.recv().await.is_some() {

@@ -11,9 +11,9 @@ use tempfile::TempDir;
 use tixd::api::{Hall, Process};
 use tixd::cgroups::{Change, Root};
 use tixd::core::{Core, Handle};
+use tixd::directory::Directory;
 use tixd::enforce::cpu::Cpu;
 use tixd::govern;
-use tixd::labels::{self, Labels};
 use tixd::ledger::{Caller, Key, Resource, Row};
 use tixd::store::{Query, Record, Store};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -43,6 +43,7 @@ fn user(uid: u32) -> Option<String> {
 
 pub struct World {
     handle: Handle,
+    directory: Directory,
     hall: Hall,
     changes: mpsc::Sender<Change>,
     /// Every cgroup, and the inode of its directory.
@@ -65,7 +66,7 @@ pub fn with_in<T>(
 ) -> T {
     with_world(
         runtime,
-        async move || World::start(dir, &[], Labels::new(user)).await,
+        async move || World::start(dir, &[], Directory::of_users(user)).await,
         f,
     )
 }
@@ -82,7 +83,7 @@ pub fn with_rows<T>(
     let dir = dir.expect("a directory");
     with_world(
         runtime,
-        async move || World::start(dir, rows, Labels::new(users)).await,
+        async move || World::start(dir, rows, Directory::of_users(users)).await,
         f,
     )
 }
@@ -108,7 +109,7 @@ pub fn runtime() -> tokio::runtime::Runtime {
 }
 
 impl World {
-    async fn start(dir: TempDir, rows: &[(Key, Row)], labels: Labels) -> World {
+    async fn start(dir: TempDir, rows: &[(Key, Row)], directory: Directory) -> World {
         let tree = dir.path().join("tree");
         std::fs::create_dir(&tree).expect("a tree");
         let (changes, mut told) = mpsc::channel(CHANGES);
@@ -139,14 +140,20 @@ impl World {
         let mut core = Core::start(root, kept, Cpu::observer(), None, &mut told)
             .await
             .expect("it starts");
-        labels::move_into_spaces(&mut core, &labels).await;
+        core.move_into_spaces(&directory).await;
         let (handle, asks) = core.handle();
         let (stop, stopped) = oneshot::channel();
         // It ends by itself, too, when it is dropped.
         let until = async { stopped.await.unwrap_or_default() };
         let core = tokio::task::spawn_local(core.run(asks, told, until));
         World {
-            hall: Hall::new(handle.clone(), None, &dir.path().join("subuid"), labels),
+            hall: Hall::new(
+                handle.clone(),
+                None,
+                &dir.path().join("subuid"),
+                directory.clone(),
+            ),
+            directory,
             handle,
             changes,
             there,
@@ -176,7 +183,12 @@ impl World {
         std::fs::create_dir(&dir).expect("a directory");
         std::fs::write(dir.join("a.toml"), text).expect("a file");
         let again = Arc::new(Notify::new());
-        tokio::task::spawn_local(govern::keep(self.handle.clone(), dir, again));
+        tokio::task::spawn_local(govern::keep(
+            self.handle.clone(),
+            self.directory.clone(),
+            dir,
+            again,
+        ));
         // What is declared follows at once, and what is decided after it.
         let in_force = async || {
             self.look(|core| assert_eq!(core.policy.problems, [""; 0]))

@@ -33,7 +33,7 @@ mod whole;
 pub use doors::Doors;
 
 use crate::core::{Handle, Stopwatch};
-use crate::labels::Labels;
+use crate::directory::Directory;
 use crate::ledger::Caller;
 use guard::Guarded;
 use pace::{EVERYBODY, Pace};
@@ -110,8 +110,13 @@ impl Drop for Place {
 
 /// Accepts connections until one of the sockets takes no more; returns why. Must run in a
 /// `LocalSet`. Members of the group `readers` may read what else only root may.
-pub async fn serve(doors: Doors, handle: Handle, readers: Option<u32>, labels: Labels) -> String {
-    let hall = Hall::new(handle, readers, Path::new(people::SUBORDINATE), labels);
+pub async fn serve(
+    doors: Doors,
+    handle: Handle,
+    readers: Option<u32>,
+    directory: Directory,
+) -> String {
+    let hall = Hall::new(handle, readers, Path::new(people::SUBORDINATE), directory);
     tokio::select! {
         e = accept(&doors.root.listener, &hall, None) => format!("root's socket: {e}"),
         e = accept(&doors.everybody.listener, &hall, Some(EVERYBODY)) => {
@@ -173,13 +178,18 @@ pub struct Hall {
     /// Of what is read beside the writer.
     reading: Rc<Pace>,
     people: RefCell<People>,
-    labels: Labels,
+    directory: Directory,
 }
 
 impl Hall {
-    /// `subordinate` is the file that says whose the subordinate uids are; `labels` knows users'
-    /// names.
-    pub fn new(handle: Handle, readers: Option<u32>, subordinate: &Path, labels: Labels) -> Hall {
+    /// `subordinate` is the file that says whose the subordinate uids are; `directory` knows
+    /// users' names.
+    pub fn new(
+        handle: Handle,
+        readers: Option<u32>,
+        subordinate: &Path,
+        directory: Directory,
+    ) -> Hall {
         Hall {
             handle,
             readers,
@@ -187,7 +197,7 @@ impl Hall {
             pace: Rc::default(),
             reading: Rc::default(),
             people: RefCell::new(People::new(subordinate)),
-            labels,
+            directory,
         }
     }
 
@@ -209,7 +219,7 @@ impl Hall {
             process: Arc::new(process),
             pace: Rc::clone(&self.pace),
             reading: Rc::clone(&self.reading),
-            labels: self.labels.clone(),
+            directory: self.directory.clone(),
             import: Default::default(),
         };
         let pace = Rc::clone(&self.pace);

@@ -519,7 +519,7 @@ impl Session {
             return Err(bad(format!("no import {id}"), "begin with ImportBegin"));
         };
         // Whose names are plain in it, as they were before there were spaces.
-        let users = self.labels.users(import.makers()).await;
+        let users = self.directory.names(import.makers()).await;
         let caller = self.caller.clone();
         let done = self
             .handle

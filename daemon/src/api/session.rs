@@ -8,7 +8,7 @@ use super::people::UNKNOWN;
 use super::transfer::{self, Import};
 use super::whole::Written;
 use crate::core::{Core, Failure, Handle};
-use crate::labels::Labels;
+use crate::directory::Directory;
 use crate::ledger::{Caller, Cid, Event, Ledger, Op, Refusal};
 use serde::Serialize;
 use std::cell::RefCell;
@@ -29,7 +29,7 @@ pub struct Session {
     /// Of reading what cgroups use: it waits for itself alone.
     pub reading: Rc<Pace>,
     /// Who is who, for the label of a space that is opened.
-    pub labels: Labels,
+    pub directory: Directory,
     /// A document that is being handed in.
     pub import: RefCell<Option<Import>>,
 }
@@ -130,7 +130,7 @@ impl Session {
             // Each time: one that is there now may not be kept.
             let label = self.ask(move |core| core.ledger.label(uid).is_some());
             if !label.await? {
-                caller.user = self.labels.user(uid).await;
+                caller.user = self.directory.name(uid).await;
             }
         }
         self.change_as(caller, plan).await

@@ -3,7 +3,9 @@
 //! control. What belongs to jobs that run now is not in it.
 
 use crate::core::Core;
-use crate::ledger::{BASE, Caller, Cid, End, Key, Kind, Ledger, POLICY, Resource, Row, Withdrawn};
+use crate::ledger::{
+    BASE, Caller, Cid, End, Key, Kind, Ledger, POLICY, Resource, Row, Withdrawn, is_root,
+};
 use crate::units;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -202,16 +204,8 @@ impl Import {
             Ok(Line::Currency { by, .. }) => Some(by),
             _ => None,
         });
-        made.filter(|by| !is_roots(*by)).collect()
+        made.filter(|by| !is_root(*by)).collect()
     }
-}
-
-fn is_roots(by: u32) -> bool {
-    let caller = Caller {
-        uid: by,
-        ..Caller::ROOT
-    };
-    caller.is_root()
 }
 
 /// What the currencies of a document are called here. A user's are in that user's space, whatever
@@ -248,7 +242,7 @@ impl Called<'_> {
 
     fn currency(&mut self, name: &str, by: u32) -> Result<(), String> {
         let here = match name.split_once('/') {
-            _ if is_roots(by) => name.to_owned(),
+            _ if is_root(by) => name.to_owned(),
             None => format!("{}/{name}", self.label(by)),
             Some((label, local)) if self.is_label_of(label, by) => {
                 format!("{}/{local}", self.label(by))

@@ -10,10 +10,10 @@
 //! may see what is being kept; nobody is told that it is done, and the kernel is not, before it is.
 
 use super::{Core, Failure, now_usec, tell, warned};
+use crate::directory::Directory;
 use crate::ledger::{Caller, Change, Event, Op, TIXD};
 use crate::lifeline;
 use crate::store::{Error, Record, Store};
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tix_api as api;
 
@@ -250,10 +250,15 @@ impl Core {
 }
 
 impl Core {
-    /// Moves currencies of users with plain names into their makers' spaces, `users` being the
-    /// makers' names. Nobody asked for it, so nobody can be told that it failed: what cannot be kept now is kept later.
-    pub async fn move_into_spaces(&mut self, users: &BTreeMap<u32, String>) {
-        let renamed = self.ledger.move_into_spaces(users, &[lifeline::NAME]);
+    /// Moves currencies of users with plain names, which they made before there were spaces, into
+    /// their makers' spaces. Done at the start, once: there are none afterwards. Nobody asked for it, so nobody can be told that it failed: what cannot be kept now is kept later.
+    pub async fn move_into_spaces(&mut self, directory: &Directory) {
+        let makers = self.ledger.without_space();
+        if makers.is_empty() {
+            return;
+        }
+        let users = directory.names(makers).await;
+        let renamed = self.ledger.move_into_spaces(&users, &[lifeline::NAME]);
         let mut records = Vec::new();
         for r in &renamed {
             let mut text = format!(

@@ -60,7 +60,7 @@ impl Caller {
 }
 
 /// Root or the policy did it.
-pub(super) fn is_root(by: By) -> bool {
+pub fn is_root(by: By) -> bool {
     by == 0 || by == POLICY
 }
 

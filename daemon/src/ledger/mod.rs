@@ -36,7 +36,7 @@ mod verify;
 mod waiting;
 
 pub use bindings::Withdrawn;
-pub use brokers::{Caller, DEFAULT_MODE, Right};
+pub use brokers::{Caller, DEFAULT_MODE, Right, is_root};
 pub use currency::{Currency, Grant, Issued, Kind, Mirror, Ticket};
 pub use durable::Change;
 pub use exchange::Exchange;

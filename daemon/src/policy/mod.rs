@@ -10,7 +10,6 @@
 //! Pure but for [`Policy::load`] and [`users`]; the shell makes the currencies and binds the cgroups.
 
 mod check;
-pub mod directory;
 mod glob;
 mod name;
 mod parse;

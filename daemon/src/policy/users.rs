@@ -38,6 +38,11 @@ impl Names for System {
     }
 }
 
+/// The name of the user with this number. Blocks.
+pub fn name(uid: u32) -> io::Result<Option<String>> {
+    Ok(nix::unistd::User::from_uid(Uid::from_raw(uid))?.map(|user| user.name))
+}
+
 /// The user with this number, and every group of theirs. One that no database knows has neither name nor groups.
 ///
 /// Blocks. An error is not "no such user": a directory server may be away, and who asks should ask again rather than decide as if
@@ -77,6 +82,8 @@ mod tests {
     fn root_and_nobody_there() {
         let root = lookup(0).expect("the databases answer");
         assert_eq!((root.name.as_deref(), root.gid), (Some("root"), 0));
+        assert_eq!(name(0).ok(), Some(Some("root".into())));
+        assert_eq!(name(3_999_999_999).ok(), Some(None));
         assert!(root.groups.contains(&(0, Some("root".into()))));
         let unknown = lookup(3_999_999_999).expect("the databases answer");
         assert_eq!((unknown.name, unknown.gid), (None, NOBODY));
