@@ -12,6 +12,7 @@ pub struct Args {
     /// The offer, as `tixctl offers` numbers it
     id: u64,
     /// The currency or cgroup that gives what the offer wants, and gets what it gives
+    #[arg(value_name = "CURRENCY")]
     principal: String,
     /// Print JSON
     #[arg(long)]

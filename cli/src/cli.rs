@@ -7,20 +7,34 @@ use std::future::Future;
 
 /// Look at and change who gets how much of this machine
 ///
-/// tix shares CPU, disk, memory and network by tickets. A currency issues tickets and is backed by tickets; its share is the fraction
-/// that its tickets are of all the active tickets of those who issued them, and what was reserved for it is its own whatever others
-/// are given. Every cgroup with the cpu controller is a currency, funded by its parent with as many tickets as its cpu.weight.
+/// tix shares CPU, disk and memory by tickets. A currency issues tickets and is backed by tickets;
+/// its share is the fraction that its tickets are of all the active tickets of those who issued
+/// them, and what was reserved for it is its own whatever others are given. Every cgroup with the
+/// cpu controller is a currency, funded by its parent with as many tickets as its cpu.weight.
 #[derive(Debug, Parser)]
 #[command(
     name = "tixctl",
     version,
     max_term_width = 100,
     arg_required_else_help = true,
-    after_help = "A CURRENCY is named by its name, by its cgroup's path below the cgroup root (/user.slice/…), or by a systemd unit \
-                  (user-1000.slice); `base` is the root of them all. What a user has created is called USER/NAME, and that user may leave \
-                  USER/ out.\n\n\
-                  Exit status: 0 done, 1 refused, 2 wrong usage, 3 tixd not reachable.\n\
-                  Environment: TIX_SOCKET, tixd's socket (/run/tix/tixd.sock); NO_COLOR."
+    after_help = "Words:\n  \
+                  currency   what has a share, and divides it by tickets of its own\n  \
+                  base       the currency that is the whole machine\n  \
+                  ticket     a part of what its issuer has: 3 of 4 issued are three quarters\n  \
+                  fund       to give a currency (the holder) tickets of another (the issuer)\n  \
+                  reserve    to guarantee it a fixed part instead: a hard ticket\n  \
+                  bind       to have a currency fund a cgroup, instead of the cgroup's parent\n  \
+                  active     wants some now; what is not active is idle, and others use it\n  \
+                  owner      the user whose a currency is: the maker, until root says otherwise\n  \
+                  mode       who may fund (f), change (c) and issue (i): owner, group, others\n  \
+                  unit       what systemd runs in a cgroup: x.service, user-1000.slice\n  \
+                  lifeline   a currency of root's that keeps a part of the CPU for logins\n\n\
+                  A CURRENCY is named by its name, by its cgroup's path below the cgroup root \
+                  (/user.slice/…), or by a systemd unit (user-1000.slice); `base` is the root of \
+                  them all. What a user has created is called USER/NAME, and that user may leave \
+                  USER/ out.\n\nExit status: 0 done, 1 refused, 2 wrong usage, 3 tixd not \
+                  reachable.\nEnvironment: TIX_SOCKET, tixd's socket (/run/tix/tixd.sock); \
+                  NO_COLOR."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -175,7 +189,8 @@ mod tests {
         parsed.err().map(|why| why.to_string())
     }
 
-    /// Whatever names a command, in a hint, a message or a comment, names one that there is, with arguments that it takes.
+    /// Whatever names a command, in a hint, a message or a comment, names one that there is, with
+    /// arguments that it takes.
     #[test]
     fn commands_that_are_named_can_be_typed() {
         let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

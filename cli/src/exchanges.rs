@@ -10,6 +10,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only those that this currency or cgroup takes part in
+    #[arg(value_name = "CURRENCY")]
     principal: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -60,7 +61,7 @@ fn table(all: &[Exchange], width: Option<u16>) -> String {
         }
     }
     out::table(
-        &["PRINCIPAL", ">ID", ">GIVES", ">GETS", "STATE"],
+        &["CURRENCY", ">ID", ">GIVES", ">GETS", "STATE"],
         rows,
         width,
     )

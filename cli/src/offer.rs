@@ -14,6 +14,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The currency or cgroup that trades
+    #[arg(value_name = "CURRENCY")]
     principal: String,
     /// What is given, at most: cpu:100 (base tickets), disk:12.5, disk:10% (of the machine),
     /// memory:256M

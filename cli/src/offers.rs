@@ -10,6 +10,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only what this currency or cgroup offers
+    #[arg(value_name = "CURRENCY")]
     principal: Option<String>,
     /// Print JSON
     #[arg(long)]

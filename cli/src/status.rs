@@ -156,14 +156,19 @@ fn render(status: &Status, zone: &TimeZone) -> String {
     ));
     if scheduler.enforcer == Enforcer::SchedExt {
         text.push(format!(
-            "in kernel   {} of {} nodes; {} cgroups share their parent's principal; {} forced runs; {} reloads",
-            scheduler.nodes, scheduler.nodes_max, scheduler.shared_cgroups, scheduler.forced_runs, scheduler.reloads
+            "in kernel   {} of {} places for currencies and limits; {} cgroups share that of the \
+             cgroup above them; {} runs forced by a wait of 10 s; {} reloads",
+            scheduler.nodes,
+            scheduler.nodes_max,
+            scheduler.shared_cgroups,
+            scheduler.forced_runs,
+            scheduler.reloads
         ));
     }
     if let Some(limits) = tixd.limits.filter(|limits| *limits > 0) {
         text.push(format!(
-            "limits      {limits} in force; how often they were reached `tixctl explain NAME` says: the kernel's own count, in cpu.stat, \
-             stays at 0 under tix's scheduler"
+            "limits      {limits} in force; how often they were reached `tixctl explain NAME` \
+             says: the kernel's own count, in cpu.stat, stays at 0 under tix's scheduler"
         ));
     }
     for disk in &tixd.disks {

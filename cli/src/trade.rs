@@ -71,7 +71,7 @@ pub fn offers(all: &[Offer]) -> String {
             expires,
         ]
     });
-    let columns = ["PRINCIPAL", ">ID", ">GIVES", ">WANTS", "TAKES", "EXPIRES"];
+    let columns = ["CURRENCY", ">ID", ">GIVES", ">WANTS", "TAKES", "EXPIRES"];
     out::table(&columns, rows.collect(), out::width())
 }
 
@@ -101,7 +101,8 @@ fn told(reply: &OfferReply) -> String {
     }
     if let Some(first) = reply.conflicting.first() {
         let hint = format!(
-            "\nThese give what you want, on other terms (`tixctl accept {} PRINCIPAL` takes the first, `tixctl amend {id}` meets one):",
+            "\nThese give what you want, on other terms (`tixctl accept {} CURRENCY` takes the \
+             first, `tixctl amend {id}` meets one):",
             first.id
         );
         lines.push(hint);
