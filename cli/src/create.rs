@@ -11,8 +11,9 @@ use tix_client::Client;
 /// It is worth nothing until it is funded (`tixctl fund`) or something is reserved for it (`tixctl reserve`).
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Its name: a lower-case letter, then up to 62 lower-case letters, digits, `_` and `-`. What a user creates is called USER/NAME, and
-    /// that user can leave USER/ out; what root creates is called NAME
+    /// Its name: a lower-case letter, then up to 62 lower-case letters, digits, `_` and `-`. What a
+    /// user creates is called USER/NAME, and that user can leave USER/ out; what root creates is
+    /// called NAME
     name: String,
     /// Whose it is, by name or by number; only root creates for somebody else [default: you]
     #[arg(long, value_name = "USER")]

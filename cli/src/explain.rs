@@ -80,7 +80,8 @@ fn of_cpu(reply: &ExplainReply) -> bool {
     reply.resource == Resource::Cpu
 }
 
-/// Is there something to be said of this moment? Of memory what is protected is the same whoever wants it.
+/// Is there something to be said of this moment? Of memory what is protected is the same whoever
+/// wants it.
 fn has_now(reply: &ExplainReply) -> bool {
     reply.not_held.is_none() && reply.resource != Resource::Memory
 }
@@ -105,7 +106,8 @@ fn throttled(reply: &ExplainReply) -> String {
         .filter(|limit| limit.refill_usec.is_some());
     match used_up.max_by_key(|limit| limit.refill_usec) {
         Some(limit) => format!(
-            "now it is throttled: {} ({} of one CPU) is used up until its next period begins, in {}",
+            "now it is throttled: {} ({} of one CPU) is used up until its next period begins, in \
+             {}",
             whose(limit),
             out::milli(limit.milli()),
             out::duration(limit.refill_usec.unwrap_or_default())
@@ -180,11 +182,13 @@ fn sentence(reply: &ExplainReply) -> String {
     };
     match &reply.not_held {
         None => format!(
-            "{name} is entitled to {entitled} of the machine's {resource}, whatever others do; {now}."
+            "{name} is entitled to {entitled} of the machine's {resource}, whatever others do; \
+             {now}."
         ),
         Some(problem) => holds::lines(
             &format!(
-                "{name} would be entitled to {entitled} of the machine's {resource}, but nothing holds that now"
+                "{name} would be entitled to {entitled} of the machine's {resource}, but nothing \
+                 holds that now"
             ),
             problem,
         ),
@@ -430,8 +434,9 @@ mod tests {
         let first = render(&reply).lines().next().unwrap_or_default().to_owned();
         assert_eq!(
             first,
-            "build is entitled to 37.50 % of the machine's cpu, whatever others do; now it is throttled: cpu.max of /x.slice \
-             (30 % of one CPU) is used up until its next period begins, in 43.0 ms."
+            "build is entitled to 37.50 % of the machine's cpu, whatever others do; now it is \
+             throttled: cpu.max of /x.slice (30 % of one CPU) is used up until its next period \
+             begins, in 43.0 ms."
         );
         reply.limits.clear();
         let text = render(&reply);

@@ -24,8 +24,8 @@ pub fn lines(what: &str, problem: &Problem) -> String {
     }
 }
 
-/// Why a currency is not active, in a word; `is_held`: something holds shares of the CPU. Without it
-/// nobody knows who wants the CPU.
+/// Why a currency is not active, in a word; `is_held`: something holds shares of the CPU. Without
+/// it nobody knows who wants the CPU.
 pub fn inactive(cpu: &Share, is_held: bool) -> Option<&'static str> {
     match (cpu.throttled, cpu.frozen) {
         (Some(true), _) => Some("throttled"),

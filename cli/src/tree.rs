@@ -18,8 +18,8 @@ use tix_client::Client;
 /// by the last part of its path below its parent's. LIMIT, where there are any, is its own, of one CPU (`tixctl explain` has all). Of the disk there is also the weight in force and what was read and written, of
 /// memory what is protected (MIN never taken from it, LOW last) and in use, of both how long it was waited for. Tickets are weights; with a % or a size they are hard: reserved, whatever others get.
 ///
-/// Behind a name stands why it is not active: it wants none (idle), has used up a limit (throttled), or is frozen; or that it is not in
-/// force, for its cgroup has no cpu controller.
+/// Behind a name stands why it is not active: it wants none (idle), has used up a limit
+/// (throttled), or is frozen; or that it is not in force, for its cgroup has no cpu controller.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print JSON, of all resources
@@ -220,7 +220,8 @@ struct Walk<'a> {
     exchanged: bool,
     /// There are limits to show.
     limited: bool,
-    /// What each gets now is known: something holds it. Of memory what is protected is the same whoever wants it.
+    /// What each gets now is known: something holds it. Of memory what is protected is the same
+    /// whoever wants it.
     has_now: bool,
     /// Something holds shares of the CPU, and so knows who wants it.
     cpu_is_held: bool,

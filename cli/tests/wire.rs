@@ -425,7 +425,8 @@ fn what_others_have_named_does_nothing_to_a_terminal() {
     }
 }
 
-/// On stderr, so that what reads the output is not disturbed; a tixd from before it was told says less.
+/// On stderr, so that what reads the output is not disturbed; a tixd from before it was told says
+/// less.
 #[test]
 fn what_nothing_holds_is_said_when_it_is_done() {
     let said = |arguments: &[&str], reply: Value| {
@@ -441,11 +442,13 @@ fn what_nothing_holds_is_said_when_it_is_done() {
             &reserve,
             json!({ "amount": 100, "bytes": false, "not_held": why })
         ),
-        "tixctl: it is reserved, and nothing holds it now: tixd runs with --observe.\n  → start it without\n"
+        "tixctl: it is reserved, and nothing holds it now: tixd runs with --observe.\n  → start it \
+         without\n"
     );
     assert_eq!(
         said(&limit, json!({ "in_force": false, "not_held": why })),
-        "tixctl: the limit is kept, and nothing holds it now: tixd runs with --observe.\n  → start it without\n"
+        "tixctl: the limit is kept, and nothing holds it now: tixd runs with --observe.\n  → start \
+         it without\n"
     );
     let old = said(&limit, json!({ "in_force": false }));
     assert!(

@@ -2,8 +2,9 @@
 //! The policy put into practice: each cgroup is decided upon when it appears, and what is decided is done by operations like anybody's,
 //! in the policy's name, so that it is in the ledger and in the log.
 //!
-//! The users' databases may be slow to answer (a directory server): they are asked beside the writer, and not waited for long. A cgroup whose
-//! user is not known yet stays as it is, and is decided upon later.
+//! The users' databases may be slow to answer (a directory server): they are asked beside the
+//! writer, and not waited for long. A cgroup whose user is not known yet stays as it is, and is
+//! decided upon later.
 
 use crate::core::{Core, Handle};
 use crate::directory::Directory;

@@ -4,8 +4,9 @@
 //! Where systemd runs, these are cgroups below `/` and `/system.slice`; the currency `lifeline` is
 //! bound to them, and the ledger keeps its share in every step (`ledger/lifeline.rs`). They are
 //! principals like any other (model.md §2): while they sleep their tickets count for nothing, so
-//! users' shares are not touched. Without systemd they live in the root cgroup, whose hidden leaf has
-//! 100 of base's tickets: nobody can take them, but what root issues beside them makes them worth less.
+//! users' shares are not touched. Without systemd they live in the root cgroup, whose hidden leaf
+//! has 100 of base's tickets: nobody can take them, but what root issues beside them makes them
+//! worth less.
 
 use crate::cgroups::systemd;
 use crate::core::{Core, Failure, Handle};

@@ -165,7 +165,7 @@ pub struct Journal;
 impl<S: Subscriber> Layer<S> for Journal {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         let data = event.metadata();
-        // Whoever asks for more wants all of it.
+        // A filter that asks for more wants all of it.
         if *data.level() > Level::INFO || data.target() == TARGET {
             return true;
         }

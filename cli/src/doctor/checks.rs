@@ -288,9 +288,9 @@ fn compaction(host: &Host) -> Option<Finding> {
         Some(percent) if percent >= PRESSED => warning(
             CHECK,
             format!(
-                "somebody waited for memory during {percent} % of the last five minutes, and the kernel \
-                 compacts it ahead of need ({setting}): who touches a page that is being moved waits for \
-                 that, too, and it may be a login"
+                "somebody waited for memory during {percent} % of the last five minutes, and the \
+                 kernel compacts it ahead of need ({setting}): who touches a page that is being \
+                 moved waits for that, too, and it may be a login"
             ),
             "where huge pages matter less: tixd --compact-on-demand, or sysctl \
              vm.compaction_proactiveness=0",

@@ -6,11 +6,11 @@
 //! get the controller, too, and if it has processes of its own it becomes a threaded domain, beside
 //! whose threaded children no process can be put into another cgroup.
 //!
-//! The rule: what was not there before is not there afterwards. Who enables the controller marks
-//! the place, by an extended attribute: it goes with the cgroup, so also when the machine starts
-//! anew. The last job that ends in a marked place disables the controller, unless somebody else has
-//! come to use it meanwhile; a threaded domain is an ordinary one again by that and by the last
-//! threaded child's end (Documentation/admin-guide/cgroup-v2.rst, "Threads").
+//! The rule: what was not there before is not there afterwards. A job that enables the controller
+//! marks the place, by an extended attribute: it goes with the cgroup, so also when the machine
+//! starts anew. The last job that ends in a marked place disables the controller, unless somebody
+//! else has come to use it meanwhile; a threaded domain is an ordinary one again by that and by the
+//! last threaded child's end (Documentation/admin-guide/cgroup-v2.rst, "Threads").
 //!
 //! Jobs begin and end beside each other, so each has a lock on its own cgroup: shared while it
 //! lives, exclusive while it ends. A job that begins makes its cgroup and then waits for those that
@@ -91,7 +91,7 @@ pub fn begin(place: &Path, own: &Path) -> Result<(), Error> {
 /// Waits while another job ends. What that has to do takes a moment, but it may be somebody's who
 /// holds the lock to keep others from beginning.
 fn await_end(job: &Path) -> Result<(), Error> {
-    // Whoever cannot open it is another user, or it is gone.
+    // What cannot be opened is another user's, or it is gone.
     let Ok(file) = open(job) else { return Ok(()) };
     let since = Instant::now();
     while flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {

@@ -159,8 +159,8 @@ pub fn make(mount: &Path, threaded: Threaded) -> Result<Made, Refusal> {
 }
 
 /// May the caller make a cgroup in `place`, and move itself from below `place` into it?
-/// Where somebody else owns the place, its cgroups can be exchanged before they are bound: root, too,
-/// makes them only where they are root's.
+/// Where somebody else owns the place, its cgroups can be exchanged before they are bound: root,
+/// too, makes them only where they are root's.
 fn may_place(place: &Path) -> bool {
     let owner = fs::metadata(place).map(|m| m.uid()).ok();
     owner == Some(rustix::process::geteuid().as_raw())
@@ -202,9 +202,9 @@ fn in_vain(place: &Path) -> Failure {
 fn agree(place: &Path) -> Result<(), Failure> {
     let place = place.display();
     let change = format!(
-        "{place} has processes of its own, so it has to be a threaded domain until the command \
-         has ended: meanwhile no process can be put into another cgroup in it (\"Operation not supported\"), \
-         and a container runtime or a systemd that works in it fails"
+        "{place} has processes of its own, so it has to be a threaded domain until the command has \
+         ended: meanwhile no process can be put into another cgroup in it (\"Operation not \
+         supported\"), and a container runtime or a systemd that works in it fails"
     );
     if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         anstream::eprint!("{change}.\nMake it threaded until the command has ended? [y/N] ");
@@ -296,8 +296,9 @@ fn impossible(home: &Path, tried: &[String]) -> Failure {
     let control = word("/cgroup.subtree_control");
     let hint = match tried {
         [] => format!(
-            "as root, give your shell a cgroup that is yours: mkdir -p {shell} && chown {uid} {you} \
-             {you}/cgroup.procs {you}/cgroup.threads {you}/cgroup.subtree_control && chown -R {uid} {shell} && echo PID-OF-YOUR-SHELL > {shell}/cgroup.procs"
+            "as root, give your shell a cgroup that is yours: mkdir -p {shell} && chown {uid} \
+             {you} {you}/cgroup.procs {you}/cgroup.threads {you}/cgroup.subtree_control && chown \
+             -R {uid} {shell} && echo PID-OF-YOUR-SHELL > {shell}/cgroup.procs"
         ),
         _ => format!(
             "put your shell into a child of its own and enable cpu beside it: mkdir {own} && \

@@ -83,8 +83,9 @@ pub struct ExchangeTicket {
 pub struct Share {
     /// The fraction of the machine (of memory: of what can be guaranteed of it) that is guaranteed, whatever others do: 0 … 1.
     pub entitlement: f64,
-    /// The fraction it gets now when every active principal wants more: what its tickets bring (V/T), or what limits in force
-    /// leave of that (`limited`). 0 while it is inactive. Of memory the same as `entitlement`, whoever uses how much: 0 … 1.
+    /// The fraction it gets now when every active principal wants more: what its tickets bring
+    /// (V/T), or what limits in force leave of that (`limited`). 0 while it is inactive. Of memory
+    /// the same as `entitlement`, whoever uses how much: 0 … 1.
     pub share: f64,
     /// CPU time used, microseconds, cumulative with descendants; never goes backwards. 0 for the other resources.
     pub used_usec: u64,
@@ -109,14 +110,16 @@ pub struct Share {
     /// Of the CPU: its own limit, the smaller where it has two, in thousandths of one CPU. Absent where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_milli: Option<u64>,
-    /// Of the CPU. Present, and true, where `share` is what limits leave: its own, those above it, or those of all that it funds.
+    /// Of the CPU. Present, and true, where `share` is what limits leave: its own, those above it,
+    /// or those of all that it funds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<bool>,
-    /// Of the CPU. Present, and true, while it is not active because threads of its own, or of what it funds, have used up a limit and
-    /// wait for its next period.
+    /// Of the CPU. Present, and true, while it is not active because threads of its own, or of what
+    /// it funds, have used up a limit and wait for its next period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<bool>,
-    /// Of the CPU. Present, and true, while it is not active because its cgroup is frozen (`cgroup.freeze`).
+    /// Of the CPU. Present, and true, while it is not active because its cgroup is frozen
+    /// (`cgroup.freeze`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen: Option<bool>,
 }
@@ -126,7 +129,8 @@ pub struct Share {
 pub struct Currency {
     /// Its number; 0 is base. Not reused while tixd's state lives.
     pub cid: u64,
-    /// Its name: `base`, a name given to `create` (with `USER/` in front if a user made it), or, mirroring a cgroup, that cgroup's path (`/` and more).
+    /// Its name: `base`, a name given to `create` (with `USER/` in front if a user made it), or,
+    /// mirroring a cgroup, that cgroup's path (`/` and more).
     pub name: String,
     /// The cgroup that it mirrors or (the first) that it is bound to; relative to the cgroup root, `/` for base; null if none.
     pub cgroup: Option<String>,
@@ -153,7 +157,8 @@ pub struct Currency {
     pub disk: Share,
     pub memory: Share,
     pub net: Share,
-    /// Why its CPU share is not held, though others' are: a cgroup that it is bound to has no cpu controller. Absent where it is held.
+    /// Why its CPU share is not held, though others' are: a cgroup that it is bound to has no cpu
+    /// controller. Absent where it is held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_held: Option<Problem>,
 }

@@ -35,14 +35,15 @@ macro_rules! errors {
 errors! {
     /// Nothing is called that: no currency, no cgroup, no unit.
     NoSuchCurrency,
-    /// The name means two things to the caller, or one that the caller has not made: to destroy it, the
-    /// name is given in full.
+    /// The name means two things to the caller, or one that the caller has not made: to destroy it,
+    /// the name is given in full.
     Ambiguous,
     /// The cgroup or unit does not exist (any more).
     NoSuchCgroup,
     /// The name is taken.
     AlreadyExists,
-    /// Names are `[a-z][a-z0-9_-]{0,62}`, and not `base`; what a user makes has `USER/` in front, the user's own, which may be left out.
+    /// Names are `[a-z][a-z0-9_-]{0,62}`, and not `base`; what a user makes has `USER/` in front,
+    /// the user's own, which may be left out.
     BadName,
     /// Amounts are 1 … 2^31 tickets, the sum in one ticket included.
     BadAmount,

@@ -49,7 +49,8 @@ pub struct ExplainReply {
     pub limits: Vec<Limit>,
     /// There were more than 256 paths; these are the first found.
     pub truncated: bool,
-    /// Why nothing holds its share of the resource now, and what to do. Absent where something does.
+    /// Why nothing holds its share of the resource now, and what to do. Absent where something
+    /// does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_held: Option<Problem>,
 }

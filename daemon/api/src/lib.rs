@@ -87,9 +87,10 @@ pub trait Tix {
     async fn tree(&mut self) -> zlink::Result<Result<TreeReply, Error>>;
     /// The names of all currencies, without values: cheaper than [`Tix::tree`].
     async fn list_currencies(&mut self) -> zlink::Result<Result<ListReply, Error>>;
-    /// Create a named currency, without funding. What a user makes is called `USER/NAME`, and its maker may say `NAME` wherever a name is
-    /// asked for; what root makes has a plain name. `owner` (a uid), `group` (a gid) and `mode` (0 … 511) are the caller's own and 0o700
-    /// (`fci------`) where they are not given; only root gives a currency to somebody else.
+    /// Create a named currency, without funding. What a user makes is called `USER/NAME`, and its
+    /// maker may say `NAME` wherever a name is asked for; what root makes has a plain name. `owner`
+    /// (a uid), `group` (a gid) and `mode` (0 … 511) are the caller's own and 0o700 (`fci------`)
+    /// where they are not given; only root gives a currency to somebody else.
     async fn create(
         &mut self,
         name: &str,
@@ -97,8 +98,9 @@ pub trait Tix {
         group: Option<u32>,
         mode: Option<u32>,
     ) -> zlink::Result<Result<CreateReply, Error>>;
-    /// Destroy a named currency and every ticket it issued or holds. A name without `USER/` in front must
-    /// mean one thing only: to a user, one of the user's own that no plain one has, too (`Ambiguous`).
+    /// Destroy a named currency and every ticket it issued or holds. A name without `USER/` in
+    /// front must mean one thing only: to a user, one of the user's own that no plain one has, too
+    /// (`Ambiguous`).
     async fn destroy(&mut self, name: &str) -> zlink::Result<Result<DestroyReply, Error>>;
     /// Add `amount` soft tickets (1 … 2^31) of `resource`, issued by `issuer`, to what `holder` holds of it.
     async fn fund(

@@ -27,10 +27,11 @@ pub struct Limit {
     pub period_usec: u64,
     /// What they may keep of earlier periods for later ones, microseconds.
     pub burst_usec: u64,
-    /// Does it hold? Not a currency's while tix's scheduler is not in force, or while no cgroup that it is for has the cpu controller.
+    /// Does it hold? Not a currency's while tix's scheduler is not in force, or while no cgroup
+    /// that it is for has the cpu controller.
     pub in_force: bool,
-    /// Periods that began since tix's scheduler was loaded; of `cpu.max` under the kernel's own as that counts. Of a time in which nobody ran
-    /// they may be counted later.
+    /// Periods that began since tix's scheduler was loaded; of `cpu.max` under the kernel's own as
+    /// that counts. Of a time in which nobody ran they may be counted later.
     pub periods: u64,
     /// How often threads had to wait for the next one.
     pub throttled_periods: u64,
@@ -39,7 +40,8 @@ pub struct Limit {
     /// Why it does not hold. Absent where it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// While threads wait for its next period: until they may go on, microseconds, as of now. Absent while none does, or where it is not known.
+    /// While threads wait for its next period: until they may go on, microseconds, as of now.
+    /// Absent while none does, or where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refill_usec: Option<u64>,
 }

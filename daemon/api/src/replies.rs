@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the operations answer. What is named in an answer is named in full, whatever the request
-//! called it: `alice/gold`, `/user.slice/user-1000.slice`. (A tixd from before it did leaves it out.)
+//! called it: `alice/gold`, `/user.slice/user-1000.slice`. (A tixd from before it did leaves it
+//! out.)
 
 use crate::Problem;
 use serde::{Deserialize, Serialize};
@@ -27,9 +28,9 @@ pub struct DestroyReply {
 pub struct FundReply {
     /// What the ticket amounts to now; 0: it is gone.
     pub amount: u64,
-    /// Who holds the ticket.
+    /// The currency that holds the ticket.
     pub holder: Option<String>,
-    /// Who has issued it.
+    /// The currency that has issued it.
     pub issuer: Option<String>,
 }
 
@@ -39,9 +40,9 @@ pub struct ReserveReply {
     pub amount: u64,
     /// Is `amount` bytes?
     pub bytes: bool,
-    /// Who has the guarantee.
+    /// The currency that has the guarantee.
     pub holder: Option<String>,
-    /// Who gives it.
+    /// The currency that gives it.
     pub issuer: Option<String>,
     /// Why nothing holds it now, and what to do. Absent where something does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,9 +51,9 @@ pub struct ReserveReply {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct UnreserveReply {
-    /// Who had the guarantee.
+    /// The currency that had the guarantee.
     pub holder: String,
-    /// Who gave it.
+    /// The currency that gave it.
     pub issuer: String,
 }
 
@@ -85,7 +86,7 @@ pub struct ChmodReply {
 pub struct ChownReply {
     /// What was given away.
     pub name: String,
-    /// Whose it is now: a uid.
+    /// Its owner now: a uid.
     pub owner: u32,
     /// Its group now: a gid.
     pub group: u32,

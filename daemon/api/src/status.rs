@@ -153,7 +153,8 @@ pub struct StatusReply {
     pub cgroups: u64,
     /// All soft cpu tickets that base has issued (T).
     pub base_tickets: u64,
-    /// Limits of the CPU in force, of cgroups (`cpu.max`) and of currencies; null: tixd does not know, or is older than this.
+    /// Limits of the CPU in force, of cgroups (`cpu.max`) and of currencies; null: tixd does not
+    /// know, or is older than this.
     #[serde(default)]
     pub limits: Option<u64>,
     /// The caller's user currency: where `run` takes tickets from by default; null if the caller has none.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a request costs has a bound, whatever graph users have made: counted in steps of the ledger, which
-//! are the same on every machine.
+//! What a request costs has a bound, whatever graph users have made: counted in steps of the
+//! ledger, which are the same on every machine.
 
 #![allow(clippy::unwrap_used)]
 
@@ -423,13 +423,15 @@ fn ten_thousand_cgroups() {
             let steps = world.longest_turn().await;
             let all = world.look(|core| core.ledger.steps()).await - from;
             println!(
-                "{method}: {steps} steps in the longest turn of {all} in all, {took:.1} ms of this thread"
+                "{method}: {steps} steps in the longest turn of {all} in all, {took:.1} ms of this \
+                 thread"
             );
         }
     });
 }
 
-/// Parties that have what they give from one currency; how many steps it takes to revoke all that they gave.
+/// Parties that have what they give from one currency; how many steps it takes to revoke all that
+/// they gave.
 fn revocations(n: usize) -> u64 {
     let mut l = Ledger::new(1, 0);
     let apply = |l: &mut Ledger, op: &Op| l.apply(op, &Caller::ROOT).unwrap();

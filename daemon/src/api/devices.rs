@@ -72,7 +72,8 @@ fn enable(top: &Path, device: &Device, bfq: bool) -> Result<DiskEnableReply, Err
 fn refused(e: &enable::Error) -> Error {
     let hint = match e {
         enable::Error::Iocost(_) => {
-            "the kernel needs CONFIG_BLK_CGROUP_IOCOST; `tixctl disk enable DEVICE --bfq` does without"
+            "the kernel needs CONFIG_BLK_CGROUP_IOCOST; `tixctl disk enable DEVICE --bfq` does \
+             without"
         }
         enable::Error::Bfq { .. } => "the kernel needs BFQ: modprobe bfq",
         enable::Error::Measure { .. } => "is it a disk, and is there a medium in it?",

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The paths from base to a currency, those that guarantee it most first.
 //!
-//! Paths can be many: 31 layers of two currencies, each funded by both of the layer below, have 2^30.
-//! So paths are never walked to be counted. One pass over the currencies above finds which of them base
-//! funds at all, and the best path from base to each; the search then extends the most promising path
-//! only, which is the best of all that are left, so each path that it follows is one that it shows.
-//! Example: of those 2^30 equal paths 132 are shown, after 4,096 extensions.
-//! Cost: each ticket above the currency once, and a queue entry per ticket that a shown path passes.
+//! Paths can be many: 31 layers of two currencies, each funded by both of the layer below, have
+//! 2^30. So paths are never walked to be counted. One pass over the currencies above finds which of
+//! them base funds at all, and the best path from base to each; the search then extends the most
+//! promising path only, which is the best of all that are left, so each path that it follows is one
+//! that it shows. Example: of those 2^30 equal paths 132 are shown, after 4,096 extensions. Cost:
+//! each ticket above the currency once, and a queue entry per ticket that a shown path passes.
 
 use super::held;
 use super::view::{currency, kind, to_limits};
@@ -107,14 +107,16 @@ struct Followed {
     last: usize,
 }
 
-/// A ticket that was followed, by its holder and its place among the holder's, and the one before it.
+/// A ticket that was followed, by its holder and its place among the holder's, and the one before
+/// it.
 struct Link {
     edge: (Cid, usize),
     before: usize,
 }
 
 impl Ord for Followed {
-    /// The best first. Of equals the one that is followed furthest: it is finished, not others begun.
+    /// The best first. Of equals the one that is followed furthest: it is finished, not others
+    /// begun.
     fn cmp(&self, other: &Followed) -> Ordering {
         let best = self.best.total_cmp(&other.best);
         best.then(self.long.cmp(&other.long))
@@ -325,7 +327,8 @@ mod tests {
                     .collect();
                 found.sort_by(|a, b| b.total_cmp(a));
                 for (found, wanted) in found.iter().zip(&wanted) {
-                    prop_assert!((found - wanted).abs() <= 1e-9 * wanted, "{} for {}", found, wanted);
+                    let near = (found - wanted).abs() <= 1e-9 * wanted;
+                    prop_assert!(near, "{} for {}", found, wanted);
                 }
             }
         }

@@ -55,7 +55,8 @@ pub fn not_held(core: &Core, r: Resource) -> Option<Problem> {
     }
 }
 
-/// Of every resource of which nothing holds shares; `None`: there is none. Net is said where it is asked for.
+/// Of every resource of which nothing holds shares; `None`: there is none. Net is said where it is
+/// asked for.
 pub fn all_not_held(core: &Core) -> Option<Vec<NotHeld>> {
     let held = [Resource::Cpu, Resource::Disk, Resource::Memory];
     let not_held = |r: Resource| {
@@ -91,7 +92,8 @@ fn problem(message: impl Into<String>, hint: impl Into<String>) -> Problem {
 fn partly(core: &Core, in_force: bool) -> Option<Problem> {
     (in_force && core.cpu.is_partial()).then(|| {
         problem(
-            "tix's scheduler has only the threads that ask for it (SCHED_EXT), and the kernel's own goes before it",
+            "tix's scheduler has only the threads that ask for it (SCHED_EXT), and the kernel's \
+             own goes before it",
             "start tixd without --partial to have the shares of all threads held",
         )
     })
@@ -155,7 +157,8 @@ fn no_memory(core: &Core) -> Option<Problem> {
     lacks.then(|| {
         problem(
             "there is no memory controller in cgroup v2 here",
-            "boot without cgroup_disable=memory; where a v1 hierarchy has it, boot with systemd.unified_cgroup_hierarchy=1",
+            "boot without cgroup_disable=memory; where a v1 hierarchy has it, boot with \
+             systemd.unified_cgroup_hierarchy=1",
         )
     })
 }
@@ -189,8 +192,8 @@ pub fn bound_without_cpu(root: &Root, name: &str, path: &str) -> Option<Problem>
     Some(off_at(root, &at, &[path], &what))
 }
 
-/// Cgroups that `cid` is bound to, and that have no cpu controller: its tickets have no effect there.
-/// Reads files, on the writer: not for all currencies.
+/// Cgroups that `cid` is bound to, and that have no cpu controller: its tickets have no effect
+/// there. Reads files, on the writer: not for all currencies.
 pub fn without_cpu(core: &Core, cid: Cid) -> Option<Problem> {
     let off = off(core, missing(core, cid));
     let (at, paths) = off.into_iter().next()?;
@@ -219,7 +222,8 @@ pub fn without_cpu_below(core: &Core, cid: Cid) -> Option<Problem> {
     None
 }
 
-/// All cgroups that something is bound to, funds or limits, and that have no cpu controller: a problem for each place that it is off in.
+/// All cgroups that something is bound to, funds or limits, and that have no cpu controller: a
+/// problem for each place that it is off in.
 pub fn all_without_cpu(core: &Core) -> Vec<Problem> {
     let off = off(core, core.ledger.waited_for().into_iter());
     off.iter()
@@ -233,7 +237,8 @@ pub fn all_without_cpu(core: &Core) -> Vec<Problem> {
         .collect()
 }
 
-/// Those of `paths` that are there without a cpu controller, by the uppermost cgroup that it is off in.
+/// Those of `paths` that are there without a cpu controller, by the uppermost cgroup that it is off
+/// in.
 fn off<'a>(core: &Core, paths: impl Iterator<Item = &'a str>) -> BTreeMap<String, Vec<&'a str>> {
     let mut off: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for path in paths.take(MOST) {

@@ -215,7 +215,8 @@ mod tests {
 
     fn currency(cid: u64, name: &str, cgroup: Option<&str>, from: &str) -> Currency {
         let mut text = serde_json::json!({
-            "cid": cid, "name": name, "cgroup": cgroup, "owner": 0, "group": 0, "mode": 0, "mode_text": "", "active": false,
+            "cid": cid, "name": name, "cgroup": cgroup, "owner": 0, "group": 0, "mode": 0,
+            "mode_text": "", "active": false,
             "transient": false, "exchanges": [],
             "funding": [{ "from": from, "resource": "cpu", "kind": "soft", "amount": 1 }]
         });

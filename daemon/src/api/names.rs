@@ -71,8 +71,8 @@ pub fn named(ledger: &Ledger, name: &str, uid: u32) -> Result<Ref, Refusal> {
     known(ledger, name, uid).ok_or_else(|| missing(name))
 }
 
-/// The same for what is destroyed, which must have one meaning: a user who leaves out what is before
-/// the `/` means a currency of the user's own, and none that others made under that name.
+/// The same for what is destroyed, which must have one meaning: a user who leaves out what is
+/// before the `/` means a currency of the user's own, and none that others made under that name.
 pub fn doomed(ledger: &Ledger, name: &str, caller: &Caller) -> Result<Ref, Refusal> {
     let found = named(ledger, name, caller.uid)?;
     let plain = ledger.find(name).filter(|_| !name.contains('/'));

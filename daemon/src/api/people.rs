@@ -2,10 +2,10 @@
 //! Whom a uid belongs to. Beside their own uid people have subordinate ones, 65,536 each as most distributions have it, for what they
 //! run in user namespaces; a process of theirs may be any of them. If each had limits of its own nobody would have any.
 //!
-//! `/etc/subuid` names most users, and a directory service may take as long as it likes to say which
-//! number a name has. So names are looked up on one thread of their own, one after the other, and nobody
-//! waits for it. Until it has answered, all subordinate uids of users that are not known count as one
-//! user together, [`UNKNOWN`], and may change nothing.
+//! `/etc/subuid` names most users, and a directory service may take as long as it likes to say
+//! which number a name has. So names are looked up on one thread of their own, one after the other,
+//! and nobody waits for it. Until it has answered, all subordinate uids of users that are not known
+//! count as one user together, [`UNKNOWN`], and may change nothing.
 
 use crate::policy::users::{Names, System};
 use std::collections::HashMap;
@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 /// Where the subordinate uids are told, one `USER:FIRST:COUNT` a line.
 pub const SUBORDINATE: &str = "/etc/subuid";
 
-/// Whose subordinate uids are whose it is not known yet. No user has this uid: it is that of nobody in a
-/// file system that knows no other.
+/// Whose subordinate uids are whose it is not known yet. No user has this uid: it is that of nobody
+/// in a file system that knows no other.
 pub const UNKNOWN: u32 = u32::MAX - 1;
 
 /// So long after a failure names are looked up again.
@@ -245,7 +245,7 @@ mod tests {
         for uid in [100_000, 100_001, 109_999] {
             assert_eq!(people.whose(uid), UNKNOWN, "{uid}");
         }
-        // Who needs no service for it is known.
+        // A number needs no service.
         assert_eq!((people.whose(900_000), people.whose(1000)), (1000, 1000));
         for uid in 100_000..110_000 {
             people.whose(uid);

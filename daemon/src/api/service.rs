@@ -23,7 +23,12 @@ use zlink::Reply;
 
 #[zlink::service(
     interface = "org.tix.Tix",
-    types = [Resource, Kind, LimitKind, Limit, Problem, NotHeld, Funding, Rights, Offer, ExchangeState, Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, CostStatus, SchedulerStatus, DiskMechanism, DiskStatus, Notice, StoreStatus, PolicyStatus, Step, FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample],
+    types = [
+        Resource, Kind, LimitKind, Limit, Problem, NotHeld, Funding, Rights, Offer, ExchangeState,
+        Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, CostStatus,
+        SchedulerStatus, DiskMechanism, DiskStatus, Notice, StoreStatus, PolicyStatus, Step,
+        FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample,
+    ],
     vendor = "tix",
     product = "tixd",
     version = env!("CARGO_PKG_VERSION"),
@@ -518,7 +523,7 @@ impl Session {
         let Some(import) = self.import.borrow_mut().take().filter(|_| id == 1) else {
             return Err(bad(format!("no import {id}"), "begin with ImportBegin"));
         };
-        // Whose names are plain in it, as they were before there were spaces.
+        // Makers of what has a plain name in it, as names were before there were spaces.
         let users = self.directory.names(import.makers()).await;
         let caller = self.caller.clone();
         let done = self

@@ -28,7 +28,7 @@ pub struct Session {
     pub pace: Rc<Pace>,
     /// Of reading what cgroups use: it waits for itself alone.
     pub reading: Rc<Pace>,
-    /// Who is who, for the label of a space that is opened.
+    /// Names of users, for the label of a space that is opened.
     pub directory: Directory,
     /// A document that is being handed in.
     pub import: RefCell<Option<Import>>,
@@ -190,10 +190,14 @@ impl Session {
             user if user == self.caller.uid => Ok(()),
             UNKNOWN => Err(Error::NotPermitted {
                 message: format!(
-                    "uid {} may not change anything: it is a subordinate uid, and it is not known yet of which user",
+                    "uid {} may not change anything: it is a subordinate uid, and it is not known \
+                     yet of which user",
                     self.caller.uid
                 ),
-                hint: "the system's user database has not answered; try again, outside of the user namespace".into(),
+                hint:
+                    "the system's user database has not answered; try again, outside of the user \
+                       namespace"
+                        .into(),
             }),
             _ => Err(Error::NotPermitted {
                 message: format!(

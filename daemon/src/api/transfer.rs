@@ -214,7 +214,7 @@ impl Import {
 struct Called<'a> {
     ledger: &'a Ledger,
     users: &'a BTreeMap<u32, String>,
-    /// Whose the labels in the document are.
+    /// The uids that the labels in the document stand for.
     whose: HashMap<String, u32>,
     /// The labels of here.
     labels: BTreeMap<u32, String>,

@@ -333,7 +333,8 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     if stats.shared > 0 {
         problem(
             format!(
-                "{} cgroups share the principal of one above them: there is no room for more, or they are more than 64 levels deep",
+                "{} cgroups share the principal of one above them: there is no room for more, or \
+                 they are more than 64 levels deep",
                 stats.shared
             ),
             "remove cgroups that nobody uses",

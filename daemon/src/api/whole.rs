@@ -57,8 +57,8 @@ impl<T: Serialize> Serialize for Whole<T> {
     }
 }
 
-/// A reply that is in words already: one that is as long as the machine has cgroups is put into words on
-/// another thread.
+/// A reply that is in words already: one that is as long as the machine has cgroups is put into
+/// words on another thread.
 #[derive(Debug)]
 pub struct Written<T> {
     text: RefCell<Vec<u8>>,

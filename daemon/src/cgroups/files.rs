@@ -120,7 +120,8 @@ impl Root {
         })
     }
 
-    /// The uppermost cgroup that does not give the cpu controller on to `path`, a cgroup that is there; `None` if all do.
+    /// The uppermost cgroup that does not give the cpu controller on to `path`, a cgroup that is
+    /// there; `None` if all do.
     pub fn cpu_is_off_in(&self, path: &str) -> Option<String> {
         self.cgroup(path).ok()?;
         let ends = std::iter::once(0).chain(path.match_indices('/').map(|(i, _)| i).skip(1));

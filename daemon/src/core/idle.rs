@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `cpu.idle` funds on a kernel that does not tell tix's scheduler of it.
 //!
-//! The problem: with `cpu.idle` a cgroup's `cpu.weight` reads 0, which is one ticket. Before Linux 6.19
-//! the scheduler goes by the weight that was there before, and the ledger would say otherwise.
+//! The problem: with `cpu.idle` a cgroup's `cpu.weight` reads 0, which is one ticket. Before Linux
+//! 6.19 the scheduler goes by the weight that was there before, and the ledger would say otherwise.
 //! The rule: what reads 0 funds as much as the scheduler's tables say, whenever they are read.
-//! Worked example: cpu.weight 300, then cpu.idle 1: the ledger has 1 ticket, and 300 at the next look.
-//! Cost: on such a kernel a comparison for each cgroup, and one read of `cpu.weight` for each that
-//! differs. Limits: under the kernel's own scheduler `cpu.idle` has its effect, and one ticket stays.
+//! Worked example: cpu.weight 300, then cpu.idle 1: the ledger has 1 ticket, and 300 at the next
+//! look. Cost: on such a kernel a comparison for each cgroup, and one read of `cpu.weight` for each
+//! that differs. Limits: under the kernel's own scheduler `cpu.idle` has its effect, and one ticket
+//! stays.
 
 use super::Core;
 use crate::ledger::{Cgroup, Cid, Ledger};

@@ -7,8 +7,9 @@
 //! For the same reason only root undoes what root bound.
 //!
 //! The disk's ticket is replaced from when the currency has tickets for the disk, and others may give it the first, or give up the last. So that
-//! one is withdrawn, and issued again, when somebody who may issue it changes what tickets for the disk the currency has. Until then
-//! the currency's tickets come on top: a gift takes nothing. A last that goes with others leaves it withdrawn.
+//! one is withdrawn, and issued again, when somebody who may issue it changes what tickets for the
+//! disk the currency has. Until then the currency's tickets come on top: a gift takes nothing. A
+//! last that goes with others leaves it withdrawn.
 //!
 //! Binding needs `i` on the currency and `f` on the cgroup's (model.md §1). So whoever gives others `f` on a cgroup lets them choose what
 //! backs it: what it was due from its parent is theirs to replace.
@@ -22,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use tix_api::shell;
 
-/// Which of the parent's weight tickets for a cgroup its binding withdrew. One for the CPU that it did not is put aside, and counted;
-/// one for the disk stays in force.
+/// Which of the parent's weight tickets for a cgroup its binding withdrew. One for the CPU that it
+/// did not is put aside, and counted; one for the disk stays in force.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Withdrawn {

@@ -84,7 +84,8 @@ impl Right {
         }
     }
 
-    /// Who can give `caller` this right on `c`, `cid`, and what they type.
+    /// The way to this right on `c`, `cid`: the users who can give it to `caller`, and what they
+    /// type.
     fn way(self, caller: &Caller, cid: Cid, c: &Currency) -> String {
         if cid == BASE {
             return match self {
@@ -113,7 +114,7 @@ impl Right {
     }
 }
 
-/// Who can say who may do what with a currency of `uid`'s.
+/// The users who can change the mode of a currency of `uid`'s.
 fn owner(uid: u32) -> String {
     match uid {
         0 => "root".to_owned(),

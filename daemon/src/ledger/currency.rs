@@ -153,8 +153,9 @@ pub struct Currency {
     pub(super) side: [Side; Resource::COUNT],
 }
 
-/// What the currency that a cgroup is bound to does for a resource. Of the disk it replaces the parent's ticket only where that was
-/// withdrawn: what somebody else gave the currency comes on top, and takes nothing.
+/// What the currency that a cgroup is bound to does for a resource. Of the disk it replaces the
+/// parent's ticket only where that was withdrawn: what somebody else gave the currency comes on
+/// top, and takes nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Bound {
     /// It funds the cgroup,

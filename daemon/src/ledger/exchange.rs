@@ -354,8 +354,8 @@ impl Ledger {
             return events;
         }
         for r in Resource::ALL {
-            // What is revoked leaves everybody more, so the exchanges are gone through once. Of memory a
-            // guarantee in bytes may be a larger part of less: then once more.
+            // What is revoked leaves everybody more, so the exchanges are gone through once. Of
+            // memory a guarantee in bytes may be a larger part of less: then once more.
             loop {
                 let short = self.overdrawn(r);
                 let before = events.len();
@@ -370,7 +370,8 @@ impl Ledger {
         events
     }
 
-    /// Revokes exchanges, newest first, whose givers these have what they have from, as long as they are overdrawn.
+    /// Revokes exchanges, newest first, whose givers these have what they have from, as long as
+    /// they are overdrawn.
     fn revoke_for(&mut self, short: Vec<Cid>, r: Resource, events: &mut Vec<Event>) {
         let mut fault = Fault::of(self, short, r);
         let newest_first: Vec<u64> = self.exchanges.keys().rev().copied().collect();
@@ -394,9 +395,10 @@ impl Ledger {
     }
 }
 
-/// Parties that are overdrawn, and whoever they have something from: each of those by how many of its
-/// holders are among them. A party is looked at again when an exchange is to be revoked for it, and only
-/// then, so what it takes is in proportion to the exchanges that are revoked and the parties.
+/// Parties that are overdrawn, and whoever they have something from: each of those by how many of
+/// its holders are among them. A party is looked at again when an exchange is to be revoked for it,
+/// and only then, so what it takes is in proportion to the exchanges that are revoked and the
+/// parties.
 #[derive(Default)]
 struct Fault {
     short: FxHashSet<Cid>,

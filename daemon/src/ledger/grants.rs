@@ -138,7 +138,8 @@ impl Ledger {
         self.reshaped();
     }
 
-    /// Who holds, waits for or trades rights that nothing enforces, given before they were refused.
+    /// Currencies that hold, wait for or trade rights that nothing enforces, given before they were
+    /// refused.
     pub fn holders_of_unenforced(&self) -> BTreeSet<String> {
         let unenforced = |r: &Resource| !r.is_enforced();
         let mut names: BTreeSet<String> = BTreeSet::new();

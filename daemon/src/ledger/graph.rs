@@ -270,7 +270,7 @@ impl Ledger {
     }
 }
 
-/// Who funds whom, of those that were looked at.
+/// Tickets between the currencies that were looked at.
 type Funders = FxHashMap<Cid, Vec<Cid>>;
 
 /// What is above a currency.

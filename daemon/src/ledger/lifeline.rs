@@ -5,12 +5,13 @@
 //! makes the lifeline worth less; and root would take that ticket back through a tixd that no
 //! longer runs.
 //!
-//! Rule: of cpu, and of disk once root has given anybody disk tickets, the lifeline is entitled to a
-//! tenth of the machine, or to half of what is not reserved where that is less. A step that would
-//! leave it less raises it, as a part of that step; a step that it cannot be kept beside is refused.
+//! Rule: of cpu, and of disk once root has given anybody disk tickets, the lifeline is entitled to
+//! a tenth of the machine, or to half of what is not reserved where that is less. A step that would
+//! leave it less raises it, as a part of that step; a step that it cannot be kept beside is
+//! refused.
 //!
-//! Example: base's own threads have 100 tickets and cgroups 300, so the lifeline has 45 of 445. /big
-//! is funded with 262,144: 29,172 of 291,716. With 90 % reserved it has as many tickets as all
+//! Example: base's own threads have 100 tickets and cgroups 300, so the lifeline has 45 of 445.
+//! /big is funded with 262,144: 29,172 of 291,716. With 90 % reserved it has as many tickets as all
 //! others, half of 10 %; with 95 %, the most that base gives, 2.5 % of the machine.
 //!
 //! Cost: two sums and a comparison a step; one row to write where it is raised.
@@ -140,7 +141,8 @@ impl Ledger {
         all / u128::from(HARD_WHOLE) * u128::from(PART.min(soft / 2))
     }
 
-    /// Gives it what is due, and takes what is more than a quarter above: a change is a row to write.
+    /// Gives it what is due, and takes what is more than a quarter above: a change is a row to
+    /// write.
     pub(super) fn raise_lifeline(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         let Some(cid) = self.lifeline() else {
@@ -190,8 +192,8 @@ impl Ledger {
         }
     }
 
-    /// After a step, of somebody who may issue base's tickets (`issuer`) or may not: refuses the step,
-    /// or raises the lifeline.
+    /// After a step, of somebody who may issue base's tickets (`issuer`) or may not: refuses the
+    /// step, or raises the lifeline.
     pub(super) fn keep_up_lifeline(
         &mut self,
         before: Before,
@@ -221,8 +223,8 @@ impl Ledger {
             let due = self.due_to_lifeline(*r);
             if due > was && due > MOST_BY_OPERATIONS {
                 return Err(Refusal::LimitReached(format!(
-                    "base would have issued {} {} tickets, and the lifeline would need {due} beside \
-                     them: it can have {MOST_BY_OPERATIONS}",
+                    "base would have issued {} {} tickets, and the lifeline would need {due} \
+                     beside them: it can have {MOST_BY_OPERATIONS}",
                     self.total(*r) - self.lifeline_holds(*r),
                     r.name()
                 )));

@@ -371,7 +371,8 @@ impl Ledger {
         self.currencies.get(&cid).map(|c| &**c)
     }
 
-    /// Currencies and tickets looked at since the ledger was made. A request's cost is the difference.
+    /// Currencies and tickets looked at since the ledger was made. A request's cost is the
+    /// difference.
     pub fn steps(&self) -> u64 {
         self.steps.get()
     }

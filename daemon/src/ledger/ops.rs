@@ -207,8 +207,8 @@ impl Op {
         of.into_iter().find(|r| !r.is_enforced())
     }
 
-    /// The gate before [`Ledger::apply`] for what is asked from outside: rights that nothing enforces
-    /// are given to nobody. Those in a ledger from before stay, and can be taken back.
+    /// The gate before [`Ledger::apply`] for what is asked from outside: rights that nothing
+    /// enforces are given to nobody. Those in a ledger from before stay, and can be taken back.
     pub fn check_enforced(&self, ledger: &Ledger) -> Result<(), Refusal> {
         match self.gives_unenforced(ledger) {
             Some(r) => Err(Refusal::NotEnforced(r)),
@@ -216,7 +216,7 @@ impl Op {
         }
     }
 
-    /// Who is funded by whom may be otherwise after it.
+    /// Tickets may be held by others after it.
     pub(super) fn moves_tickets(&self) -> bool {
         matches!(
             self,

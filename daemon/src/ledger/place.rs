@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The place that root speaks from keeps a share of the CPU.
 //!
-//! Problem: base tickets by the hundred thousand for one cgroup leave all others next to nothing, the
-//! shell that asked for it as well. The lifeline keeps tixd, which nobody can ask any more.
-//! Rule: an operation of root's that takes half and more of what root's own cgroup is entitled to is
-//! refused where that leaves it less than a thousandth of the machine.
-//! Example: /system.slice has 100 of 400 tickets. 262,144 for /big leave it 0.03 %: refused. After
-//! `tixctl fund /system.slice --from base cpu 1000` that is 0.4 %, and is done.
-//! Cost: two entitlements for each operation of root's.
-//! Limits: policies, and root's processes elsewhere, are not asked; limits do not count.
+//! Problem: base tickets by the hundred thousand for one cgroup leave all others next to nothing,
+//! the shell that asked for it as well. The lifeline keeps tixd, which nobody can ask any more.
+//! Rule: an operation of root's that takes half and more of what root's own cgroup is entitled to
+//! is refused where that leaves it less than a thousandth of the machine. Example: /system.slice
+//! has 100 of 400 tickets. 262,144 for /big leave it 0.03 %: refused. After
+//! `tixctl fund /system.slice --from base cpu 1000` that is 0.4 %, and is done. Cost: two
+//! entitlements for each operation of root's. Limits: policies, and root's processes elsewhere, are
+//! not asked; limits do not count.
 
 use super::brokers::Caller;
 use super::{BASE, HARD_WHOLE, Ledger, Refusal, Resource, SELF_TICKETS, fraction};

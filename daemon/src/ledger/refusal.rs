@@ -54,21 +54,25 @@ impl Act {
                 "`tixctl unfund NAME --from base cpu` takes back what base gave"
             }
             (Act::Destroy, _) => {
-                "stop its unit or remove its directory; `tixctl unfund NAME --from ISSUER cpu` takes back what it was given"
+                "stop its unit or remove its directory; `tixctl unfund NAME --from ISSUER cpu` \
+                 takes back what it was given"
             }
             (Act::Bind, _) => {
-                "`tixctl create NAME`, then `tixctl fund NAME --from ISSUER cpu 100`, and bind that one; or `tixctl fund` the cgroup directly"
+                "`tixctl create NAME`, then `tixctl fund NAME --from ISSUER cpu 100`, and bind \
+                 that one; or `tixctl fund` the cgroup directly"
             }
             (Act::BindTo, _) => "bind a cgroup below it: `tixctl bind NAME /system.slice`",
             (Act::Unbind, _) => {
-                "name the currency that is bound, which `tixctl tree` shows beside BOUND TO: `tixctl unbind NAME /PATH`"
+                "name the currency that is bound, which `tixctl tree` shows beside BOUND TO: \
+                 `tixctl unbind NAME /PATH`"
             }
             (Act::Change, _) => {
-                "give them a currency that base funds: `tixctl create NAME --owner USER`, then `tixctl fund NAME --from base cpu 100`"
+                "give them a currency that base funds: `tixctl create NAME --owner USER`, then \
+                 `tixctl fund NAME --from base cpu 100`"
             }
             (Act::GiveUp, _) => {
-                "name a currency that base funds: `tixctl nice --from NAME -- COMMAND`; or give the job tickets of base: \
-                 `tixctl run --from base -- COMMAND`"
+                "name a currency that base funds: `tixctl nice --from NAME -- COMMAND`; or give \
+                 the job tickets of base: `tixctl run --from base -- COMMAND`"
             }
             (Act::Trade, _) => {
                 "name a currency that base funds: `tixctl offer NAME --give cpu:10 --want disk:10`"
@@ -153,7 +157,8 @@ pub enum Refusal {
     #[error("{0}")]
     Lifeline(String),
     #[error(
-        "{path:?}, which you are in, would be left {percent} % of the machine's cpu: too little to take this back"
+        "{path:?}, which you are in, would be left {percent} % of the machine's cpu: too little to \
+         take this back"
     )]
     OwnPlace { path: String, percent: String },
     #[error("{} tickets would share nothing: tix does not enforce them yet", .0.name())]
@@ -167,7 +172,8 @@ impl Refusal {
     pub fn hint(&self) -> Cow<'static, str> {
         let fixed = match self {
             Refusal::NoSuchCurrency(_) => {
-                "`tixctl tree` lists what there is; a name (USER/NAME for what another user made), a cgroup path beginning with /, a systemd unit, or base"
+                "`tixctl tree` lists what there is; a name (USER/NAME for what another user made), \
+                 a cgroup path beginning with /, a systemd unit, or base"
             }
             Refusal::Ambiguous { meant, .. } => {
                 let typed = meant.iter().map(|full| format!("`tixctl destroy {full}`"));
@@ -179,10 +185,12 @@ impl Refusal {
             }
             Refusal::AlreadyExists(_) => "choose another name, or destroy that one first",
             Refusal::BadName(_) => {
-                "a letter a-z, then up to 62 of a-z 0-9 _ -; and not base. USER/ in front may be your own name"
+                "a letter a-z, then up to 62 of a-z 0-9 _ -; and not base. USER/ in front may be \
+                 your own name"
             }
             Refusal::OtherSpace { .. } => {
-                "leave out what is before the /: `tixctl create gold` as alice makes alice/gold, as root a plain gold"
+                "leave out what is before the /: `tixctl create gold` as alice makes alice/gold, \
+                 as root a plain gold"
             }
             Refusal::BadAmount(_) => {
                 "1 to 2147483648, also as the sum of all that one issuer gives one holder"
@@ -225,13 +233,16 @@ impl Refusal {
                 "`tixctl explain NAME` shows which limits count for it; a cgroup's cpu.max is lifted where it was set"
             }
             Refusal::OwnPlace { .. } => {
-                "give less, or first as many of base's tickets to the cgroup that you are in, by `tixctl fund`"
+                "give less, or first as many of base's tickets to the cgroup that you are in, by \
+                 `tixctl fund`"
             }
             Refusal::Lifeline(_) => {
-                "root is heard by it; name another currency, or the units that it is about, one by one"
+                "the lifeline is the currency that keeps a part of the CPU for init and logins, so \
+                 that root is heard; name another, or its units, one by one"
             }
             Refusal::NotEnforced(_) => {
-                "share cpu, disk or memory; `tixctl unfund`, `unreserve` and `cancel` take back what there is"
+                "share cpu, disk or memory; `tixctl unfund`, `unreserve` and `cancel` take back \
+                 what there is"
             }
             Refusal::SelfTrade { .. } => "cancel or amend that one first",
         };

@@ -5,8 +5,9 @@ use super::{Change, Grant, Hard, Key, Kind, Ledger, MAX_AMOUNT, POLICY, Refusal,
 use std::collections::BTreeMap;
 
 impl Ledger {
-    /// What must change for the durable rows to be `wanted`, those of jobs that run now and of the lifeline excepted: goings first, and
-    /// currencies before what hangs on them. No space goes: a label is its uid's for good.
+    /// What must change for the durable rows to be `wanted`, those of jobs that run now and of the
+    /// lifeline excepted: goings first, and currencies before what hangs on them. No space goes: a
+    /// label is its uid's for good.
     pub fn difference(&self, wanted: &BTreeMap<Key, Row>) -> Vec<Change> {
         let now: BTreeMap<Key, Row> = self.rows().into_iter().collect();
         let lasting = |k: &&Key| {

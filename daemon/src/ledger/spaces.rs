@@ -57,7 +57,7 @@ impl Ledger {
         self.spaces.get(&uid).map(String::as_str)
     }
 
-    /// Whose label it is.
+    /// The uid that has this label.
     pub fn labelled(&self, label: &str) -> Option<u32> {
         self.labels.get(label).copied()
     }
@@ -166,7 +166,7 @@ impl Ledger {
                 why: match self.label(uid) {
                     Some(known) => format!("that uid's are called {known}/NAME"),
                     None if good => "that is how another uid's are called".to_owned(),
-                    None => "that is no label".to_owned(),
+                    None => "no name can begin with that".to_owned(),
                 },
             }),
         }
@@ -187,7 +187,7 @@ impl Ledger {
         }
     }
 
-    /// Who has made currencies with plain names, as users did before there were spaces.
+    /// Users who have made currencies with plain names, as they did before there were spaces.
     pub fn without_space(&self) -> BTreeSet<u32> {
         self.strays().map(|(_, by)| by).collect()
     }

@@ -29,14 +29,16 @@ impl Ledger {
         events
     }
 
-    /// The cgroup `path` is gone, and all below it: what root gave it waits for it, everything else goes with it.
+    /// The cgroup `path` is gone, and all below it: what root gave it waits for it, everything else
+    /// goes with it.
     pub fn cgroup_removed(&mut self, path: &str) -> Vec<Event> {
         let mut events = self.take_cgroup(path);
         events.extend(self.revoke_overdrawn());
         events
     }
 
-    /// As [`Ledger::cgroup_here`], without [`Ledger::revoke_overdrawn`], which is due once after several.
+    /// As [`Ledger::cgroup_here`], without [`Ledger::revoke_overdrawn`], which is due once after
+    /// several.
     pub fn put_cgroup(&mut self, g: &Cgroup<'_>) -> Vec<Event> {
         if let Some(cid) = self.find(g.path) {
             return match self.get(cid).and_then(|c| c.mirror.as_ref()).map(|m| m.id) {
@@ -132,8 +134,8 @@ impl Ledger {
         events
     }
 
-    /// What the parent of the cgroup `path` has is shared otherwise by its cgroups: of base's, the lifeline is kept at its part in the
-    /// same step.
+    /// What the parent of the cgroup `path` has is shared otherwise by its cgroups: of base's, the
+    /// lifeline is kept at its part in the same step.
     fn shared_anew(&mut self, path: &str) -> Vec<Event> {
         match path.rfind('/') {
             Some(0) => self.raise_lifeline(),
@@ -161,8 +163,9 @@ impl Ledger {
         }
     }
 
-    /// The cgroup `path` is there, but has no cpu controller any more, nor have those below it: what was given to it, by whomever,
-    /// waits until it has. An exchange does not wait. [`Ledger::revoke_overdrawn`] is due afterwards.
+    /// The cgroup `path` is there, but has no cpu controller any more, nor have those below it:
+    /// what was given to it, by whomever, waits until it has. An exchange does not wait.
+    /// [`Ledger::revoke_overdrawn`] is due afterwards.
     pub fn switch_off_cgroup(&mut self, path: &str) -> Vec<Event> {
         self.cgroup_leaves(path, true)
     }
@@ -236,7 +239,7 @@ impl Ledger {
         let with: Vec<Cid> = (self.transient.get(path).into_iter().flatten())
             .copied()
             .collect();
-        // Whoever removed the cgroup may not have been one to withdraw base tickets.
+        // The user who removed the cgroup may not have been one to withdraw base tickets.
         with.into_iter()
             .flat_map(|cid| self.destroy(cid, true))
             .collect()

@@ -119,7 +119,8 @@ impl Ledger {
             .collect()
     }
 
-    /// The paths of cgroups that are not known here and that something is bound to, funded by, limited or waits for otherwise.
+    /// The paths of cgroups that are not known here and that something is bound to, funded by,
+    /// limited or waits for otherwise.
     pub fn waited_for(&self) -> BTreeSet<&str> {
         fn path(end: &End) -> Option<&str> {
             match end {

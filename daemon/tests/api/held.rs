@@ -39,7 +39,8 @@ fn what_nothing_holds_is_not_promised() {
     says(&sample["sample"]["not_held"], "--observe");
 }
 
-/// Of memory what is protected is the same whoever wants it, and so is what is shown as the share of now.
+/// Of memory what is protected is the same whoever wants it, and so is what is shown as the share
+/// of now.
 #[test]
 fn of_memory_the_share_is_the_guarantee() {
     let tixd = Tixd::start();

@@ -105,7 +105,10 @@ fn the_book_is_kept_listed_in_parts_accepted_and_cancelled() {
     let ids: Vec<Value> = (1..=5)
         .map(|n| offer(&mut c, "a", &format!("cpu:{n}"), "disk:12.5")["id"].clone())
         .collect();
-    let limited = json!({"principal": "a", "give": "cpu:10%", "want": "disk:1", "minimum": "0.5", "expires_sec": 1000});
+    let limited = json!({
+        "principal": "a", "give": "cpu:10%", "want": "disk:1", "minimum": "0.5",
+        "expires_sec": 1000
+    });
     let last = done(&mut c, "Offer", limited)["offer"].clone();
     assert_eq!(
         (&last["minimum"], &last["all_or_none"]),

@@ -247,7 +247,10 @@ fn rights_that_nothing_enforces_are_given_to_nobody_and_taken_back() {
     let before = export(&mut c);
     let ticket = |kind: &str, amount: u64| {
         let (resource, by, bytes) = ("net", 0, false);
-        json!({"ticket": {"from": "a", "to": "b", "resource": resource, "kind": kind, "amount": amount, "bytes": bytes, "by": by}})
+        json!({"ticket": {
+            "from": "a", "to": "b", "resource": resource, "kind": kind, "amount": amount,
+            "bytes": bytes, "by": by
+        }})
     };
     let text = format!("{before}{}\n{}\n", ticket("soft", 7), ticket("hard", 250));
     let reply = import(&mut c, &text, false);

@@ -22,7 +22,7 @@ struct Machine {
     earlier: BTreeMap<Key, Row>,
 }
 
-/// Who owns a directory; root for what the policy has no name for.
+/// The owner of a directory; root for what the policy has no name for.
 fn uid(who: usize) -> u32 {
     let who = caller(who);
     if who.is_root() { 0 } else { who.uid }

@@ -86,7 +86,7 @@ pub struct Grant {
 
 #[derive(Debug, Clone, Default)]
 pub struct Model {
-    /// Who has made a currency.
+    /// The makers of currencies.
     pub makers: BTreeSet<u32>,
     pub named: BTreeMap<String, Named>,
     pub dirs: BTreeMap<String, Dir>,

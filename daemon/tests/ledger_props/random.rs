@@ -211,8 +211,8 @@ fn of(r: Resource, mut op: Op) -> Op {
     op
 }
 
-/// The cgroup tree; `a` and `b` of alice's with tickets of base; and root's `c` to `f`, which others
-/// may fund, bound to cgroups.
+/// The cgroup tree; `a` and `b` of alice's with tickets of base; and root's `c` to `f`, which
+/// others may fund, bound to cgroups.
 pub fn gifts(r: Resource) -> impl Strategy<Value = Vec<Do>> {
     let binds = prop::collection::vec((2usize..6, any_path()), 1..8);
     (0usize..4, binds).prop_map(move |(owner, binds)| {

@@ -101,7 +101,7 @@ fn the_ticket_for_the_disk_is_withdrawn_by_who_may_and_comes_back_by_who_may() {
 
 #[test]
 fn tickets_for_the_disk_from_somebody_else_take_nothing_from_what_is_bound() {
-    // Whoever may give `hers` tickets and no more: by mode, and by owning what pays for them.
+    // Users who may give `hers` tickets and no more: by mode, and by owning what pays for them.
     for resource in [Resource::Disk, Resource::Memory, CPU] {
         for (binder, kind) in [(0, "soft"), (0, "hard"), (ALICE, "soft"), (ALICE, "hard")] {
             let mut it = alice_and_bob();
@@ -247,7 +247,8 @@ fn one_cgroup_one_binding() {
     }
 }
 
-/// A controller that is switched off and on again takes nothing from anybody; a cgroup that goes meanwhile does.
+/// A controller that is switched off and on again takes nothing from anybody; a cgroup that goes
+/// meanwhile does.
 #[test]
 fn what_a_cgroup_was_given_waits_for_its_controller_whoever_gave_it() {
     let mut it = It::new();

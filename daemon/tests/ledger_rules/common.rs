@@ -53,7 +53,7 @@ impl It {
         self.l.lapsed(&self.full(name), CPU)
     }
 
-    /// Who is meant by it, in full.
+    /// The currency that is meant by it, in full.
     fn spelled(&self, mut op: Op) -> Op {
         let full = |names: &mut [&mut String]| {
             for name in names {

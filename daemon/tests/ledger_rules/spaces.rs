@@ -76,7 +76,7 @@ fn a_name_that_is_taken_first_is_nobody_elses() {
             &Caller::POLICY,
         );
         assert!(matches!(refused, Err(Refusal::NoSuchCurrency(_))), "{name}");
-        // Whoever is meant to have it has another one, which owes nothing to anybody.
+        // The user who is meant to have it has another one, which owes nothing to anybody.
         let cid = it.l.next_cid();
         it.does(0, create(name, cid, 0)).unwrap();
         it.does(

@@ -59,7 +59,8 @@ fn problems_say_where_what_and_what_instead() {
     refused(
         "[[currency]]\nname = \"alice/gold\"\n",
         &[
-            "a.toml:2: \"alice/gold\" is no plain name, and a policy makes no others: leave out what is before the / (USER/NAME is what that user creates)",
+            "a.toml:2: \"alice/gold\" is no plain name, and a policy makes no others: leave out \
+             what is before the / (USER/NAME is what that user creates)",
         ],
     );
     refused(
@@ -151,7 +152,8 @@ fn problems_with_amounts() {
         ),
         (
             "fund = { from = \"base\" }",
-            "fund does not say how much of what: write fund = [ { from = \"base\", cpu = 100 } ]; there are cpu, disk and memory",
+            "fund does not say how much of what: write fund = [ { from = \"base\", cpu = 100 } ]; \
+             there are cpu, disk and memory",
         ),
         (
             "fund = { from = \"base\", cpu = 1, net = 1 }",
