@@ -42,15 +42,8 @@ fn render(reply: &ExplainReply) -> String {
     text.extend(limits(reply));
     let exchanged = exchanges(reply);
     if reply.paths.is_empty() && exchanged.is_empty() && reply.currency.cid != 0 {
-        let tickets = match reply.resource.is_enforced() {
-            true => format!(
-                " Give it tickets: tixctl fund {} --from base {} 100",
-                reply.currency.name,
-                reply.resource.name(),
-            ),
-            false => String::new(),
-        };
-        text.push(format!("Nobody funds it.{tickets}"));
+        let root = rustix::process::geteuid().is_root();
+        text.push(unfunded(reply, root));
     }
     // Base itself is reached without a step: nothing to show.
     let paths = || reply.paths.iter().filter(|path| !path.steps.is_empty());
@@ -74,6 +67,21 @@ fn render(reply: &ExplainReply) -> String {
         text.push("\nThere are more paths; these are the first 256 found.".into());
     }
     text.join("\n")
+}
+
+/// What to do about that; `root`: it is root who asks, whose base's tickets are to give.
+fn unfunded(reply: &ExplainReply, root: bool) -> String {
+    let (name, resource) = (&reply.currency.name, reply.resource.name());
+    match (reply.resource.is_enforced(), root) {
+        (false, _) => "No currency funds it.".into(),
+        (true, true) => format!(
+            "No currency funds it: `tixctl fund {name} --from base {resource} 100` has base do so."
+        ),
+        (true, false) => format!(
+            "No currency funds it: `tixctl fund {name} --from YOURS {resource} 100` has YOURS do \
+             so, a currency that you own; base's tickets are root's to give."
+        ),
+    }
 }
 
 fn of_cpu(reply: &ExplainReply) -> bool {
@@ -423,6 +431,18 @@ mod tests {
                 "Limited to 150 % of one CPU by the limit of alice; that does not hold now: tix's scheduler is not in force.",
             ]
         );
+    }
+
+    #[test]
+    fn what_nothing_funds_is_told_with_what_whoever_asks_may_do() {
+        let mut reply = sample();
+        assert!(unfunded(&reply, true).contains("`tixctl fund build --from base cpu 100`"));
+        assert!(unfunded(&reply, false).contains("`tixctl fund build --from YOURS cpu 100`"));
+        reply.paths.clear();
+        reply.currency.exchanges.clear();
+        assert!(render(&reply).contains("\nNo currency funds it: "));
+        reply.resource = Resource::Net;
+        assert_eq!(unfunded(&reply, true), "No currency funds it.");
     }
 
     #[test]

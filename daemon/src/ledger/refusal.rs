@@ -181,7 +181,8 @@ impl Refusal {
                 return format!("type its name in full: {}", typed.join(" or ")).into();
             }
             Refusal::NoSuchCgroup(_) => {
-                "give its path below the cgroup root, or a unit that is running; its parent's cgroup.subtree_control must have cpu"
+                "give its path below the cgroup root, or a unit that is running (user-1000.slice is \
+                 while that user is logged in); its parent's cgroup.subtree_control must have cpu"
             }
             Refusal::AlreadyExists(_) => "choose another name, or destroy that one first",
             Refusal::BadName(_) => {
