@@ -10,6 +10,7 @@ use super::whole::Written;
 use crate::core::{Core, Failure, Handle};
 use crate::labels::Labels;
 use crate::ledger::{Caller, Cid, Event, Ledger, Op, Refusal};
+use crate::parts::blocking;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -229,17 +230,19 @@ pub(super) fn bad(message: String, hint: &str) -> Error {
 pub(super) async fn beside<T: Send + 'static>(
     f: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
-    let done = tokio::task::spawn_blocking(f).await;
-    done.map_err(|e| match e.is_panic() {
-        true => std::panic::resume_unwind(e.into_panic()),
-        false => names::internal(Failure::Ending),
+    blocking(f).await.map_err(|e| Error::Internal {
+        message: e.to_string(),
+        hint: "try again; see tixd's log if it stays so".into(),
     })
 }
 
 /// A long reply in words, put there beside the writer.
 pub(super) async fn written<T: Serialize + Send + 'static>(reply: T) -> Result<Written<T>, Error> {
-    let written = beside(move || Written::of(&reply)).await?;
-    written.map_err(|e| Error::Internal {
+    beside(move || words(&reply)).await?
+}
+
+pub(super) fn words<T: Serialize>(reply: &T) -> Result<Written<T>, Error> {
+    Written::of(reply).map_err(|e| Error::Internal {
         message: e.to_string(),
         hint: "see tixd's log".into(),
     })

@@ -9,6 +9,7 @@
 //! else changes the ledger's rows: operations and changes of the tree wait. Whoever looks is answered, and
 //! may see what is being kept; nobody is told that it is done, and the kernel is not, before it is.
 
+use super::beside::Rank;
 use super::{Core, Failure, now_usec, warned};
 use crate::ledger::{Caller, Change, Event, Op, TIXD};
 use crate::lifeline;
@@ -104,9 +105,18 @@ impl Core {
     ) {
         let store = Arc::clone(&self.store);
         self.untidy = true;
-        self.storing.push(move || {
+        self.storing.push(Rank::Writer, move || {
             let done = job(&mut lock(&store));
             Box::new(move |core| then(core, done))
+        });
+    }
+
+    /// The same for what only reads it: after what is to be written, and a slice at a time.
+    pub(super) fn read_store(&mut self, rank: Rank, job: impl FnOnce(&Store) + Send + 'static) {
+        let store = Arc::clone(&self.store);
+        self.storing.push(rank, move || {
+            job(&lock(&store));
+            Box::new(|_| ())
         });
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How others reach the writer: what they ask, in which order it comes, and whose time it takes.
 
+use super::beside::Rank;
 use super::{Core, Failure, clocks, commit};
 use crate::ledger::{BASE, Caller, Cid, Event, Ledger, Op, Refusal};
 use crate::store::Store;
@@ -26,6 +27,8 @@ pub struct Handle {
     first: Door,
     events: broadcast::Sender<api::Event>,
     appear: broadcast::Sender<String>,
+    /// Of what is read of the ledger's file.
+    rank: Rank,
     /// Where the writer's time is counted, nanoseconds.
     pub(super) spent: Option<Arc<AtomicU64>>,
     /// Whose turn it is to have all clocks read.
@@ -90,6 +93,7 @@ impl Handle {
     pub fn first(&self) -> Handle {
         Handle {
             asks: self.first.clone(),
+            rank: Rank::Root,
             ..self.clone()
         }
     }
@@ -200,7 +204,8 @@ impl Handle {
         Ok(all)
     }
 
-    /// What `f` reads of the ledger's file, beside the writer, after what is being written to it.
+    /// What `f` reads of the ledger's file, beside the writer, after what is being written to it. It is
+    /// to be a slice: what is written next waits for it. Its time is counted as the writer's is.
     ///
     /// # Errors
     /// When tixd is ending.
@@ -209,14 +214,13 @@ impl Handle {
         f: impl FnOnce(&Store) -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let (tx, rx) = oneshot::channel();
-        self.call(move |core| {
-            core.with_store(
-                move |store| f(store),
-                // The asker may have gone meanwhile.
-                move |_, found| drop(tx.send(found)),
-            );
-        })
-        .await?;
+        let (rank, spent) = (self.rank, self.spent.clone());
+        let read = move |store: &Store| {
+            let _time = Stopwatch::start(&spent);
+            // The asker may have gone meanwhile.
+            let _ = tx.send(f(store));
+        };
+        self.call(move |core| core.read_store(rank, read)).await?;
         rx.await.map_err(|_| Failure::Ending)
     }
 
@@ -246,6 +250,7 @@ pub fn pair(
         first,
         events,
         appear,
+        rank: Rank::Others,
         spent: None,
         clocks: Arc::default(),
     };

@@ -314,7 +314,7 @@ impl Core {
         let marks = &mut self.marks;
         marks.unsaved.extend(gone);
         if changed.is_empty() && told.is_empty() && marks.unsaved.is_empty() {
-            if self.storing.is_idle() {
+            if !self.storing.is_writing() {
                 return then(self, true, vec![]);
             }
             // What is being recorded may turn out not to be.
@@ -359,7 +359,7 @@ impl Core {
 
     /// Once a second: what could not be recorded before, and what was not done for that reason.
     pub(super) fn record_again(&mut self) {
-        if self.marks.unrecorded.is_none() || !self.storing.is_idle() {
+        if self.marks.unrecorded.is_none() || self.storing.is_writing() {
             return;
         }
         self.record(&[], &[], |core, recorded, _| {

@@ -60,6 +60,8 @@ pub enum Failure {
     Store(#[from] store::Error),
     #[error("{0}")]
     NotKept(String),
+    #[error(transparent)]
+    Beside(#[from] std::io::Error),
     #[error("tixd is ending")]
     Ending,
 }
@@ -171,8 +173,8 @@ impl Core {
             untidy: false,
             longest_turn: 0,
             turn_began: 0,
-            storing: Lane::default(),
-            reading: Lane::default(),
+            storing: Lane::start("store")?,
+            reading: Lane::start("clocks")?,
             clocks: Clocks::default(),
             touched: Vec::new(),
             removed: Vec::new(),
@@ -475,7 +477,7 @@ impl Core {
         }
         self.count_usage_beside();
         // A disk that is slower than that is not asked for more.
-        if !self.storing.is_idle() {
+        if self.storing.is_writing() {
             return;
         }
         let now_and_then = self.saved.elapsed().as_secs() >= 30;
