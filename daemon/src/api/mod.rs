@@ -23,6 +23,7 @@ mod pace;
 mod peer;
 mod people;
 mod processes;
+mod readers;
 mod reserve;
 mod service;
 mod session;

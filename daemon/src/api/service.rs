@@ -435,7 +435,7 @@ impl Session {
             since_usec,
             mine: mine.unwrap_or(false),
         };
-        self.log_page(asked).await.map(Whole)
+        self.log_page(asked).await
     }
 
     #[zlink(more)]
@@ -503,6 +503,7 @@ impl Session {
             handle: self.handle.clone(),
             user: self.user,
             pace: Rc::clone(&self.pace),
+            reading: Rc::clone(&self.reading),
             processes: processes.unwrap_or(false).then_some(whose),
             more,
         };
