@@ -173,6 +173,8 @@ pub struct Hall {
     pace: Rc<Pace>,
     /// Of what is read beside the writer.
     reading: Rc<Pace>,
+    /// Of what is logged.
+    logging: Rc<Pace>,
     people: RefCell<People>,
     labels: Labels,
 }
@@ -187,6 +189,7 @@ impl Hall {
             counts: Rc::default(),
             pace: Rc::default(),
             reading: Rc::default(),
+            logging: Rc::new(Pace::of_log()),
             people: RefCell::new(People::new(subordinate)),
             labels,
         }
@@ -202,7 +205,10 @@ impl Hall {
         let session = Session {
             handle: match &spent {
                 None => self.handle.first(),
-                Some(spent) => self.handle.counted(Arc::clone(spent)),
+                Some(spent) => {
+                    let logged = self.logging.spent(uid);
+                    self.handle.counted(Arc::clone(spent), logged)
+                }
             },
             reads_all: caller.is_root() || self.readers.is_some_and(|gid| caller.in_group(gid)),
             caller,
@@ -210,6 +216,7 @@ impl Hall {
             process: Arc::new(process),
             pace: Rc::clone(&self.pace),
             reading: Rc::clone(&self.reading),
+            logging: Rc::clone(&self.logging),
             labels: self.labels.clone(),
             import: Default::default(),
         };

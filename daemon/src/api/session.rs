@@ -15,6 +15,7 @@ use serde::Serialize;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tix_api::Error;
 
 /// A connection, and who is at its other end.
@@ -29,6 +30,8 @@ pub struct Session {
     pub pace: Rc<Pace>,
     /// Of reading what cgroups use: it waits for itself alone.
     pub reading: Rc<Pace>,
+    /// Of what changes have logged, bytes.
+    pub logging: Rc<Pace>,
     /// Who is who, for the label of a space that is opened.
     pub labels: Labels,
     /// A document that is being handed in.
@@ -37,6 +40,9 @@ pub struct Session {
 
 /// Names that one operation looks up, at most.
 const NAMES: usize = 2;
+
+/// So long a change waits for those of before to be paid for in the log.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Currencies that one request of ordinary cost can tell of.
 pub(super) const CHEAP: f64 = 1000.0;
@@ -147,6 +153,11 @@ impl Session {
         R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
     {
         self.people_only()?;
+        let settled = self.logging.settle(self.user, PATIENCE).await;
+        settled.map_err(|due| Error::LimitReached {
+            message: format!("uid {} has had too much logged of late", self.user),
+            hint: format!("try again in {} s", due.as_secs() + 1),
+        })?;
         let mut waits = 0..NAMES;
         loop {
             let done = self.handle.change(caller.clone(), plan.clone());

@@ -67,7 +67,9 @@ impl Core {
             let checked = op.check_enforced(&self.ledger);
             match checked.and_then(|()| self.ledger.apply(op, caller)) {
                 Ok(more) => {
-                    records.extend(self.records(op, &more, caller.uid));
+                    let its = self.records(op, &more, caller.uid);
+                    self.logged += its.iter().map(Record::bytes).sum::<u64>();
+                    records.extend(its);
                     events.extend(more);
                 }
                 Err(e) => {
@@ -139,6 +141,7 @@ impl Core {
         }
         let mut group = std::mem::take(&mut self.group);
         let mut records = std::mem::take(&mut self.late);
+        records.iter_mut().for_each(Record::bound);
         let late = records.len();
         records.append(&mut group.records);
         let changes = self.ledger.changes();

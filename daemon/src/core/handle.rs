@@ -31,6 +31,8 @@ pub struct Handle {
     rank: Rank,
     /// Where the writer's time is counted, nanoseconds.
     pub(super) spent: Option<Arc<AtomicU64>>,
+    /// Where the bytes are counted that changes have logged.
+    logged: Option<Arc<AtomicU64>>,
     /// Whose turn it is to have all clocks read.
     pub(super) clocks: Arc<Mutex<clocks::Turn>>,
 }
@@ -98,10 +100,11 @@ impl Handle {
         }
     }
 
-    /// The same, with the writer's time counted.
-    pub fn counted(&self, spent: Arc<AtomicU64>) -> Handle {
+    /// The same, with the writer's time counted, and what is logged.
+    pub fn counted(&self, spent: Arc<AtomicU64>, logged: Arc<AtomicU64>) -> Handle {
         Handle {
             spent: Some(spent),
+            logged: Some(logged),
             ..self.clone()
         }
     }
@@ -135,18 +138,24 @@ impl Handle {
         R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
     {
         let (tx, rx) = oneshot::channel();
-        let spent = self.spent.clone();
+        let (spent, logged) = (self.spent.clone(), self.logged.clone());
         let job: Job = Box::new(move |core| {
             let _time = Stopwatch::start(&spent);
             match plan(&core.ledger) {
-                Ok((ops, reply)) => core.stage(
-                    &ops,
-                    &caller,
-                    Box::new(move |core, done| {
-                        // The asker may have gone meanwhile.
-                        let _ = tx.send(done.map(|events| reply(&core.ledger, events)));
-                    }),
-                ),
+                Ok((ops, reply)) => {
+                    let before = core.logged;
+                    core.stage(
+                        &ops,
+                        &caller,
+                        Box::new(move |core, done| {
+                            // The asker may have gone meanwhile.
+                            let _ = tx.send(done.map(|events| reply(&core.ledger, events)));
+                        }),
+                    );
+                    if let Some(logged) = logged {
+                        logged.fetch_add(core.logged - before, Ordering::Relaxed);
+                    }
+                }
                 Err(e) => {
                     let _ = tx.send(Err(e.into()));
                 }
@@ -252,6 +261,7 @@ pub fn pair(
         appear,
         rank: Rank::Others,
         spent: None,
+        logged: None,
         clocks: Arc::default(),
     };
     let asks = Asks {

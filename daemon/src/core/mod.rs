@@ -79,6 +79,8 @@ pub struct Core {
     group: Group,
     /// Records that are not kept yet.
     late: Vec<Record>,
+    /// Bytes that operations have had logged so far.
+    logged: u64,
     /// A group is being kept: no row changes until it is.
     keeping: bool,
     /// The store was used since it was tidied.
@@ -168,6 +170,7 @@ impl Core {
             bounds: bounds::Bounds::default(),
             group: Group::default(),
             late: Vec::new(),
+            logged: 0,
             keeping: false,
             keep_due: false,
             untidy: false,
