@@ -3,6 +3,7 @@
 
 mod beside;
 mod bounds;
+mod bring;
 mod clocks;
 mod commit;
 mod demand;
@@ -12,6 +13,7 @@ mod handle;
 mod marks;
 mod notices;
 mod overhaul;
+mod record;
 mod repeated;
 mod running;
 mod tell;
@@ -90,6 +92,9 @@ pub struct Core {
     /// The most steps in the ledger between two turns of those who ask, and where the last turn began.
     longest_turn: u64,
     turn_began: u64,
+    /// The most files of cgroups that were written in a turn, and those of this one.
+    most_files: u64,
+    files: u64,
     /// What is done with the store, and with files of cgroups, by other threads.
     storing: Lane,
     reading: Lane,
@@ -176,6 +181,8 @@ impl Core {
             untidy: false,
             longest_turn: 0,
             turn_began: 0,
+            most_files: 0,
+            files: 0,
             storing: Lane::start("store")?,
             reading: Lane::start("clocks")?,
             clocks: Clocks::default(),

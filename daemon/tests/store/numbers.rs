@@ -137,6 +137,7 @@ fn a_thousand_numbers_are_one_commit() {
     let disk = Disk::at(&machine.state());
     machine.tixd(async |tixd: Handle| {
         disk.state().steps.clear();
+        tixd.call(tixd::core::Core::take_most_files).await.unwrap();
         // So few that all others' weights grow.
         does(&tixd, |cid| funded("n", cid, 10, &["/a"])).await;
         until("all have grown", async || {
@@ -147,6 +148,11 @@ fn a_thousand_numbers_are_one_commit() {
         let is_sync = |s: &&Step| matches!(s, Step::Sync { .. });
         let syncs = state.steps.iter().filter(is_sync).count();
         assert!((2..10).contains(&syncs), "{syncs}");
+        // And written in bites, between which others have their turn.
+        drop(state);
+        let most = tixd.call(tixd::core::Core::take_most_files).await.unwrap();
+        println!("{most} files in a turn of {MANY}");
+        assert!((64..=128).contains(&most), "{most}");
     });
     Disk::forget(&machine.state());
 }

@@ -6,7 +6,7 @@ use crate::vfs::Disk;
 use rusqlite::Connection;
 use std::path::Path;
 use tixd::core::{File, Written};
-use tixd::ledger::{End, Key, Resource, Row, Withdrawn};
+use tixd::ledger::{End, Key, Row, Withdrawn};
 use tixd::store::{Config, Error, Query, Store};
 
 const SCHEMA_1: &str = "
