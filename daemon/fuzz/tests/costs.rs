@@ -550,3 +550,23 @@ fn the_log_is_filled_by_nobody_alone() {
         );
     });
 }
+
+/// Cgroups that cannot be read are anybody's to make.
+#[test]
+fn status_lists_some_of_many_problems_alike_and_counts_the_rest() {
+    tix_fuzz::world::with(&tix_fuzz::world::runtime(), async |world: &mut World| {
+        world
+            .look(|core| {
+                let trouble = (0..5_000).map(|n| (format!("/{n:04}"), format!("/{n:04} is odd")));
+                core.trouble.extend(trouble);
+            })
+            .await;
+        let status = world.connect(ALICE).done("Status", json!({})).await;
+        let problems = status["problems"].as_array().unwrap();
+        let said = |what: &str| {
+            let has = |p: &&Value| p["message"].as_str().unwrap().contains(what);
+            problems.iter().filter(has).count()
+        };
+        assert_eq!((said("is odd"), said("and 4990 more like")), (10, 1));
+    });
+}

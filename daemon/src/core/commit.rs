@@ -15,6 +15,7 @@ use crate::ledger::{Caller, Change, Event, Op, TIXD};
 use crate::lifeline;
 use crate::store::{Error, Record, Store};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tix_api as api;
 
@@ -29,6 +30,35 @@ pub(super) struct Pending {
     events: Vec<Event>,
     uid: u32,
     ack: Ack,
+}
+
+/// What is not stored while the ledger cannot be written: what the tree did, and tixd of itself. It is
+/// tried again each second.
+#[derive(Debug, Default)]
+pub struct Unstored {
+    rows: usize,
+    records: usize,
+    /// Records that are not stored any more, either.
+    left_out: usize,
+}
+
+impl fmt::Display for Unstored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unstored {
+            rows,
+            records,
+            left_out,
+        } = self;
+        write!(
+            f,
+            "not stored yet, as the tree changed: {rows} rows of the ledger and {records} records \
+             of the log"
+        )?;
+        match left_out {
+            0 => Ok(()),
+            n => write!(f, "; {n} older records are left out"),
+        }
+    }
 }
 
 /// The group that is being collected.
@@ -165,8 +195,14 @@ impl Core {
                     records.append(&mut core.late);
                     let over = records.len().saturating_sub(1000);
                     core.late = records.split_off(over);
+                    core.unstored.left_out += over;
                 }
+                let failed = kept.is_err();
                 core.acknowledge(group, kept);
+                if failed {
+                    core.unstored.rows = core.ledger.compact();
+                    core.unstored.records = core.late.len();
+                }
             },
         );
     }
@@ -206,6 +242,13 @@ impl Core {
                 records.iter().for_each(|r| self.notices.add(r));
                 if self.unwritable.take().is_some() {
                     self.say(api::EventKind::Store, "the ledger can be written again");
+                }
+                let Unstored { left_out, .. } = std::mem::take(&mut self.unstored);
+                if left_out > 0 {
+                    let what = format!(
+                        "{left_out} records are left out before this one: the ledger could not be written"
+                    );
+                    self.note(api::EventKind::Store, &what);
                 }
                 Ok(())
             }

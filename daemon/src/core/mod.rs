@@ -30,6 +30,7 @@ use beside::Lane;
 pub use bounds::kernels_throttle;
 use clocks::Clocks;
 use commit::Group;
+pub use commit::Unstored;
 use demand::Demand;
 pub use giveback::{GivenBack, give_back};
 use handle::Asks;
@@ -104,6 +105,7 @@ pub struct Core {
     removed: Vec<Cid>,
     /// Why the ledger cannot be written.
     pub unwritable: Option<String>,
+    pub unstored: Unstored,
     /// Guarantees that are not worth what they say.
     pub unheld: Vec<Unheld>,
     usage: HashMap<Cid, Usage>,
@@ -189,6 +191,7 @@ impl Core {
             touched: Vec::new(),
             removed: Vec::new(),
             unwritable: None,
+            unstored: Unstored::default(),
             unheld: Vec::new(),
             usage,
             counted: Counted::default(),
