@@ -4,7 +4,7 @@
 use super::amount::{self, Amount};
 use super::feed::{Watch, feed};
 use super::processes::Whose;
-use super::session::{Session, bad, written};
+use super::session::{Session, bad, beside, written};
 use super::transfer::{self, Import};
 use super::whole::{
     Whole, WholeExchange, WholeExchanges, WholeExplain, WholeExport, WholeList, WholeLog,
@@ -478,12 +478,13 @@ impl Session {
         let Some(import) = self.import.borrow_mut().take().filter(|_| id == 1) else {
             return Err(bad(format!("no import {id}"), "begin with ImportBegin"));
         };
+        let document = beside(move || import.parse()).await??;
         // Whose names are plain in it, as they were before there were spaces.
-        let users = self.labels.users(import.makers()).await;
+        let users = self.labels.users(document.makers()).await;
         let caller = self.caller.clone();
         let done = self
             .handle
-            .act(move |core| transfer::import(core, &import, &users, dry_run, &caller));
+            .act(move |core| transfer::import(core, document, &users, dry_run, &caller));
         done.await.map_err(names::internal)?
     }
 
