@@ -65,7 +65,7 @@ pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
                 let processes = async {
                     let read = |whose| readers::read(&reading, user, move || processes::all(whose));
                     // Where they cannot be read the sample tells of none.
-                    Some(read(processes?).await.ok()?)
+                    read(processes?).await.ok()
                 };
                 let Ok(sample) = sample(&handle, processes).await else {
                     return;

@@ -63,7 +63,8 @@ impl Record {
     /// Shortens what is longer than a record may be, and says so.
     pub fn bound(&mut self) {
         if self.text.len() > LONGEST_TEXT {
-            let end = self.text.floor_char_boundary(LONGEST_TEXT);
+            let whole = |end: &usize| self.text.is_char_boundary(*end);
+            let end = (0..=LONGEST_TEXT).rev().find(whole).unwrap_or(0);
             let cut = self.text.len() - end;
             self.text.truncate(end);
             self.text.push_str(&format!("… (and {cut} bytes more)"));
