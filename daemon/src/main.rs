@@ -114,10 +114,8 @@ fn main() -> anyhow::Result<()> {
             .and(stopped);
     }
     let readers = runtime.block_on(readers(&args.readers));
-    let done = tokio::task::LocalSet::new().block_on(&runtime, serve(args, readers));
-    // Not for a look-up that hangs: what is to be kept is.
-    runtime.shutdown_background();
-    done
+    // A look-up that hangs is not waited for: what is to be kept is.
+    tokio::task::LocalSet::new().block_on(&runtime, serve(args, readers))
 }
 
 fn stop_scheduler(pin: &Path) -> anyhow::Result<()> {
