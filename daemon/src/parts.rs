@@ -89,8 +89,9 @@ fn panicked(payload: &(dyn Any + Send)) -> String {
     format!("it panicked: {}", text.unwrap_or("without a message"))
 }
 
-/// What `f` returns, which blocks, from a thread of its own: the priority that `f` sets ends with it.
-/// A panic in `f` is one here. Once begun `f` goes on to its end, also when nobody waits any more.
+/// What `f` returns, which blocks, from a thread of its own: the priority that `f` sets ends with
+/// it. A panic in `f` is one here. Once begun `f` goes on to its end, also when nobody waits any
+/// more.
 ///
 /// # Errors
 /// When the kernel gives no thread (`pids.max`, RLIMIT_NPROC, no memory).

@@ -14,8 +14,8 @@ pub const BURST: f64 = 1000.0;
 /// longer for each, so there are fewer.
 const PART: f64 = 0.1;
 
-/// Bytes a second of the log, and how many at once after a pause: whoever has all that they do logged
-/// pushes others' records out of a log of 256 MiB in 18 hours, not in a minute.
+/// Bytes a second of the log, and how many at once after a pause: whoever has all that they do
+/// logged pushes others' records out of a log of 256 MiB in 18 hours, not in a minute.
 const LOG_RATE: f64 = 4096.0;
 const LOG_BURST: f64 = (1 << 20) as f64;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is read of /proc and of the files of cgroups for a request. It takes long where there are
-//! many, so it is done beside the writer, few at a time, after everything else of tixd's, and counts
-//! as the user's for whom it is done.
+//! many, so it is done beside the writer, few at a time, after everything else of tixd's, and
+//! counts as the user's for whom it is done.
 
 use super::pace::Pace;
 use std::io;
@@ -12,8 +12,8 @@ use tokio::sync::Semaphore;
 /// How many read at a time: they are beside the writer, but on the same CPUs.
 const AT_ONCE: usize = 2;
 static READERS: Semaphore = Semaphore::const_new(AT_ONCE);
-/// The nice value of those who read: a part of tixd's CPU share that counts for little. Two that read
-/// for a user had root wait seconds for what takes a tenth of one.
+/// The nice value of those who read: a part of tixd's CPU share that counts for little. Two that
+/// read for a user had root wait seconds for what takes a tenth of one.
 const LAST: i32 = 19;
 
 /// What `f` reads, when it is the turn of `user`. Begun, it goes on to its end for a peer that has

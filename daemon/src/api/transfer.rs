@@ -328,7 +328,8 @@ impl Called<'_> {
     }
 }
 
-/// The rows that it says, with currencies numbered as `l` has them, new ones from its next number on.
+/// The rows that it says, with currencies numbered as `l` has them, new ones from its next number
+/// on.
 fn rows<'a>(
     l: &'a Ledger,
     users: &'a BTreeMap<u32, String>,
@@ -560,7 +561,7 @@ mod tests {
         };
         let currency = |by| {
             format!(
-                r#"{{"currency":{{"name":"c{by}","owner":{by},"group":0,"mode":"fci------","by":{by}}}}}"#
+                r#"{{"currency":{{"name":"c","owner":0,"group":0,"mode":"fci------","by":{by}}}}}"#
             )
         };
         let text = format!("{HEAD}\n{}\n\n{}\n", currency(0), currency(1000));

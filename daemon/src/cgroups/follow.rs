@@ -313,8 +313,9 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         self.known.get(path)?.not_before
     }
 
-    /// Looks at what these give their children now, and those for which it is time, too: anybody who
-    /// has a cgroup may say it again and again. What is below is listed if it is another than before.
+    /// Looks at what these give their children now, and those for which it is time, too: anybody
+    /// who has a cgroup may say it again and again. What is below is listed if it is another than
+    /// before.
     fn look_at_switches(&mut self, switches: BTreeSet<String>) -> Result<(), ()> {
         let (mut all, now) = (std::mem::take(&mut self.later), Instant::now());
         all.extend(switches);

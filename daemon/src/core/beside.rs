@@ -6,8 +6,9 @@
 //! waits for it.
 //!
 //! A job of a lower [`Rank`] is begun only when none of a higher one waits, and is a slice of what
-//! was asked: what is written waits for one such slice at most. Between lanes there is no order, and
-//! needs none: a job waits for no lane and for no turn of the writer, and holds no lock after it.
+//! was asked: what is written waits for one such slice at most. Between lanes there is no order,
+//! and needs none: a job waits for no lane and for no turn of the writer, and holds no lock after
+//! it.
 
 use super::Core;
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the files of cgroups are to say, and how they come to say it: recorded first (`record`), then
-//! written.
+//! What the files of cgroups are to say, and how they come to say it: recorded first (`record`),
+//! then written.
 
 use super::Core;
 use super::marks::{File, Mark, Written, lasts};
@@ -138,9 +138,9 @@ impl Core {
         });
     }
 
-    /// The second half of [`Core::bring`], some files of it: others have their turn between. What has
-    /// become another matter since is left alone, and its record mended; what is wanted is looked at
-    /// again then.
+    /// The second half of [`Core::bring`], some files of it: others have their turn between. What
+    /// has become another matter since is left alone, and its record mended; what is wanted is
+    /// looked at again then.
     pub(super) fn write_bite(&mut self) {
         let some = self.marks.to_write.len().min(BITE);
         let bite: Vec<Todo> = self.marks.to_write.drain(..some).collect();

@@ -32,8 +32,8 @@ pub(super) struct Pending {
     ack: Ack,
 }
 
-/// What is not stored while the ledger cannot be written: what the tree did, and tixd of itself. It is
-/// tried again each second.
+/// What is not stored while the ledger cannot be written: what the tree did, and tixd of itself. It
+/// is tried again each second.
 #[derive(Debug, Default)]
 pub struct Unstored {
     rows: usize,
@@ -246,7 +246,8 @@ impl Core {
                 let Unstored { left_out, .. } = std::mem::take(&mut self.unstored);
                 if left_out > 0 {
                     let what = format!(
-                        "{left_out} records are left out before this one: the ledger could not be written"
+                        "{left_out} records are left out before this one: the ledger could not be \
+                         written"
                     );
                     self.note(api::EventKind::Store, &what);
                 }

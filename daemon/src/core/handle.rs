@@ -213,8 +213,9 @@ impl Handle {
         Ok(all)
     }
 
-    /// What `f` reads of the ledger's file, beside the writer, after what is being written to it. It is
-    /// to be a slice: what is written next waits for it. Its time is counted as the writer's is.
+    /// What `f` reads of the ledger's file, beside the writer, after what is being written to it.
+    /// It is to be a slice: what is written next waits for it. Its time is counted as the writer's
+    /// is.
     ///
     /// # Errors
     /// When tixd is ending.

@@ -21,8 +21,8 @@ impl Core {
     }
 
     /// Puts into the store what is about to be done, in one commit, and what of before is not there
-    /// yet; `then` is told whether it is there, and of which marks. If not none of it may be done: the
-    /// next tixd would take for somebody's funding what it does not know to be tixd's.
+    /// yet; `then` is told whether it is there, and of which marks. If not none of it may be done:
+    /// the next tixd would take for somebody's funding what it does not know to be tixd's.
     pub(super) fn record(
         &mut self,
         changed: &[(Mark, Option<Written>)],

@@ -31,9 +31,9 @@ impl Ledger {
             .collect()
     }
 
-    /// Forgets of the log of changes what [`Ledger::changes`] does not ask for: while nothing can be
-    /// kept it has no more than the rows that differ. There is no going back to a mark of before.
-    /// Returns how many differ.
+    /// Forgets of the log of changes what [`Ledger::changes`] does not ask for: while nothing can
+    /// be kept it has no more than the rows that differ. There is no going back to a mark of
+    /// before. Returns how many differ.
     pub fn compact(&mut self) -> usize {
         let mut seen = FxHashSet::default();
         let mut log = std::mem::take(&mut self.log);

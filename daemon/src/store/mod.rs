@@ -45,7 +45,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// A year, a million records, 256 MiB of them; 64 MB: a checkpoint of a large ledger costs about as much whether one page in four has changed or all.
+    /// A year, a million records, 256 MiB of them; 64 MB: a checkpoint of a large ledger costs
+    /// about as much whether one page in four has changed or all.
     fn default() -> Config {
         Config {
             keep_usec: 365 * 24 * 3600 * 1_000_000,
