@@ -79,12 +79,10 @@ async fn read(
     later: &mut Later,
 ) -> Arc<Policy> {
     let from = dir.to_owned();
-    let Some(loaded) = blocking(move || Policy::load(&from)).await else {
-        return old;
-    };
-    let (policy, problems) = match loaded {
-        Ok(policy) => (Arc::new(policy), vec![]),
-        Err(problems) => (old, problems),
+    let (policy, problems) = match blocking(move || Policy::load(&from)).await {
+        Ok(Ok(policy)) => (Arc::new(policy), vec![]),
+        Ok(Err(problems)) => (old, problems),
+        Err(e) => (old, vec![unread(dir, &e)]),
     };
     tell(&keeper.handle, dir, &policy, &problems, first).await;
     if problems.is_empty() {
@@ -100,6 +98,15 @@ async fn read(
         let _ = retire(keeper, &policy, later).await;
     }
     policy
+}
+
+fn unread(dir: &Path, e: &std::io::Error) -> Problem {
+    Problem {
+        file: dir.display().to_string(),
+        line: 0,
+        what: format!("it was not read: {e}"),
+        instead: "`systemctl reload tixd` reads it again".to_owned(),
+    }
 }
 
 async fn tell(handle: &Handle, dir: &Path, policy: &Policy, problems: &[Problem], first: bool) {
@@ -204,7 +211,7 @@ async fn decision(
             user,
         })
     });
-    Ok(decided.await.flatten())
+    decided.await
 }
 
 fn declare(core: &mut Core, d: &Declared) {

@@ -115,10 +115,8 @@ fn main() -> anyhow::Result<()> {
     }
     let directory = Directory::default();
     let readers = runtime.block_on(readers(&directory, &args.readers));
-    let done = tokio::task::LocalSet::new().block_on(&runtime, serve(args, directory, readers));
-    // Not for a look-up that hangs: what is to be kept is.
-    runtime.shutdown_background();
-    done
+    // A look-up that hangs is not waited for: what is to be kept is.
+    tokio::task::LocalSet::new().block_on(&runtime, serve(args, directory, readers))
 }
 
 fn stop_scheduler(pin: &Path) -> anyhow::Result<()> {

@@ -7,9 +7,15 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use tokio::sync::oneshot;
-use tokio::task::{Id, JoinError, JoinSet, spawn_blocking};
+use std::thread::Builder;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::{Id, JoinError, JoinSet};
+
+/// Threads of [`blocking`] at a time.
+const THREADS: usize = 32;
+static FREE: Semaphore = Semaphore::const_new(THREADS);
 
 /// A part has ended, and why.
 #[derive(Debug, thiserror::Error)]
@@ -42,15 +48,13 @@ impl Parts {
         part: &'static str,
         name: &str,
         run: impl FnOnce() -> String + Send + 'static,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         let (ended, end) = oneshot::channel();
-        std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                let why = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|e| panicked(&*e));
-                // Nobody listens when tixd is ending.
-                let _ = ended.send(why);
-            })?;
+        Builder::new().name(name.to_owned()).spawn(move || {
+            let why = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|e| panicked(&*e));
+            // Nobody listens when tixd is ending.
+            let _ = ended.send(why);
+        })?;
         self.task(part, async {
             let gone = |_| "its thread is gone".to_owned();
             end.await.unwrap_or_else(gone)
@@ -85,13 +89,29 @@ fn panicked(payload: &(dyn Any + Send)) -> String {
     format!("it panicked: {}", text.unwrap_or("without a message"))
 }
 
-/// What `f` returns, which blocks, from a thread of its own; `None` when tixd is ending. A panic in
-/// `f` is one here, not an answer.
-pub async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    match spawn_blocking(f).await {
-        Ok(done) => Some(done),
-        Err(e) if e.is_panic() => resume_unwind(e.into_panic()),
-        Err(_) => None,
+/// What `f` returns, which blocks, from a thread of its own: the priority that `f` sets ends with
+/// it. A panic in `f` is one here. Once begun `f` goes on to its end, also when nobody waits any
+/// more.
+///
+/// # Errors
+/// When the kernel gives no thread (`pids.max`, RLIMIT_NPROC, no memory).
+pub async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let place = FREE.acquire().await.map_err(io::Error::other)?;
+    let (answer, answered) = oneshot::channel();
+    let run = move || {
+        let done = catch_unwind(AssertUnwindSafe(f));
+        drop(place);
+        // Who asked may have gone.
+        let _ = answer.send(done);
+    };
+    let no_thread = |e| io::Error::other(format!("the kernel gives no thread: {e}"));
+    Builder::new()
+        .name("beside".into())
+        .spawn(run)
+        .map_err(no_thread)?;
+    match answered.await.map_err(io::Error::other)? {
+        Ok(done) => Ok(done),
+        Err(panic) => resume_unwind(panic),
     }
 }
 
@@ -140,7 +160,7 @@ mod tests {
         assert!(panicked.contains("lost"), "{panicked}");
         let beside = told(|parts| {
             parts.task("two", async {
-                blocking(|| panic!("on another thread")).await;
+                let _: io::Result<()> = blocking(|| panic!("on another thread")).await;
                 forever().await
             });
         });
@@ -167,5 +187,42 @@ mod tests {
                 parts.task(part, forever());
             }
         });
+    }
+
+    const CHILD: &str = "TIX_TEST_NO_THREADS";
+
+    /// The process that has no memory for another thread's stack: not a test of its own.
+    #[test]
+    #[ignore = "another test starts it"]
+    fn asks_for_a_thread_and_has_none() {
+        if std::env::var_os(CHILD).is_none() {
+            return;
+        }
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = statm.split_whitespace().next().unwrap().parse().unwrap();
+        let limit = Rlimit {
+            current: Some(pages * rustix::param::page_size() as u64 + (1 << 20)),
+            maximum: None,
+        };
+        setrlimit(Resource::As, limit).unwrap();
+        let done = runtime.block_on(blocking(|| ()));
+        let why = done.unwrap_err().to_string();
+        assert!(why.contains("the kernel gives no thread"), "{why}");
+    }
+
+    #[test]
+    fn no_thread_is_an_answer_and_no_panic() {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["parts::tests::asks_for_a_thread_and_has_none", "--exact"])
+            .args(["--ignored", "--nocapture"])
+            .env(CHILD, "1");
+        let out = command.output().unwrap();
+        let text = String::from_utf8_lossy(&out.stdout);
+        assert!(out.status.success() && text.contains("1 passed"), "{out:?}");
     }
 }

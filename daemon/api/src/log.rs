@@ -19,9 +19,9 @@ pub struct LogRecord {
     pub kind: String,
     /// The currency concerned (the holder, for a ticket); empty where there is none.
     pub subject: String,
-    /// One sentence.
+    /// One sentence, of 1,024 bytes at most; what is left out of a longer one is counted.
     pub message: String,
-    /// What was asked, as JSON; null where nobody asked.
+    /// What was asked, as JSON, without the name that `subject` is; null where nobody asked.
     pub operation: Option<String>,
 }
 

@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
-use tix_fuzz::world::{ALICE, ALICES, Client, World, with};
+use tix_fuzz::world::{ALICE, ALICES, BOB, BOBS, Client, World, with};
 use tixd::core::Core;
 use tixd::ledger::{Caller, Hard, Ledger, MAX_OFFERS, MAX_OWNED, Op, Resource, Terms};
 use tokio::runtime::{Builder, Runtime};
@@ -493,4 +493,82 @@ fn what_is_revoked_at_once_costs_in_proportion() {
     let (few, many) = (revocations(100), revocations(800));
     println!("{few} steps for 100 exchanges, {many} for 800");
     assert!(many < 12 * few, "{few} steps for 100, {many} for 800");
+}
+
+/// What alice has logged is short and paid for, however long the names of what she does it to.
+#[test]
+fn the_log_is_filled_by_nobody_alone() {
+    const MANY: usize = 180;
+    tix_fuzz::world::with(&tix_fuzz::world::runtime(), async |world: &mut World| {
+        let mut deep = BOBS.to_owned();
+        for _ in 0..13 {
+            deep = format!("{deep}/{}", "d".repeat(250));
+            assert!(world.appears(&deep, BOB));
+        }
+        let paths: Vec<String> = (0..MANY).map(|n| format!("{deep}/{n}")).collect();
+        assert!(paths.iter().all(|path| world.appears(path, BOB)));
+        world.look(|_| ()).await;
+        let open = paths.clone();
+        world
+            .act(move |core| {
+                for name in open {
+                    let op = Op::Chmod { name, mode: 0o777 };
+                    core.submit(&[op], &Caller::user(BOB)).unwrap();
+                }
+            })
+            .await;
+        let mut alice = world.connect(ALICE);
+        alice.done("Create", json!({"name": "gold"})).await;
+        for path in &paths {
+            let gift = json!({"holder": path, "issuer": "gold", "resource": "cpu", "amount": 1});
+            alice.done("Fund", gift).await;
+        }
+        // It is bob's to know, of each.
+        alice.done("Destroy", json!({"name": "gold"})).await;
+        let (name, said) = alice.refused("Create", json!({"name": "more"})).await;
+        assert!(
+            name == "LimitReached" && said.contains("try again in"),
+            "{name}: {said}"
+        );
+        // She sees what she likes, and nobody else waits.
+        alice.done("Tree", json!({})).await;
+        world
+            .connect(BOB)
+            .done("Create", json!({"name": "b"}))
+            .await;
+        world.connect(0).done("Create", json!({"name": "r"})).await;
+        let log = world.log().await;
+        let gifts: Vec<_> = log.iter().filter(|r| r.kind == "fund").collect();
+        assert_eq!(gifts.len(), MANY);
+        assert!(gifts.iter().all(|r| !r.op.contains(&deep)));
+        let longest = log.iter().map(|r| r.bytes()).max().unwrap();
+        println!(
+            "a record has {longest} bytes at most, where a path has {}",
+            paths[0].len()
+        );
+        assert!(
+            (paths[0].len() as u64..4_800).contains(&longest),
+            "{longest}"
+        );
+    });
+}
+
+/// Cgroups that cannot be read are anybody's to make.
+#[test]
+fn status_lists_some_of_many_problems_alike_and_counts_the_rest() {
+    tix_fuzz::world::with(&tix_fuzz::world::runtime(), async |world: &mut World| {
+        world
+            .look(|core| {
+                let trouble = (0..5_000).map(|n| (format!("/{n:04}"), format!("/{n:04} is odd")));
+                core.trouble.extend(trouble);
+            })
+            .await;
+        let status = world.connect(ALICE).done("Status", json!({})).await;
+        let problems = status["problems"].as_array().unwrap();
+        let said = |what: &str| {
+            let has = |p: &&Value| p["message"].as_str().unwrap().contains(what);
+            problems.iter().filter(has).count()
+        };
+        assert_eq!((said("is odd"), said("and 4990 more like")), (10, 1));
+    });
 }

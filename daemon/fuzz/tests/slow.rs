@@ -155,3 +155,39 @@ fn what_cannot_be_kept_is_taken_back_and_what_the_tree_did_is_kept_later() {
         );
     });
 }
+
+/// Cgroups of root's come and go while nothing can be kept.
+#[test]
+fn what_cannot_be_kept_is_bounded_and_told_and_kept_when_there_is_room() {
+    on_disk(async |world, disk| {
+        let mut root = world.connect(0);
+        let cgroup = format!("{ALICES}/c");
+        assert!(world.appears(&cgroup, ALICE));
+        world.look(|_| ()).await;
+        let fund = json!({"holder": cgroup, "issuer": "base", "resource": "cpu", "amount": 7});
+        root.done("Fund", fund).await;
+        let chmod = json!({"name": cgroup, "mode": "755"});
+        world.connect(ALICE).done("Chmod", chmod).await;
+        let from = disk.state().count;
+        disk.state().failing = Some((from..u64::MAX, Fault::Full));
+        let mut most = 0;
+        for _ in 0..100 {
+            world.goes(&cgroup);
+            world.look(|_| ()).await;
+            assert!(world.appears(&cgroup, ALICE));
+            root.refused("Create", json!({"name": "one"})).await;
+            most = most.max(world.look(|core| core.ledger.mark()).await);
+        }
+        println!("{most} changes are remembered of 100 that came and went");
+        assert!((1..20).contains(&most), "{most}");
+        let status = root.done("Status", json!({})).await;
+        let reason = status["store"]["reason"].as_str().unwrap();
+        assert!(reason.contains("not stored yet"), "{reason}");
+        assert!(reason.contains("1 rows of the ledger"), "{reason}");
+        disk.state().failing = None;
+        while root.done("Status", json!({})).await["store"]["writable"] == false {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        assert_eq!(world.look(|core| core.ledger.mark()).await, 0);
+    });
+}

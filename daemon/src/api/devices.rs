@@ -3,7 +3,7 @@
 
 use super::decides;
 use super::names::internal;
-use super::session::{Session, bad};
+use super::session::{Session, bad, beside};
 use crate::cgroups::Root;
 use crate::core::Core;
 use crate::enforce::disk::Device;
@@ -30,8 +30,7 @@ impl Session {
             false => format!("iocost holds shares of {} now", found.name),
         };
         // A queue that changes its scheduler waits for what it has.
-        let done = tokio::task::spawn_blocking(move || enable(&top, &found, bfq)).await;
-        let reply = done.map_err(|e| internal(crate::core::Failure::NotKept(e.to_string())))??;
+        let reply = beside(move || enable(&top, &found, bfq)).await??;
         self.handle
             .call(move |core| core.disk_changed(&what))
             .await

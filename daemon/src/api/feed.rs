@@ -4,13 +4,14 @@
 use super::held;
 use super::pace::Pace;
 use super::processes::{self, Whose};
-use super::session::{CHEAP, beside, written};
+use super::readers;
+use super::session::{self, CHEAP, written};
 use super::view;
 use super::whole::Written;
 use crate::core::{Failure, Handle, now_usec};
 use std::rc::Rc;
 use std::time::Duration;
-use tix_api::{Error, Event, EventKind, Sample, WatchReply};
+use tix_api::{Error, Event, EventKind, ProcessSample, Sample, WatchReply};
 use tokio::sync::{broadcast, mpsc};
 use zlink::Reply;
 
@@ -22,6 +23,8 @@ pub struct Watch {
     /// Whose limits count.
     pub user: u32,
     pub pace: Rc<Pace>,
+    /// Of reading processes: it waits for itself alone.
+    pub reading: Rc<Pace>,
     /// Whose processes are told of, if any are.
     pub processes: Option<Whose>,
     /// Is more than one sample or event wanted?
@@ -35,6 +38,7 @@ pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
         handle,
         user,
         pace,
+        reading,
         processes,
         more,
     } = watch;
@@ -58,6 +62,11 @@ pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
             () = tx.closed() => return,
             _ = clock.tick() => {
                 pace.wait(user, cost).await;
+                let processes = async {
+                    let read = |whose| readers::read(&reading, user, move || processes::all(whose));
+                    // Where they cannot be read the sample tells of none.
+                    read(processes?).await.ok()
+                };
                 let Ok(sample) = sample(&handle, processes).await else {
                     return;
                 };
@@ -70,9 +79,18 @@ pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
                 Err(broadcast::error::RecvError::Closed) => return,
             },
         };
-        // tixd is ending.
-        let Ok(reply) = written(reply).await else {
-            return;
+        let reply = match reply.sample {
+            // A thread for one event would cost more than its words.
+            None => session::words(&reply),
+            Some(_) => written(reply).await,
+        };
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(e) => {
+                // The watcher may be gone.
+                let _ = tx.send(Err(e)).await;
+                return;
+            }
         };
         if tx
             .send(Ok(Reply::new(Some(reply)).set_continues(Some(more))))
@@ -86,15 +104,15 @@ pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
 }
 
 /// How everything is now.
-async fn sample(handle: &Handle, whose: Option<Whose>) -> Result<Sample, Failure> {
+async fn sample(
+    handle: &Handle,
+    processes: impl Future<Output = Option<Vec<ProcessSample>>>,
+) -> Result<Sample, Failure> {
     let monotonic_usec = handle.read_clocks_now().await?;
     let currencies = handle.slices(view::currency_sample).await?;
     let not_held = handle.call(|core| held::not_held(core, crate::ledger::Resource::Cpu));
     let not_held = not_held.await?;
-    let processes = match whose {
-        Some(whose) => beside(move || processes::all(whose)).await.ok(),
-        None => None,
-    };
+    let processes = processes.await;
     Ok(Sample {
         time_usec: now_usec(),
         monotonic_usec,

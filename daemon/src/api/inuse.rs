@@ -4,21 +4,14 @@
 
 use super::held;
 use super::limits;
+use super::readers;
 use super::session::Session;
 use super::view;
 use super::whole::Written;
 use crate::cgroups::{Cgroup, Root};
 use crate::core::{Core, kernels_throttle};
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering;
-use std::time::Instant;
 use tix_api::{Currency, Error, LimitKind, Resource, Share, TreeReply};
-use tokio::sync::{Semaphore, oneshot};
-
-/// How many read at a time: they are beside the writer, but on the same CPUs.
-static READERS: Semaphore = Semaphore::const_new(2);
-/// The nice value of those who read: the writer goes before them.
-const LAST: i32 = 19;
 
 impl Session {
     /// Every currency, with what its cgroups hold and use.
@@ -34,18 +27,7 @@ impl Session {
             currencies,
             not_held,
         };
-        let uid = self.user;
-        self.reading.wait(uid, 1.0).await;
-        // Read for a peer that has gone, too: the next one waits for it, and it counts. What the user changes does not wait for it.
-        let (turn, spent) = (READERS.acquire().await, self.reading.spent(uid));
-        let (answer, filled) = oneshot::channel();
         let read = move || {
-            let (_turn, began) = (turn, Instant::now());
-            // A part of tixd's CPU share that counts for little: two that read for a user had root wait seconds for what takes a
-            // tenth of one. A thread of its own, as nobody but root may be nicer again.
-            if let Err(e) = rustix::process::nice(LAST) {
-                tracing::debug!("nice: {e}");
-            }
             let filled = match Root::open_any(&top) {
                 Ok(root) => fill(&root, tree, by_tix),
                 Err(e) => {
@@ -53,20 +35,15 @@ impl Session {
                     tree
                 }
             };
-            let filled = Written::of(&filled);
-            let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            spent.fetch_add(took, Ordering::Relaxed);
-            // Who asked may have gone.
-            let _ = answer.send(filled);
+            Written::of(&filled)
         };
         let failed = |why: &dyn std::fmt::Display| Error::Internal {
             message: format!("what the cgroups use cannot be read: {why}"),
             hint: "try again; see tixd's log if it stays so".into(),
         };
-        let thread = std::thread::Builder::new().name("read".into());
-        thread.spawn(read).map_err(|e| failed(&e))?;
-        let filled = filled.await.map_err(|e| failed(&e))?;
-        filled.map_err(|e| failed(&e))
+        // What the user changes does not wait for it.
+        let filled = readers::read(&self.reading, self.user, read).await;
+        filled.map_err(|e| failed(&e))?.map_err(|e| failed(&e))
     }
 }
 

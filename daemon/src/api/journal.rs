@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Pages of the log, read in slices beside the writer.
 
-use super::session::{Session, bad};
+use super::session::{Session, bad, written};
+use super::whole::Written;
 use super::{names, view};
 use crate::core::Core;
 use crate::store::{Page, Query, SCAN};
@@ -21,7 +22,7 @@ pub struct Asked {
 }
 
 impl Session {
-    pub(super) async fn log_page(&self, asked: Asked) -> Result<LogReply, Error> {
+    pub(super) async fn log_page(&self, asked: Asked) -> Result<Written<LogReply>, Error> {
         let Asked {
             after,
             limit,
@@ -56,6 +57,7 @@ impl Session {
             if left == 0 {
                 break;
             }
+            self.pace.wait(self.user, 1.0).await;
             let subject = subject.clone();
             let slice = self.handle.read(move |store| {
                 store.log(&Query {
@@ -79,9 +81,10 @@ impl Session {
             page.records.reverse();
         }
         let records = page.records.into_iter();
-        Ok(LogReply {
+        let reply = LogReply {
             records: records.map(|(seq, r)| view::record(seq, r)).collect(),
             next: page.next.filter(|_| !newest).map(i64::unsigned_abs),
-        })
+        };
+        written(reply).await
     }
 }

@@ -23,6 +23,7 @@ mod pace;
 mod peer;
 mod people;
 mod processes;
+mod readers;
 mod reserve;
 mod service;
 mod session;
@@ -177,6 +178,8 @@ pub struct Hall {
     pace: Rc<Pace>,
     /// Of what is read beside the writer.
     reading: Rc<Pace>,
+    /// Of what is logged.
+    logging: Rc<Pace>,
     people: RefCell<People>,
     directory: Directory,
 }
@@ -196,6 +199,7 @@ impl Hall {
             counts: Rc::default(),
             pace: Rc::default(),
             reading: Rc::default(),
+            logging: Rc::new(Pace::of_log()),
             people: RefCell::new(People::new(subordinate)),
             directory,
         }
@@ -211,7 +215,10 @@ impl Hall {
         let session = Session {
             handle: match &spent {
                 None => self.handle.first(),
-                Some(spent) => self.handle.counted(Arc::clone(spent)),
+                Some(spent) => {
+                    let logged = self.logging.spent(uid);
+                    self.handle.counted(Arc::clone(spent), logged)
+                }
             },
             reads_all: caller.is_root() || self.readers.is_some_and(|gid| caller.in_group(gid)),
             caller,
@@ -220,6 +227,7 @@ impl Hall {
             pace: Rc::clone(&self.pace),
             reading: Rc::clone(&self.reading),
             directory: self.directory.clone(),
+            logging: Rc::clone(&self.logging),
             import: Default::default(),
         };
         let pace = Rc::clone(&self.pace);

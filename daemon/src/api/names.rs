@@ -112,6 +112,10 @@ pub fn internal(e: Failure) -> Error {
             message: format!("nothing was changed: {message}"),
             hint: "`tixctl status` says when the ledger can be written again".into(),
         },
+        Failure::Beside(e) => Error::Internal {
+            message: e.to_string(),
+            hint: "try again; see tixd's log if it stays so".into(),
+        },
         Failure::Ending => Error::Internal {
             message: "tixd is ending".into(),
             hint: "try again".into(),

@@ -14,6 +14,11 @@ pub const BURST: f64 = 1000.0;
 /// longer for each, so there are fewer.
 const PART: f64 = 0.1;
 
+/// Bytes a second of the log, and how many at once after a pause: whoever has all that they do
+/// logged pushes others' records out of a log of 256 MiB in 18 hours, not in a minute.
+const LOG_RATE: f64 = 4096.0;
+const LOG_BURST: f64 = (1 << 20) as f64;
+
 /// Who connects, root apart, counts together: who it is shows only when the connection is there. No user has this uid.
 pub const EVERYBODY: u32 = u32::MAX;
 
@@ -21,15 +26,16 @@ pub const EVERYBODY: u32 = u32::MAX;
 struct Bucket {
     left: f64,
     at: Instant,
-    /// Time that requests took, nanoseconds, and how much of it has been taken off.
+    /// What is known afterwards: time that requests took, nanoseconds, or what they had logged,
+    /// bytes; and how much of it has been taken off.
     spent: Arc<AtomicU64>,
     counted: u64,
 }
 
 impl Bucket {
-    fn full(now: Instant) -> Bucket {
+    fn full(burst: f64, now: Instant) -> Bucket {
         Bucket {
-            left: BURST,
+            left: burst,
             at: now,
             spent: Arc::default(),
             counted: 0,
@@ -38,34 +44,65 @@ impl Bucket {
 }
 
 /// How much each user has asked lately. Whoever asks too fast waits: no other user's request does.
-#[derive(Debug, Default)]
-pub struct Pace(RefCell<HashMap<u32, Bucket>>);
+#[derive(Debug)]
+pub struct Pace {
+    /// A second, and at once after a pause.
+    rate: f64,
+    burst: f64,
+    /// Of a unit of what is known afterwards.
+    price: f64,
+    users: RefCell<HashMap<u32, Bucket>>,
+}
+
+impl Default for Pace {
+    /// Of requests.
+    fn default() -> Pace {
+        Pace::new(RATE, BURST, RATE / PART / 1e9)
+    }
+}
 
 impl Pace {
+    /// Of bytes of the log.
+    pub fn of_log() -> Pace {
+        Pace::new(LOG_RATE, LOG_BURST, 1.0)
+    }
+
+    fn new(rate: f64, burst: f64, price: f64) -> Pace {
+        Pace {
+            rate,
+            burst,
+            price,
+            users: RefCell::default(),
+        }
+    }
+
     /// How long a request of this `cost` must wait for its turn.
     fn take(&self, uid: u32, cost: f64, now: Instant) -> Duration {
-        let mut users = self.0.borrow_mut();
+        let (rate, burst) = (self.rate, self.burst);
+        let mut users = self.users.borrow_mut();
         if users.len() > 1024 {
-            let full = |b: &Bucket| (now - b.at).as_secs_f64() * RATE + b.left >= BURST;
+            let full = |b: &Bucket| {
+                let all_counted = b.spent.load(Ordering::Relaxed) == b.counted;
+                all_counted && (now - b.at).as_secs_f64() * rate + b.left >= burst
+            };
             // Where somebody holds the counter a connection is open.
             users.retain(|_, b| !full(b) || Arc::strong_count(&b.spent) > 1);
         }
-        let b = users.entry(uid).or_insert_with(|| Bucket::full(now));
+        let b = users.entry(uid).or_insert_with(|| Bucket::full(burst, now));
         let spent = b.spent.load(Ordering::Relaxed);
-        let time = Duration::from_nanos(spent - b.counted).as_secs_f64();
+        let cost = cost + (spent - b.counted) as f64 * self.price;
         b.counted = spent;
-        let cost = cost + time * RATE / PART;
-        b.left = (b.left + now.duration_since(b.at).as_secs_f64() * RATE).min(BURST) - cost;
+        b.left = (b.left + now.duration_since(b.at).as_secs_f64() * rate).min(burst) - cost;
         b.at = now;
-        Duration::from_secs_f64((-b.left / RATE).max(0.0))
+        Duration::from_secs_f64((-b.left / rate).max(0.0))
     }
 
     /// Where the time that this user's requests take is counted.
     pub fn spent(&self, uid: u32) -> Arc<AtomicU64> {
-        let mut users = self.0.borrow_mut();
+        let mut users = self.users.borrow_mut();
         let bucket = users
             .entry(uid)
-            .or_insert_with(|| Bucket::full(Instant::now()));
+            .or_insert_with(|| Bucket::full(self.burst, Instant::now()));
         Arc::clone(&bucket.spent)
     }
 
@@ -76,6 +113,23 @@ impl Pace {
             0 => now,
             uid => now + self.take(uid, cost, now),
         }
+    }
+
+    /// What has been counted is paid, or how long that takes if it is more than `patience`: then
+    /// it is not waited for.
+    ///
+    /// # Errors
+    /// How long it takes.
+    pub async fn settle(&self, uid: u32, patience: Duration) -> Result<(), Duration> {
+        if uid == 0 {
+            return Ok(());
+        }
+        let pause = self.take(uid, 0.0, Instant::now());
+        if pause > patience {
+            return Err(pause);
+        }
+        tokio::time::sleep(pause).await;
+        Ok(())
     }
 
     /// Waits for the turn of a request. Root's turn is now.
@@ -115,5 +169,18 @@ mod tests {
         let due = 1.0 / PART - (BURST - 2.0) / RATE;
         assert!((wait - due).abs() < 1e-6, "{wait}, due {due}");
         assert!(pace.take(1001, 1.0, now).is_zero(), "another user waits");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_logged_is_paid_or_refused() {
+        let (pace, patience) = (Pace::of_log(), Duration::from_secs(30));
+        let logged = pace.spent(1000);
+        logged.fetch_add(LOG_BURST as u64, Ordering::Relaxed);
+        assert_eq!(pace.settle(1000, patience).await, Ok(()));
+        logged.fetch_add(100 * LOG_RATE as u64, Ordering::Relaxed);
+        let due = pace.settle(1000, patience).await.unwrap_err();
+        assert!((95..=100).contains(&due.as_secs()), "{due:?}");
+        assert_eq!(pace.settle(1001, patience).await, Ok(()));
+        assert_eq!(pace.settle(0, patience).await, Ok(()));
     }
 }

@@ -4,7 +4,7 @@
 use super::amount::{self, Amount};
 use super::feed::{Watch, feed};
 use super::processes::Whose;
-use super::session::{Session, bad, written};
+use super::session::{Session, bad, beside, written};
 use super::transfer::{self, Import};
 use super::whole::{
     Whole, WholeExchange, WholeExchanges, WholeExplain, WholeExport, WholeList, WholeLog,
@@ -480,7 +480,7 @@ impl Session {
             since_usec,
             mine: mine.unwrap_or(false),
         };
-        self.log_page(asked).await.map(Whole)
+        self.log_page(asked).await
     }
 
     #[zlink(more)]
@@ -523,12 +523,13 @@ impl Session {
         let Some(import) = self.import.borrow_mut().take().filter(|_| id == 1) else {
             return Err(bad(format!("no import {id}"), "begin with ImportBegin"));
         };
+        let document = beside(move || import.parse()).await??;
         // Makers of what has a plain name in it, as names were before there were spaces.
-        let users = self.directory.names(import.makers()).await;
+        let users = self.directory.names(document.makers()).await;
         let caller = self.caller.clone();
         let done = self
             .handle
-            .act(move |core| transfer::import(core, &import, &users, dry_run, &caller));
+            .act(move |core| transfer::import(core, document, &users, dry_run, &caller));
         done.await.map_err(names::internal)?
     }
 
@@ -548,6 +549,7 @@ impl Session {
             handle: self.handle.clone(),
             user: self.user,
             pace: Rc::clone(&self.pace),
+            reading: Rc::clone(&self.reading),
             processes: processes.unwrap_or(false).then_some(whose),
             more,
         };

@@ -10,10 +10,12 @@ use super::whole::Written;
 use crate::core::{Core, Failure, Handle};
 use crate::directory::Directory;
 use crate::ledger::{Caller, Cid, Event, Ledger, Op, Refusal};
+use crate::parts::blocking;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tix_api::Error;
 
 /// A connection, and who is at its other end.
@@ -28,6 +30,8 @@ pub struct Session {
     pub pace: Rc<Pace>,
     /// Of reading what cgroups use: it waits for itself alone.
     pub reading: Rc<Pace>,
+    /// Of what changes have logged, bytes.
+    pub logging: Rc<Pace>,
     /// Names of users, for the label of a space that is opened.
     pub directory: Directory,
     /// A document that is being handed in.
@@ -36,6 +40,9 @@ pub struct Session {
 
 /// Names that one operation looks up, at most.
 const NAMES: usize = 2;
+
+/// So long a change waits for those of before to be paid for in the log.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Currencies that one request of ordinary cost can tell of.
 pub(super) const CHEAP: f64 = 1000.0;
@@ -146,6 +153,11 @@ impl Session {
         R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
     {
         self.people_only()?;
+        let settled = self.logging.settle(self.user, PATIENCE).await;
+        settled.map_err(|due| Error::LimitReached {
+            message: format!("uid {} has had too much logged of late", self.user),
+            hint: format!("try again in {} s", due.as_secs() + 1),
+        })?;
         let mut waits = 0..NAMES;
         loop {
             let done = self.handle.change(caller.clone(), plan.clone());
@@ -236,17 +248,19 @@ pub(super) fn bad(message: String, hint: &str) -> Error {
 pub(super) async fn beside<T: Send + 'static>(
     f: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
-    let done = tokio::task::spawn_blocking(f).await;
-    done.map_err(|e| match e.is_panic() {
-        true => std::panic::resume_unwind(e.into_panic()),
-        false => names::internal(Failure::Ending),
+    blocking(f).await.map_err(|e| Error::Internal {
+        message: e.to_string(),
+        hint: "try again; see tixd's log if it stays so".into(),
     })
 }
 
 /// A long reply in words, put there beside the writer.
 pub(super) async fn written<T: Serialize + Send + 'static>(reply: T) -> Result<Written<T>, Error> {
-    let written = beside(move || Written::of(&reply)).await?;
-    written.map_err(|e| Error::Internal {
+    beside(move || words(&reply)).await?
+}
+
+pub(super) fn words<T: Serialize>(reply: &T) -> Result<Written<T>, Error> {
+    Written::of(reply).map_err(|e| Error::Internal {
         message: e.to_string(),
         hint: "see tixd's log".into(),
     })

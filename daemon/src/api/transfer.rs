@@ -15,6 +15,9 @@ use tix_api::{Error, ImportReply};
 const HEAD: &str = r#"{"format":"tix ledger","version":1}"#;
 /// The longest document that is taken, bytes.
 const LONGEST: usize = 256 << 20;
+/// And lines: each is a row, which is looked at on the writer.
+const MOST_LINES: usize = 1_000_000;
+const HINT: &str = "hand in what `tixctl export` printed";
 /// Bytes of a part of an exported document.
 const PART: usize = 16 << 10;
 
@@ -197,11 +200,41 @@ impl Import {
         Ok(())
     }
 
+    /// Takes it apart. That takes long where it is long: to be done beside the writer.
+    ///
+    /// # Errors
+    /// Where it is no ledger.
+    pub fn parse(&self) -> Result<Document, Error> {
+        if self.0.lines().count() > MOST_LINES {
+            let what = format!("a document of more than {MOST_LINES} lines");
+            return Err(bad(what, "a ledger is not that large"));
+        }
+        let mut lines = self.0.lines().enumerate();
+        if lines.next().map(|(_, first)| first) != Some(HEAD) {
+            let what = format!("line 1 is not {HEAD}");
+            return Err(bad(
+                what,
+                "this is no ledger, or one of another version of tixd",
+            ));
+        }
+        let mut parsed = Vec::new();
+        for (i, text) in lines.filter(|(_, t)| !t.trim().is_empty()) {
+            let line = serde_json::from_str(text)
+                .map_err(|e| bad(format!("line {}: {e}", i + 1), HINT))?;
+            parsed.push((i + 1, line));
+        }
+        Ok(Document(parsed))
+    }
+}
+
+/// A document, line by line, with their numbers.
+pub struct Document(Vec<(usize, Line)>);
+
+impl Document {
     /// The users who have made a currency in it.
     pub fn makers(&self) -> BTreeSet<u32> {
-        let lines = self.0.lines().filter(|l| l.contains("\"currency\""));
-        let made = lines.filter_map(|l| match serde_json::from_str(l) {
-            Ok(Line::Currency { by, .. }) => Some(by),
+        let made = self.0.iter().filter_map(|(_, line)| match line {
+            Line::Currency { by, .. } => Some(*by),
             _ => None,
         });
         made.filter(|by| !is_root(*by)).collect()
@@ -289,27 +322,13 @@ impl Called<'_> {
     }
 }
 
-/// The rows that `text` says, with currencies numbered as `l` has them, new ones from its next number on.
+/// The rows that it says, with currencies numbered as `l` has them, new ones from its next number
+/// on.
 fn rows<'a>(
     l: &'a Ledger,
     users: &'a BTreeMap<u32, String>,
-    text: &str,
+    Document(parsed): Document,
 ) -> Result<(BTreeMap<Key, Row>, Called<'a>), Error> {
-    let hint = "hand in what `tixctl export` printed";
-    let mut lines = text.lines().enumerate();
-    if lines.next().map(|(_, first)| first) != Some(HEAD) {
-        let what = format!("line 1 is not {HEAD}");
-        return Err(bad(
-            what,
-            "this is no ledger, or one of another version of tixd",
-        ));
-    }
-    let mut parsed: Vec<(usize, Line)> = Vec::new();
-    for (i, text) in lines.filter(|(_, t)| !t.trim().is_empty()) {
-        let line =
-            serde_json::from_str(text).map_err(|e| bad(format!("line {}: {e}", i + 1), hint))?;
-        parsed.push((i + 1, line));
-    }
     let mut called = Called {
         ledger: l,
         users,
@@ -328,7 +347,7 @@ fn rows<'a>(
     for (at, line) in &parsed {
         if let Line::Currency { name, by, .. } = line {
             let here = called.currency(name, *by);
-            here.map_err(|e| bad(format!("line {at}: {e}"), hint))?;
+            here.map_err(|e| bad(format!("line {at}: {e}"), HINT))?;
             let here = called.names.get(name).filter(|_| !name.starts_with('/'));
             let known = here.and_then(|here| l.find(here));
             let cid = known.unwrap_or(next);
@@ -344,11 +363,11 @@ fn rows<'a>(
             continue;
         }
         let (key, row) =
-            row(&numbers, &mut called, line).map_err(|e| bad(format!("line {at}: {e}"), hint))?;
+            row(&numbers, &mut called, line).map_err(|e| bad(format!("line {at}: {e}"), HINT))?;
         if out.insert(key, row).is_some() {
             return Err(bad(
                 format!("line {at} says again what was said before"),
-                hint,
+                HINT,
             ));
         }
     }
@@ -467,12 +486,12 @@ fn row(
 /// Makes the ledger what the document says, or only says what that would change.
 pub fn import(
     core: &mut Core,
-    document: &Import,
+    document: Document,
     users: &BTreeMap<u32, String>,
     dry_run: bool,
     caller: &Caller,
 ) -> Result<ImportReply, Error> {
-    let (wanted, called) = rows(&core.ledger, users, &document.0)?;
+    let (wanted, called) = rows(&core.ledger, users, document)?;
     let changes = core.ledger.difference(&wanted);
     let renamed: HashMap<&str, &str> = (called.names.iter())
         .filter(|(was, here)| was != here)
@@ -521,4 +540,36 @@ pub fn import(
         changes: words,
         applied: !dry_run,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_taken_apart_alone_and_has_an_end() {
+        let parse = |text: &str| {
+            let mut import = Import::default();
+            import.add(text).unwrap();
+            import.parse()
+        };
+        let currency = |by| {
+            format!(
+                r#"{{"currency":{{"name":"c","owner":0,"group":0,"mode":"fci------","by":{by}}}}}"#
+            )
+        };
+        let text = format!("{HEAD}\n{}\n\n{}\n", currency(0), currency(1000));
+        let document = parse(&text).unwrap();
+        assert_eq!(document.makers(), BTreeSet::from([1000]));
+        let numbers: Vec<usize> = document.0.iter().map(|(at, _)| *at).collect();
+        assert_eq!(numbers, [2, 4]);
+        let wrong = |text: &str| match parse(text).err() {
+            Some(Error::BadParameter { message, .. }) => message,
+            other => panic!("{other:?}"),
+        };
+        assert!(wrong(&format!("{HEAD}\nno\n")).contains("line 2:"));
+        assert!(wrong("no").contains("line 1 is not"));
+        let long = format!("{HEAD}{}", "\n".repeat(MOST_LINES + 1));
+        assert_eq!(wrong(&long), "a document of more than 1000000 lines");
+    }
 }

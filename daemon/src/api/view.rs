@@ -301,6 +301,34 @@ fn unenforced(l: &ledger::Ledger) -> Option<String> {
     ))
 }
 
+/// Problems of one kind that `status` lists: users can make any number of some.
+const LISTED: usize = 10;
+
+fn push(problems: &mut Vec<api::Problem>, message: String, hint: &str) {
+    let hint = hint.to_owned();
+    problems.push(api::Problem { message, hint });
+}
+
+/// The first of one kind, in the words that `tell` has for them, and how many more there are.
+fn list<T>(
+    problems: &mut Vec<api::Problem>,
+    mut all: impl Iterator<Item = T>,
+    tell: impl Fn(T) -> (String, String),
+) {
+    for one in all.by_ref().take(LISTED) {
+        let (message, hint) = tell(one);
+        push(problems, message, &hint);
+    }
+    let more = all.count();
+    if more > 0 {
+        push(
+            problems,
+            format!("and {more} more like the last one"),
+            "see above",
+        );
+    }
+}
+
 pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply {
     // What tixd says of it is to be no older than what the kernel says.
     core.look();
@@ -318,20 +346,15 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     };
     let stats = core.cpu.stats().unwrap_or_default();
     let mut problems: Vec<api::Problem> = Vec::new();
-    let mut problem = |message: String, hint: &str| {
-        problems.push(api::Problem {
-            message,
-            hint: hint.to_owned(),
-        })
-    };
     if let Some(found) = decides::problem(core, in_force, other.as_deref()) {
-        problem(found.message, &found.hint);
+        push(&mut problems, found.message, &found.hint);
     }
     for lack in in_force.then(decides::lacking).into_iter().flatten() {
-        problem(lack.message, &lack.hint);
+        push(&mut problems, lack.message, &lack.hint);
     }
     if stats.shared > 0 {
-        problem(
+        push(
+            &mut problems,
             format!(
                 "{} cgroups share the principal of one above them: there is no room for more, or \
                  they are more than 64 levels deep",
@@ -340,14 +363,13 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             "remove cgroups that nobody uses",
         );
     }
-    for t in core.cpu.trouble() {
-        problem(
-            t.to_owned(),
-            "tixd tries again with the next change; restart it if this stays",
-        );
-    }
+    list(&mut problems, core.cpu.trouble(), |t| {
+        let hint = "tixd tries again with the next change; restart it if this stays";
+        (t.to_owned(), hint.to_owned())
+    });
     if let Some(what) = limits::not_held(core, in_force) {
-        problem(
+        push(
+            &mut problems,
             what,
             match other {
                 _ if core.cpu.outlook() == Outlook::NoCgroups => "see above why it is not",
@@ -358,60 +380,61 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             },
         );
     }
-    for off in held::all_without_cpu(core) {
-        problem(off.message, &off.hint);
-    }
-    for t in core.not_written() {
-        problem(
-            t.to_owned(),
-            "tixd tries again every second; what is asked of other cgroups is in force",
-        );
-    }
-    for t in core.unsettled.values() {
-        problem(
-            t.clone(),
-            "it is in force, but systemd does not know, and may set what it knows",
-        );
-    }
+    let off = held::all_without_cpu(core).into_iter();
+    list(&mut problems, off, |off| (off.message, off.hint));
+    list(&mut problems, core.not_written(), |t| {
+        let hint = "tixd tries again every second; what is asked of other cgroups is in force";
+        (t.to_owned(), hint.to_owned())
+    });
+    list(&mut problems, core.unsettled.values(), |t| {
+        let hint = "it is in force, but systemd does not know, and may set what it knows";
+        (t.clone(), hint.to_owned())
+    });
     if core.cpu.outlook().enforces() && !core.recursive && core.guarantees_memory() {
-        problem(
+        push(&mut problems,
             "cgroup2 is mounted without memory_recursiveprot: a guarantee of memory is handed down to cgroups below as they are now"
                 .to_owned(),
             "mount -o remount,memory_recursiveprot /sys/fs/cgroup, and restart tixd",
         );
     }
-    for (path, t) in &core.trouble {
+    list(&mut problems, core.trouble.iter(), |(path, t)| {
         let hint = match path == cgroups::INOTIFY {
             true => {
                 "`sysctl fs.inotify.max_user_watches=N`, more than there are cgroups; until then what changes is seen within a second"
             }
             false => "what cannot be read is not shared by tickets; see tixd's log",
         };
-        problem(t.clone(), hint);
-    }
-    for u in &core.unheld {
+        (t.clone(), hint.to_owned())
+    });
+    list(&mut problems, core.unheld.iter(), |u| {
         let (holder, issuer) = (core.ledger.name(u.holder), core.ledger.name(u.issuer));
-        problem(
-            format!(
-                "{holder} is guaranteed {} of {}, and {issuer} has only {} for it",
-                units::show_bytes(u.bytes),
-                u.resource.name(),
-                units::show_bytes(u.worth)
-            ),
-            "fund the issuer with more, or reserve less",
+        let what = format!(
+            "{holder} is guaranteed {} of {}, and {issuer} has only {} for it",
+            units::show_bytes(u.bytes),
+            u.resource.name(),
+            units::show_bytes(u.worth)
         );
-    }
-    for (name, r, amount) in core.ledger.all_lapsed() {
-        let resource = r.name();
-        problem(
-            format!(
+        (
+            what,
+            "fund the issuer with more, or reserve less".to_owned(),
+        )
+    });
+    list(
+        &mut problems,
+        core.ledger.all_lapsed(),
+        |(name, r, amount)| {
+            let resource = r.name();
+            let what = format!(
                 "{amount} {resource} tickets of base that {name} gave up still count among base's"
-            ),
-            &format!("root: `tixctl unfund {name} --from base {resource}` withdraws them"),
-        );
-    }
+            );
+            let hint =
+                format!("root: `tixctl unfund {name} --from base {resource}` withdraws them");
+            (what, hint)
+        },
+    );
     if let Some(message) = unenforced(&core.ledger) {
-        problem(
+        push(
+            &mut problems,
             message,
             "`tixctl unfund NAME --from ISSUER net`, `unreserve` and `cancel` take them back",
         );
@@ -447,7 +470,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
         notices: notices(core, uid),
         store: api::StoreStatus {
             writable: core.unwritable.is_none(),
-            reason: core.unwritable.clone(),
+            reason: (core.unwritable.as_ref()).map(|why| format!("{why}; {}", core.unstored)),
         },
         policy: core.policy.clone(),
     }

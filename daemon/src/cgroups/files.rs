@@ -186,6 +186,13 @@ impl Root {
     }
 }
 
+/// Controllers that a cgroup gives to its children.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gives {
+    pub cpu: bool,
+    pub disk: bool,
+}
+
 impl Cgroup {
     pub fn path(&self) -> &Path {
         &self.path
@@ -270,10 +277,17 @@ impl Cgroup {
 
     /// Do the children have the cpu controller?
     pub fn gives_cpu(&self) -> Result<bool, Error> {
-        Ok(self
-            .read("cgroup.subtree_control")?
-            .split_whitespace()
-            .any(|c| c == "cpu"))
+        Ok(self.gives()?.cpu)
+    }
+
+    /// What of the controllers that have tickets its children have.
+    pub fn gives(&self) -> Result<Gives, Error> {
+        let text = self.read("cgroup.subtree_control")?;
+        let has = |controller| text.split_whitespace().any(|c| c == controller);
+        Ok(Gives {
+            cpu: has("cpu"),
+            disk: has("io"),
+        })
     }
 
     /// Are all processes in it and below frozen (`cgroup.freeze`, of it or of a cgroup above)?

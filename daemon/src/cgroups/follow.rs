@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::files::{Cgroup, Error, Root};
+use super::files::{Cgroup, Error, Gives, Root};
 use crate::ledger::DISK_TICKETS;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -46,6 +46,10 @@ struct Known {
     wd: Option<i32>,
     id: u64,
     told: (u64, u64, (u32, u32), bool),
+    /// What it gave its children when they were listed. `None`: that has to be done again.
+    gives: Option<Gives>,
+    /// They are not listed again for what it gives before then.
+    not_before: Option<Instant>,
 }
 
 pub struct Follower<F: FnMut(Change) -> bool> {
@@ -55,6 +59,10 @@ pub struct Follower<F: FnMut(Change) -> bool> {
     /// Cgroups that were known and are without the cpu controller now, with their numbers.
     off: BTreeMap<String, u64>,
     watches: HashMap<i32, String>,
+    /// What these give has changed again, and they are looked at a little later.
+    later: BTreeSet<String>,
+    /// Cgroups whose children were listed so far.
+    listings: u64,
     /// No more watches: list everything every second instead.
     blind: bool,
     /// When everything was listed last.
@@ -67,8 +75,10 @@ pub struct Follower<F: FnMut(Change) -> bool> {
 /// What notifications say.
 #[derive(Default)]
 struct Changed {
-    /// Directories to look at again; true: what is below, too.
-    dirs: BTreeMap<String, bool>,
+    /// Directories to look at again.
+    dirs: BTreeSet<String>,
+    /// Where somebody has said what is given to children, as it was or otherwise.
+    switches: BTreeSet<String>,
     /// Where a file was written that is no funding.
     touched: BTreeSet<String>,
     /// Some were lost.
@@ -85,6 +95,10 @@ pub const INOTIFY: &str = "inotify";
 
 /// How often everything is listed again when watches have run out.
 const BLIND_PAUSE: Duration = Duration::from_secs(1);
+
+/// What one cgroup gives has all below it listed: whoever switches that on and off has it done one
+/// part in so many of the time.
+const PART: u32 = 10;
 
 /// The deepest cgroup that is followed, and the longest path, bytes. Whoever has a cgroup makes others in it as deep as memory lasts, but the
 /// kernel opens no path of more than 4,096 bytes.
@@ -106,6 +120,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             known: BTreeMap::new(),
             off: BTreeMap::new(),
             watches: HashMap::new(),
+            later: BTreeSet::new(),
+            listings: 0,
             blind: false,
             listed: Instant::now(),
             lost: false,
@@ -124,17 +140,18 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                 &self.inotify,
                 rustix::event::PollFlags::IN,
             )];
-            let left = BLIND_PAUSE.saturating_sub(self.listed.elapsed());
-            let wait = rustix::event::Timespec {
+            let wait = self.pause().map(|left| rustix::event::Timespec {
                 tv_sec: left.as_secs() as i64,
                 tv_nsec: left.subsec_nanos().into(),
-            };
-            let timeout = if self.blind { Some(&wait) } else { None };
-            match rustix::event::poll(&mut poll, timeout) {
+            });
+            match rustix::event::poll(&mut poll, wait.as_ref()) {
                 Ok(ready) => {
                     // Also while what is watched changes all the time.
                     let again = self.blind && self.listed.elapsed() >= BLIND_PAUSE;
                     if again && (self.rescan().is_err() || self.watch_the_rest().is_err()) {
+                        return NOBODY.to_owned();
+                    }
+                    if self.look_at_switches(BTreeSet::new()).is_err() {
                         return NOBODY.to_owned();
                     }
                     if ready == 0 {
@@ -146,6 +163,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             }
             let Changed {
                 dirs,
+                switches,
                 touched,
                 lost,
                 no_root,
@@ -161,8 +179,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                 self.say_lost();
                 self.rescan()
             } else {
-                dirs.iter()
-                    .try_for_each(|(d, deep)| self.look_again(d, *deep))
+                let done = dirs.iter().try_for_each(|d| self.look_again(d));
+                done.and_then(|()| self.look_at_switches(switches))
             };
             let mut touched = touched.into_iter();
             if done.is_err() || !touched.all(|path| (self.tell)(Change::Touched { path })) {
@@ -176,6 +194,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         let mut changed = Changed::default();
         let Changed {
             dirs,
+            switches,
             touched,
             lost,
             no_root,
@@ -198,17 +217,17 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                     };
                     match name {
                         Some(n) if event.events().contains(ReadFlags::ISDIR) => {
-                            dirs.entry(child(n)).or_insert(false);
+                            dirs.insert(child(n));
                         }
                         Some("cgroup.subtree_control") => {
-                            dirs.insert(dir.clone(), true);
+                            switches.insert(dir.clone());
                         }
                         Some(
                             "cpu.weight" | "cpu.weight.nice" | "cpu.idle" | "io.weight"
                             | "io.bfq.weight" | "cgroup.type",
                         )
                         | None => {
-                            dirs.entry(dir.clone()).or_insert(false);
+                            dirs.insert(dir.clone());
                             if name == Some("io.bfq.weight") {
                                 touched.insert(dir.clone());
                             }
@@ -282,13 +301,49 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         })
     }
 
-    fn look_again(&mut self, path: &str, deep: bool) -> Result<(), ()> {
+    /// How long to wait for notifications, if not for ever.
+    fn pause(&self) -> Option<Duration> {
+        let blind = self.blind.then(|| self.listed + BLIND_PAUSE);
+        let later = self.later.iter().filter_map(|p| self.not_before(p));
+        let next = later.chain(blind).min();
+        next.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    fn not_before(&self, path: &str) -> Option<Instant> {
+        self.known.get(path)?.not_before
+    }
+
+    /// Looks at what these give their children now, and those for which it is time, too: anybody
+    /// who has a cgroup may say it again and again. What is below is listed if it is another than
+    /// before.
+    fn look_at_switches(&mut self, switches: BTreeSet<String>) -> Result<(), ()> {
+        let (mut all, now) = (std::mem::take(&mut self.later), Instant::now());
+        all.extend(switches);
+        let early = |p: &String| self.not_before(p).is_some_and(|at| now < at);
+        let (later, due) = all.into_iter().partition(early);
+        self.later = later;
+        for path in due {
+            let Some(known) = self.known.get(&path) else {
+                continue;
+            };
+            let now = self.root.cgroup(&path).and_then(|c| c.gives());
+            let same = known.gives.is_some() && now.ok() == known.gives;
+            let start = Instant::now();
+            self.look(&path, !same)?;
+            if let Some(known) = self.known.get_mut(&path).filter(|_| !same) {
+                known.not_before = Some(Instant::now() + start.elapsed() * PART);
+            }
+        }
+        Ok(())
+    }
+
+    fn look_again(&mut self, path: &str) -> Result<(), ()> {
         let parent_known = path == "/"
             || path
                 .rfind('/')
                 .is_some_and(|i| i == 0 || self.known.contains_key(&path[..i]));
         if parent_known {
-            self.look(path, deep)
+            self.look(path, false)
         } else {
             Ok(())
         }
@@ -323,6 +378,14 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             }
         };
         if path != "/" && weight.is_none() {
+            // Where it is to have one the parent has been switched off and on meanwhile.
+            let parent = path.rsplit_once('/').map_or("/", |(p, _)| p);
+            let parent = if parent.is_empty() { "/" } else { parent };
+            if let Some(parent) = self.known.get_mut(parent)
+                && parent.gives.is_some_and(|g| g.cpu)
+            {
+                parent.gives = None;
+            }
             return self.forget(path);
         }
         if self.known.get(path).is_some_and(|k| k.id != cgroup.id) {
@@ -351,6 +414,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                     wd,
                     id: cgroup.id,
                     told,
+                    gives: None,
+                    not_before: None,
                 },
             );
         }
@@ -372,7 +437,12 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         if !deep {
             return Ok(());
         }
-        let below = match cgroup.gives_cpu().and_then(|gives| match gives {
+        self.listings += 1;
+        let gives = cgroup.gives();
+        if let Some(known) = self.known.get_mut(path) {
+            known.gives = gives.as_ref().ok().copied();
+        }
+        let below = match gives.and_then(|gives| match gives.cpu {
             true => cgroup.children(),
             false => Ok(BTreeSet::new()),
         }) {

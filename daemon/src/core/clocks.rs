@@ -6,9 +6,11 @@
 //! [`EACH`]; with many cgroups so seldom that it takes a quarter of one CPU at most. A sample says when
 //! its clocks were read.
 
+use super::beside::Rank;
 use super::{Core, Failure, Handle};
 use crate::cgroups::Root;
 use crate::ledger::Cid;
+use crate::parts::blocking;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -114,12 +116,12 @@ impl Handle {
         // Others wait for this one, root perhaps.
         let first = self.first();
         let wanted: Wanted = first.slices(|core, cid| core.wanted_clock(cid)).await?;
-        let read = tokio::task::spawn_blocking(move || {
+        let read = blocking(move || {
             let began = Instant::now();
             let clocks = Root::open_any(&root).map(|root| Clocks::read(&root, &wanted));
             (clocks, began.elapsed())
         });
-        let (clocks, took) = read.await.map_err(|_| Failure::Ending)?;
+        let (clocks, took) = read.await?;
         if let Some(spent) = &self.spent {
             let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
             spent.fetch_add(took, Ordering::Relaxed);
@@ -165,7 +167,7 @@ impl Core {
             return self.count_by(clocks);
         }
         let root = self.root.path().to_owned();
-        self.reading.push(move || {
+        self.reading.push(Rank::Writer, move || {
             let clocks = Root::open_any(&root).map(|root| Clocks::read(&root, &wanted));
             Box::new(move |core| match clocks {
                 Ok(clocks) => core.count_by(clocks),

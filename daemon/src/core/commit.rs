@@ -9,11 +9,14 @@
 //! else changes the ledger's rows: operations and changes of the tree wait. Whoever looks is answered, and
 //! may see what is being kept; nobody is told that it is done, and the kernel is not, before it is.
 
+use super::beside::Rank;
 use super::{Core, Failure, now_usec, tell, warned};
 use crate::directory::Directory;
 use crate::ledger::{Caller, Change, Event, Op, TIXD};
 use crate::lifeline;
 use crate::store::{Error, Record, Store};
+
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tix_api as api;
 
@@ -28,6 +31,35 @@ pub(super) struct Pending {
     events: Vec<Event>,
     uid: u32,
     ack: Ack,
+}
+
+/// What is not stored while the ledger cannot be written: what the tree did, and tixd of itself. It
+/// is tried again each second.
+#[derive(Debug, Default)]
+pub struct Unstored {
+    rows: usize,
+    records: usize,
+    /// Records that are not stored any more, either.
+    left_out: usize,
+}
+
+impl fmt::Display for Unstored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unstored {
+            rows,
+            records,
+            left_out,
+        } = self;
+        write!(
+            f,
+            "not stored yet, as the tree changed: {rows} rows of the ledger and {records} records \
+             of the log"
+        )?;
+        match left_out {
+            0 => Ok(()),
+            n => write!(f, "; {n} older records are left out"),
+        }
+    }
 }
 
 /// The group that is being collected.
@@ -66,7 +98,9 @@ impl Core {
             let checked = op.check_enforced(&self.ledger);
             match checked.and_then(|()| self.ledger.apply(op, caller)) {
                 Ok(more) => {
-                    records.extend(self.records(op, &more, caller.uid));
+                    let its = self.records(op, &more, caller.uid);
+                    self.logged += its.iter().map(Record::bytes).sum::<u64>();
+                    records.extend(its);
                     events.extend(more);
                 }
                 Err(e) => {
@@ -104,9 +138,18 @@ impl Core {
     ) {
         let store = Arc::clone(&self.store);
         self.untidy = true;
-        self.storing.push(move || {
+        self.storing.push(Rank::Writer, move || {
             let done = job(&mut lock(&store));
             Box::new(move |core| then(core, done))
+        });
+    }
+
+    /// The same for what only reads it: after what is to be written, and a slice at a time.
+    pub(super) fn read_store(&mut self, rank: Rank, job: impl FnOnce(&Store) + Send + 'static) {
+        let store = Arc::clone(&self.store);
+        self.storing.push(rank, move || {
+            job(&lock(&store));
+            Box::new(|_| ())
         });
     }
 
@@ -129,6 +172,7 @@ impl Core {
         }
         let mut group = std::mem::take(&mut self.group);
         let mut records = std::mem::take(&mut self.late);
+        records.iter_mut().for_each(Record::bound);
         let late = records.len();
         records.append(&mut group.records);
         let changes = self.ledger.changes();
@@ -152,8 +196,14 @@ impl Core {
                     records.append(&mut core.late);
                     let over = records.len().saturating_sub(1000);
                     core.late = records.split_off(over);
+                    core.unstored.left_out += over;
                 }
+                let failed = kept.is_err();
                 core.acknowledge(group, kept);
+                if failed {
+                    core.unstored.rows = core.ledger.compact();
+                    core.unstored.records = core.late.len();
+                }
             },
         );
     }
@@ -193,6 +243,14 @@ impl Core {
                 records.iter().for_each(|r| self.notices.add(r));
                 if self.unwritable.take().is_some() {
                     self.say(api::EventKind::Store, "the ledger can be written again");
+                }
+                let Unstored { left_out, .. } = std::mem::take(&mut self.unstored);
+                if left_out > 0 {
+                    let what = format!(
+                        "{left_out} records are left out before this one: the ledger could not be \
+                         written"
+                    );
+                    self.note(api::EventKind::Store, &what);
                 }
                 Ok(())
             }

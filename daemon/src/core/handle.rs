@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How others reach the writer: what they ask, in which order it comes, and whose time it takes.
 
+use super::beside::Rank;
 use super::{Core, Failure, clocks, commit};
 use crate::ledger::{BASE, Caller, Cid, Event, Ledger, Op, Refusal};
 use crate::store::Store;
@@ -26,8 +27,12 @@ pub struct Handle {
     first: Door,
     events: broadcast::Sender<api::Event>,
     appear: broadcast::Sender<String>,
+    /// Of what is read of the ledger's file.
+    rank: Rank,
     /// Where the writer's time is counted, nanoseconds.
     pub(super) spent: Option<Arc<AtomicU64>>,
+    /// Where the bytes are counted that changes have logged.
+    logged: Option<Arc<AtomicU64>>,
     /// Whose turn it is to have all clocks read.
     pub(super) clocks: Arc<Mutex<clocks::Turn>>,
 }
@@ -90,14 +95,16 @@ impl Handle {
     pub fn first(&self) -> Handle {
         Handle {
             asks: self.first.clone(),
+            rank: Rank::Root,
             ..self.clone()
         }
     }
 
-    /// The same, with the writer's time counted.
-    pub fn counted(&self, spent: Arc<AtomicU64>) -> Handle {
+    /// The same, with the writer's time counted, and what is logged.
+    pub fn counted(&self, spent: Arc<AtomicU64>, logged: Arc<AtomicU64>) -> Handle {
         Handle {
             spent: Some(spent),
+            logged: Some(logged),
             ..self.clone()
         }
     }
@@ -131,18 +138,24 @@ impl Handle {
         R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
     {
         let (tx, rx) = oneshot::channel();
-        let spent = self.spent.clone();
+        let (spent, logged) = (self.spent.clone(), self.logged.clone());
         let job: Job = Box::new(move |core| {
             let _time = Stopwatch::start(&spent);
             match plan(&core.ledger) {
-                Ok((ops, reply)) => core.stage(
-                    &ops,
-                    &caller,
-                    Box::new(move |core, done| {
-                        // The asker may have gone meanwhile.
-                        let _ = tx.send(done.map(|events| reply(&core.ledger, events)));
-                    }),
-                ),
+                Ok((ops, reply)) => {
+                    let before = core.logged;
+                    core.stage(
+                        &ops,
+                        &caller,
+                        Box::new(move |core, done| {
+                            // The asker may have gone meanwhile.
+                            let _ = tx.send(done.map(|events| reply(&core.ledger, events)));
+                        }),
+                    );
+                    if let Some(logged) = logged {
+                        logged.fetch_add(core.logged - before, Ordering::Relaxed);
+                    }
+                }
                 Err(e) => {
                     let _ = tx.send(Err(e.into()));
                 }
@@ -201,6 +214,8 @@ impl Handle {
     }
 
     /// What `f` reads of the ledger's file, beside the writer, after what is being written to it.
+    /// It is to be a slice: what is written next waits for it. Its time is counted as the writer's
+    /// is.
     ///
     /// # Errors
     /// When tixd is ending.
@@ -209,14 +224,13 @@ impl Handle {
         f: impl FnOnce(&Store) -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let (tx, rx) = oneshot::channel();
-        self.call(move |core| {
-            core.with_store(
-                move |store| f(store),
-                // The asker may have gone meanwhile.
-                move |_, found| drop(tx.send(found)),
-            );
-        })
-        .await?;
+        let (rank, spent) = (self.rank, self.spent.clone());
+        let read = move |store: &Store| {
+            let _time = Stopwatch::start(&spent);
+            // The asker may have gone meanwhile.
+            let _ = tx.send(f(store));
+        };
+        self.call(move |core| core.read_store(rank, read)).await?;
         rx.await.map_err(|_| Failure::Ending)
     }
 
@@ -246,7 +260,9 @@ pub fn pair(
         first,
         events,
         appear,
+        rank: Rank::Others,
         spent: None,
+        logged: None,
         clocks: Arc::default(),
     };
     let asks = Asks {

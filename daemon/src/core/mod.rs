@@ -3,6 +3,7 @@
 
 mod beside;
 mod bounds;
+mod bring;
 mod clocks;
 mod commit;
 mod demand;
@@ -13,6 +14,7 @@ mod idle;
 mod marks;
 mod notices;
 mod overhaul;
+mod record;
 mod repeated;
 mod running;
 mod tell;
@@ -29,6 +31,7 @@ use beside::Lane;
 pub use bounds::kernels_throttle;
 use clocks::Clocks;
 use commit::Group;
+pub use commit::Unstored;
 use demand::Demand;
 pub use giveback::{GivenBack, give_back};
 use handle::Asks;
@@ -61,6 +64,8 @@ pub enum Failure {
     Store(#[from] store::Error),
     #[error("{0}")]
     NotKept(String),
+    #[error(transparent)]
+    Beside(#[from] std::io::Error),
     #[error("tixd is ending")]
     Ending,
 }
@@ -78,6 +83,8 @@ pub struct Core {
     group: Group,
     /// Records that are not kept yet.
     late: Vec<Record>,
+    /// Bytes that operations have had logged so far.
+    logged: u64,
     /// A group is being kept: no row changes until it is.
     keeping: bool,
     /// The store was used since it was tidied.
@@ -87,6 +94,9 @@ pub struct Core {
     /// The most steps in the ledger between two turns of those who ask, and where the last turn began.
     longest_turn: u64,
     turn_began: u64,
+    /// The most files of cgroups that were written in a turn, and those of this one.
+    most_files: u64,
+    files: u64,
     /// What is done with the store, and with files of cgroups, by other threads.
     storing: Lane,
     reading: Lane,
@@ -96,6 +106,7 @@ pub struct Core {
     removed: Vec<Cid>,
     /// Why the ledger cannot be written.
     pub unwritable: Option<String>,
+    pub unstored: Unstored,
     /// Guarantees that are not worth what they say.
     pub unheld: Vec<Unheld>,
     usage: HashMap<Cid, Usage>,
@@ -167,17 +178,21 @@ impl Core {
             bounds: bounds::Bounds::default(),
             group: Group::default(),
             late: Vec::new(),
+            logged: 0,
             keeping: false,
             keep_due: false,
             untidy: false,
             longest_turn: 0,
             turn_began: 0,
-            storing: Lane::default(),
-            reading: Lane::default(),
+            most_files: 0,
+            files: 0,
+            storing: Lane::start("store")?,
+            reading: Lane::start("clocks")?,
             clocks: Clocks::default(),
             touched: Vec::new(),
             removed: Vec::new(),
             unwritable: None,
+            unstored: Unstored::default(),
             unheld: Vec::new(),
             usage,
             counted: Counted::default(),
@@ -478,7 +493,7 @@ impl Core {
         }
         self.count_usage_beside();
         // A disk that is slower than that is not asked for more.
-        if !self.storing.is_idle() {
+        if self.storing.is_writing() {
             return;
         }
         let now_and_then = self.saved.elapsed().as_secs() >= 30;

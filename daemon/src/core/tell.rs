@@ -220,7 +220,7 @@ impl Core {
             kind: op.kind().to_owned(),
             subject: subject.clone(),
             text: words.join("; "),
-            op: serde_json::to_string(op).unwrap_or_default(),
+            op: without(op, &subject),
             owner,
         }];
         for t in told.iter().filter(|t| t.worth_keeping) {
@@ -231,6 +231,7 @@ impl Core {
             });
             out.extend(others.map(|other| record(t, uid, other)));
         }
+        out.iter_mut().for_each(Record::bound);
         out
     }
 
@@ -285,6 +286,16 @@ impl Told {
             api::EventKind::Exchanged | api::EventKind::Revoked
         )
     }
+}
+
+/// The operation as JSON, without the name that the record has as its subject.
+fn without(op: &Op, subject: &str) -> String {
+    let mut op = serde_json::to_value(op).unwrap_or_default();
+    let kinds = op.as_object_mut().into_iter().flat_map(|o| o.values_mut());
+    for members in kinds.filter_map(|m| m.as_object_mut()) {
+        members.retain(|_, value| value.as_str() != Some(subject));
+    }
+    op.to_string()
 }
 
 fn record(t: &Told, uid: u32, (owner, name): &(u32, String)) -> Record {

@@ -17,6 +17,8 @@ pub type Numbers = Vec<u64>;
 struct Told {
     number: u64,
     at: Instant,
+    /// systemd has been told: what could not be recorded is not, and nobody's doing.
+    said: bool,
     /// When systemd knew of it.
     known: Option<Instant>,
     /// When systemd knew a later one. Until then it has this one, and sets it whenever it looks at the unit.
@@ -33,6 +35,7 @@ impl Told {
         Told {
             number,
             at,
+            said: false,
             known: None,
             replaced: None,
         }
@@ -53,8 +56,10 @@ impl Tellings {
         // Of one alone there is nothing that systemd could mistake for it.
         let told = |numbers: Numbers| {
             let known = (numbers.len() == 1).then_some(now);
+            // Whether it came to telling it the last one is not known.
             let told = |n| Told {
                 known,
+                said: true,
                 ..Told::new(n, now)
             };
             numbers.into_iter().map(told).collect()
@@ -67,8 +72,8 @@ impl Tellings {
         let its = self.0.entry(mark.clone()).or_default();
         let now = Told::new(number, Instant::now());
         if let Some(last) = its.back_mut().filter(|t| t.number == number) {
-            let known = last.known;
-            *last = Told { known, ..now };
+            let (known, said) = (last.known, last.said);
+            *last = Told { known, said, ..now };
             return false;
         }
         its.retain(|t| t.number != number && t.may_be_set());
@@ -79,6 +84,15 @@ impl Tellings {
             its.remove(over);
         }
         true
+    }
+
+    /// systemd is told `number` now.
+    pub(super) fn said(&mut self, file: File, path: &str, number: u64) {
+        let its = self.0.get_mut(&(file, path.to_owned()));
+        let all = its.into_iter().flatten();
+        if let Some(told) = all.rev().find(|t| t.number == number) {
+            told.said = true;
+        }
     }
 
     /// At `now` systemd has `number` for that, and nothing that it was told before.
@@ -107,11 +121,18 @@ impl Tellings {
     /// little longer.
     pub(super) fn of(&self, file: File, path: &str) -> impl Iterator<Item = u64> {
         let all = self.0.get(&(file, path.to_owned())).into_iter();
-        all.flatten().filter(|t| t.may_be_set()).map(|t| t.number)
+        let said = all.flatten().filter(|t| t.said && t.may_be_set());
+        said.map(|t| t.number)
     }
 
     /// What it was told last.
     pub(super) fn last(&self, file: File, path: &str) -> Option<u64> {
+        let all = self.0.get(&(file, path.to_owned()))?;
+        all.iter().rev().find(|t| t.said).map(|t| t.number)
+    }
+
+    /// What it was told last, or is to be told.
+    pub(super) fn newest(&self, file: File, path: &str) -> Option<u64> {
         let all = self.0.get(&(file, path.to_owned()))?;
         all.back().map(|t| t.number)
     }
@@ -254,8 +275,10 @@ mod tests {
         let before = |told: &Tellings, read| told.before(File::MemoryMin, SLICE, read);
         assert_eq!(before(&told, 64), 64);
         // Guaranteed for a unit in it, given back as the unit ended, and set by systemd after that.
-        assert!(told.tell(&guarantee(), 64));
-        assert!(told.tell(&guarantee(), 0));
+        for n in [64, 0] {
+            assert!(told.tell(&guarantee(), n));
+            told.said(File::MemoryMin, SLICE, n);
+        }
         assert_eq!(before(&told, 64), 0);
         assert_eq!(before(&told, 0), 0);
         assert_eq!(before(&told, 32), 32);
@@ -267,6 +290,25 @@ mod tests {
         assert_eq!(before(&told, 64), 64);
         // Of another file nothing was told.
         assert_eq!(told.before(File::MemoryLow, SLICE, 64), 64);
+    }
+
+    #[test]
+    fn what_could_not_be_recorded_was_never_told() {
+        let mut told = Tellings::default();
+        let before = |told: &Tellings, read| told.before(File::MemoryMin, SLICE, read);
+        // Recording 64 fails: 64 is somebody else's, then.
+        assert!(told.tell(&guarantee(), 64));
+        assert_eq!((before(&told, 64), before(&told, 32)), (64, 32));
+        assert_eq!(told.of(File::MemoryMin, SLICE).count(), 0);
+        told.said(File::MemoryMin, SLICE, 64);
+        // Recording 96 fails: what was given back is 64 still.
+        assert!(told.tell(&guarantee(), 96));
+        assert_eq!((before(&told, 64), before(&told, 96)), (64, 96));
+        assert_eq!(told.newest(File::MemoryMin, SLICE), Some(96));
+        // Nor is it, when it is wanted again and recorded, news of old.
+        assert!(!told.tell(&guarantee(), 96));
+        told.said(File::MemoryMin, SLICE, 96);
+        assert_eq!(before(&told, 64), 96);
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Core {
         loop {
             self.keep_if_due();
             self.count_turn();
-            let free = !self.keeping;
+            let (free, bites) = (!self.keeping, !self.marks.to_write.is_empty());
             // In no order: neither those who ask nor those who make cgroups keep the rest waiting.
             tokio::select! {
                 () = &mut stop => break,
@@ -52,6 +52,7 @@ impl Core {
                 }
                 in_force = self.cpu.loaded() => self.loaded(in_force),
                 () = self.overhaul.time(), if free => self.overhaul_if_time(),
+                () = std::future::ready(()), if bites => self.write_some(&mut asks).await,
                 _ = tick.tick() => self.tick(),
             }
         }
@@ -65,6 +66,12 @@ impl Core {
         let now = self.ledger.steps();
         self.longest_turn = self.longest_turn.max(now - self.turn_began);
         self.turn_began = now;
+        self.most_files = self.most_files.max(std::mem::take(&mut self.files));
+    }
+
+    /// The most files of cgroups written so far in one turn; counted anew from now on.
+    pub fn take_most_files(&mut self) -> u64 {
+        std::mem::take(&mut self.most_files)
     }
 
     /// The most steps in the ledger ([`Ledger::steps`]) so far for which whoever asks, root too, has waited
@@ -76,10 +83,31 @@ impl Core {
     /// What is being kept, and what is to be kept yet, is.
     pub(super) async fn finish_keeping(&mut self) {
         self.keep_if_due();
-        while !self.storing.is_idle() {
-            let then = self.storing.done().await;
-            then(self);
+        loop {
+            if !self.marks.to_write.is_empty() {
+                self.write_bite();
+            } else if !self.storing.is_idle() {
+                let then = self.storing.done().await;
+                then(self);
+            } else {
+                return;
+            }
             self.keep_if_due();
+        }
+    }
+
+    /// Some files of cgroups, and what has been asked by then, root's first.
+    async fn write_some(&mut self, asks: &mut Asks) {
+        self.write_bite();
+        // Connections whose requests have arrived put them in.
+        tokio::task::yield_now().await;
+        if let Some(look) = asks.looks.try_recv() {
+            self.answer(look, &mut asks.looks).await;
+        }
+        if !self.keeping
+            && let Some(change) = asks.changes.try_recv()
+        {
+            self.change(change, &mut asks.changes).await;
         }
     }
 

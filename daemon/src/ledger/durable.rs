@@ -31,6 +31,17 @@ impl Ledger {
             .collect()
     }
 
+    /// Forgets of the log of changes what [`Ledger::changes`] does not ask for: while nothing can
+    /// be kept it has no more than the rows that differ. There is no going back to a mark of
+    /// before. Returns how many differ.
+    pub fn compact(&mut self) -> usize {
+        let mut seen = FxHashSet::default();
+        let mut log = std::mem::take(&mut self.log);
+        log.retain(|(key, was)| seen.insert(key.clone()) && *was != self.row(key));
+        self.log = log;
+        self.log.len()
+    }
+
     /// They are kept: from here on.
     pub fn settle(&mut self) {
         self.log.clear();

@@ -3,13 +3,31 @@
 
 use super::{Error, Store};
 use rusqlite::{Connection, Row, params};
+use std::ops::RangeInclusive;
 
 pub(super) const TABLES: &str = "
 CREATE TABLE log (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, time_usec INTEGER NOT NULL, uid INTEGER NOT NULL, owner INTEGER,
-    kind TEXT NOT NULL, subject TEXT NOT NULL, text TEXT NOT NULL, op TEXT NOT NULL
+    kind TEXT NOT NULL, subject TEXT NOT NULL, text TEXT NOT NULL, op TEXT NOT NULL,
+    upto INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 ";
+
+/// Since schema 10 a record says how many bytes the log had with it.
+pub(super) const UPTO: &str = "
+ALTER TABLE log ADD COLUMN upto INTEGER NOT NULL DEFAULT 0;
+UPDATE log SET upto = sums.upto FROM (
+    SELECT seq, sum(64 + octet_length(kind) + octet_length(subject) + octet_length(text)
+        + octet_length(op)) OVER (ORDER BY seq) AS upto FROM log
+) AS sums WHERE sums.seq = log.seq;
+";
+
+/// What a record takes beside its texts, bytes, with a part of SQLite's page.
+const FRAME: u64 = 64;
+/// The longest sentence of a record, bytes. Names in full are in `subject` and `op`.
+const LONGEST_TEXT: usize = 1024;
+/// The longest operation: one names two currencies beside its subject at most.
+const LONGEST_OP: usize = 8192;
 
 /// Records that one call of [`Store::log`] looks at if its [`Query`] does not say: what a question costs is bounded, whoever asks.
 pub const SCAN: i64 = 20_000;
@@ -33,6 +51,28 @@ pub struct Record {
     pub op: String,
     /// Whom it concerns beside who did it: the owner of the subject.
     pub owner: Option<u32>,
+}
+
+impl Record {
+    /// What it takes of the log, bytes.
+    pub fn bytes(&self) -> u64 {
+        let texts = [&self.kind, &self.subject, &self.text, &self.op];
+        FRAME + texts.iter().map(|t| t.len() as u64).sum::<u64>()
+    }
+
+    /// Shortens what is longer than a record may be, and says so.
+    pub fn bound(&mut self) {
+        if self.text.len() > LONGEST_TEXT {
+            let whole = |end: &usize| self.text.is_char_boundary(*end);
+            let end = (0..=LONGEST_TEXT).rev().find(whole).unwrap_or(0);
+            let cut = self.text.len() - end;
+            self.text.truncate(end);
+            self.text.push_str(&format!("… (and {cut} bytes more)"));
+        }
+        if self.op.len() > LONGEST_OP {
+            self.op.clear();
+        }
+    }
 }
 
 /// Which records are wanted: those for which everything that is said here holds.
@@ -93,18 +133,22 @@ pub(super) fn append_as(db: &Connection, seq: i64, record: &Record) -> rusqlite:
 }
 
 fn put(db: &Connection, seq: Option<i64>, r: &Record) -> rusqlite::Result<()> {
-    db.prepare_cached("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?
-        .execute(params![
-            seq,
-            time(r.time_usec),
-            r.uid,
-            r.owner,
-            r.kind,
-            r.subject,
-            r.text,
-            r.op
-        ])
-        .map(drop)
+    db.prepare_cached(
+        "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?, ?,
+         ? + coalesce((SELECT upto FROM log ORDER BY seq DESC LIMIT 1), 0))",
+    )?
+    .execute(params![
+        seq,
+        time(r.time_usec),
+        r.uid,
+        r.owner,
+        r.kind,
+        r.subject,
+        r.text,
+        r.op,
+        r.bytes().cast_signed()
+    ])
+    .map(drop)
 }
 
 /// So that times compare in SQL as they do here.
@@ -136,6 +180,23 @@ fn ends(db: &Connection) -> rusqlite::Result<Option<(i64, i64)>> {
         .prepare_cached("SELECT max(seq) FROM log")?
         .query_row([], |r| r.get(0))?;
     Ok(oldest.zip(newest))
+}
+
+/// The last of `these` that goes for the log to have no more than `keep` bytes, and a record.
+fn beyond(
+    db: &Connection,
+    these: RangeInclusive<i64>,
+    newest: i64,
+    keep: i64,
+) -> rusqlite::Result<i64> {
+    let (oldest, bite) = these.into_inner();
+    let stays: Option<i64> = db
+        .prepare_cached(
+            "SELECT min(seq) FROM log WHERE seq BETWEEN ?1 AND ?2
+             AND upto > (SELECT upto FROM log WHERE seq = ?3) - ?4",
+        )?
+        .query_row(params![oldest, bite, newest, keep], |r| r.get(0))?;
+    Ok(stays.map_or(bite, |seq| seq - 1))
 }
 
 fn page(db: &Connection, q: &Query<'_>) -> rusqlite::Result<Page> {
@@ -220,7 +281,10 @@ impl Store {
             .map_err(|e| self.fail(e))?;
         let by_age = young.map_or(bite, |seq| seq - 1);
         let by_count = newest.saturating_sub(keep).min(bite);
-        let last = by_age.max(by_count);
+        let keep_bytes = i64::try_from(self.config.keep_bytes).unwrap_or(i64::MAX);
+        let by_bytes = beyond(&self.db, oldest..=bite, newest, keep_bytes);
+        let by_bytes = by_bytes.map_err(|e| self.fail(e))?;
+        let last = by_age.max(by_count).max(by_bytes);
         if last < oldest {
             return Ok(0);
         }

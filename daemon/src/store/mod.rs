@@ -38,16 +38,20 @@ pub struct Config {
     pub keep_usec: u64,
     /// And those beyond this many, oldest first.
     pub keep_records: u64,
+    /// And those beyond this many bytes.
+    pub keep_bytes: u64,
     /// After how many pages of 4 KiB in the write-ahead log a commit carries them over into the database, if [`Store::tidy`] has not.
     pub checkpoint_pages: u32,
 }
 
 impl Default for Config {
-    /// A year, a million records, 64 MB: a checkpoint of a large ledger costs about as much whether one page in four has changed or all.
+    /// A year, a million records, 256 MiB of them; 64 MB: a checkpoint of a large ledger costs
+    /// about as much whether one page in four has changed or all.
     fn default() -> Config {
         Config {
             keep_usec: 365 * 24 * 3600 * 1_000_000,
             keep_records: 1_000_000,
+            keep_bytes: 256 << 20,
             checkpoint_pages: 16_000,
         }
     }

@@ -8,7 +8,7 @@ use crate::ledger::{Key, Resource, Row, Withdrawn};
 use rusqlite::{Connection, Transaction, params};
 
 /// Version of the tables; a store of a later version is not touched.
-pub const SCHEMA: i64 = 9;
+pub const SCHEMA: i64 = 10;
 
 /// `rows` and `sum`: see [`rows::Total`]. `voided`: commits that failed too late to know whether they are on the disk, overwritten since.
 const STATE: &str = "
@@ -62,6 +62,9 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> Result<(), Fault> {
     }
     if found < 8 {
         withdraw_disk(&tx)?;
+    }
+    if (3..10).contains(&found) {
+        tx.execute_batch(log::UPTO)?;
     }
     finish(tx)
 }

@@ -181,7 +181,10 @@ fn the_log_tells_who_did_what_and_outlives_it() {
     assert_eq!(kinds, ["create", "destroy"]);
     let uid = rustix::process::getuid().as_raw();
     assert!(records.iter().all(|r| r["uid"] == uid), "{records:?}");
-    assert!(records[0]["operation"].as_str().unwrap().contains("gone"));
+    // Who it was done to is the subject, and not said again.
+    let operation = records[1]["operation"].as_str().unwrap();
+    assert_eq!(operation, r#"{"destroy":{}}"#);
+    assert_eq!(records[1]["subject"], "gone");
     assert_eq!(c.error("Log", json!({"limit": 0})), "BadParameter");
 }
 

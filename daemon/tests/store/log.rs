@@ -164,3 +164,52 @@ fn the_oldest_go_by_age_and_by_count_in_bites_and_numbers_are_not_used_again() {
     store.commit(&[record(1)], &[]).unwrap();
     assert_eq!(all(&store, Query::default()), [5_501]);
 }
+
+#[test]
+fn beyond_so_many_bytes_the_oldest_go() {
+    let dir = dir();
+    let each = Record {
+        text: "x".repeat(900),
+        ..Record::default()
+    };
+    let config = Config {
+        keep_bytes: 100 * each.bytes(),
+        ..Config::default()
+    };
+    let (mut store, _) = open(dir.path(), config.clone()).unwrap();
+    store.commit(&vec![each.clone(); 5_000], &[]).unwrap();
+    let mut gone = 0;
+    loop {
+        match store.prune(0).unwrap() {
+            0 => break,
+            n => gone += n,
+        }
+    }
+    assert_eq!(gone, 4_900);
+    drop(store);
+    // What it has is known at the next start as well.
+    let (mut store, _) = open(dir.path(), config).unwrap();
+    store.commit(&[each.clone(), each], &[]).unwrap();
+    assert_eq!(store.prune(0).unwrap(), 2);
+    assert_eq!(all(&store, Query::default()).len(), 100);
+}
+
+#[test]
+fn a_record_has_so_many_bytes_and_says_what_is_left_out() {
+    let mut long = Record {
+        subject: "/s".repeat(2_000),
+        text: "ü".repeat(5_000),
+        op: "{}".repeat(5_000),
+        ..Record::default()
+    };
+    long.bound();
+    assert!(long.text.ends_with("ü… (and 8976 bytes more)"));
+    assert_eq!((long.subject.len(), long.op.len()), (4_000, 0));
+    assert!(long.bytes() < 5_200, "{}", long.bytes());
+    let bounded = long.clone();
+    long.bound();
+    assert!(long.bytes() <= bounded.bytes());
+    let mut short = record(1);
+    short.bound();
+    assert_eq!(short, record(1));
+}

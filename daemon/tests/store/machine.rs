@@ -5,6 +5,7 @@
 use crate::common;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -55,11 +56,9 @@ impl Machine {
             fs::write(made.join(file), text).unwrap();
         }
         fs::rename(made, self.at(path)).unwrap();
-        // Moved directories are not told of: this has the parent listed.
-        if let Some((parent, _)) = path.rsplit_once('/').filter(|_| path != "/") {
-            let parent = if parent.is_empty() { "/" } else { parent };
-            self.write(parent, "cgroup.subtree_control", "cpu io memory\n");
-        }
+        // Moved directories are not told of, and those that change are.
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(self.at(path), mode).unwrap();
     }
 
     pub fn remove(&self, path: &str) {

@@ -12,6 +12,7 @@ mod machine;
 mod numbers;
 mod power;
 mod rows;
+mod schemas;
 mod spaces;
 mod upgrade;
 mod vfs;

@@ -15,7 +15,8 @@ fn schema_8(rows: &[(Key, Row)]) -> tempfile::TempDir {
     store.commit(&[], &all_new(rows)).unwrap();
     drop(store);
     let db = raw(dir.path().join("ledger.sqlite"));
-    db.execute_batch("DROP TABLE space").unwrap();
+    db.execute_batch("ALTER TABLE log DROP COLUMN upto; DROP TABLE space")
+        .unwrap();
     db.pragma_update(None, "user_version", 8).unwrap();
     dir
 }

@@ -116,7 +116,7 @@ fn a_cgroup_without_the_controller_is_there_and_comes_back() {
     follower.list("/a").unwrap();
     told(&[("/a/b/c", true), ("/a/b", true)]);
     std::fs::remove_dir_all(dir.path().join("a/b")).unwrap();
-    follower.look_again("/a/b", false).unwrap();
+    follower.look_again("/a/b").unwrap();
     told(&[("/a/b/c", false), ("/a/b", false)]);
 }
 
@@ -132,4 +132,66 @@ fn a_name_that_is_no_text_is_the_kernels_alone() {
         told(dir.path()),
         (vec!["/".into(), "/b\u{1b}[2J".into()], vec![], true)
     );
+}
+
+/// Whoever says again and again what a cgroup gives has tixd list nothing for it.
+#[test]
+fn what_is_said_again_is_not_listed_again() {
+    const MANY: u64 = 100;
+    let dir = tempfile::tempdir().unwrap();
+    let open = OFlags::DIRECTORY | OFlags::RDONLY;
+    let top = openat(CWD, dir.path(), open, Mode::empty()).unwrap();
+    fill(&top);
+    let a = cgroup(&top, b"a");
+    for n in 0..MANY {
+        cgroup(&a, n.to_string().as_bytes());
+    }
+    let gone = std::cell::Cell::new(0);
+    let tell = |change| {
+        gone.set(gone.get() + u64::from(matches!(change, Change::Gone { .. })));
+        true
+    };
+    let mut follower = Follower::new(Root::open_any(dir.path()).unwrap(), tell).unwrap();
+    follower.list("/").unwrap();
+    let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+    // In one piece: nobody reads an empty file.
+    let file = dir.path().join("a/cgroup.subtree_control");
+    let file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
+    let mut says = |follower: &mut Follower<_>, what: &str| {
+        use std::os::unix::fs::FileExt;
+        file.write_all_at(what.as_bytes(), 0).unwrap();
+        let changed = follower.drain(&mut buffer).unwrap();
+        assert!(changed.switches.contains("/a"));
+        let before = follower.listings;
+        follower.look_at_switches(changed.switches).unwrap();
+        follower.listings - before
+    };
+    for _ in 0..1000 {
+        assert_eq!(says(&mut follower, "cpu\n"), 0);
+    }
+    assert_eq!((says(&mut follower, "pid\n"), gone.get()), (1, MANY));
+    // That took some time, and it is not done again before it is time.
+    let put_off = |follower: &mut Follower<_>, by| {
+        let known = follower.known.get_mut("/a").unwrap();
+        assert!(known.not_before.is_some());
+        known.not_before = Some(Instant::now() + by);
+    };
+    put_off(&mut follower, Duration::from_secs(3600));
+    for what in ["cpu\n", "pid\n", "cpu\n"] {
+        assert_eq!(says(&mut follower, what), 0);
+    }
+    assert!(follower.pause().unwrap() > Duration::ZERO);
+    put_off(&mut follower, Duration::ZERO);
+    follower.look_at_switches(BTreeSet::new()).unwrap();
+    assert_eq!(follower.pause(), None);
+    assert_eq!(follower.known.len() as u64, 2 + MANY);
+    // A child that was looked at while it was off has the parent listed by the next word.
+    let weight = dir.path().join("a/0/cpu.weight");
+    let text = std::fs::read(&weight).unwrap();
+    std::fs::remove_file(&weight).unwrap();
+    follower.look_again("/a/0").unwrap();
+    std::fs::write(&weight, text).unwrap();
+    put_off(&mut follower, Duration::ZERO);
+    assert_eq!(says(&mut follower, "cpu\n"), 1 + MANY);
+    assert_eq!(follower.known.len() as u64, 2 + MANY);
 }
