@@ -18,7 +18,7 @@ pub const ROOT: &str = "/sys/fs/cgroup";
 pub const SOCKET: &str = "/run/elsewhere/tixd.sock";
 /// Under emulation, loading takes a while, and longest on the oldest kernels.
 pub const PATIENCE: Duration = Duration::from_secs(240);
-/// Where a restored guest has what is known of the tixd that it was saved with (`tests/vm/guest/setup`).
+/// Where a restored guest has what is known of its tixd (`tests/vm/guest/setup`).
 const FOUND: &str = "/run/tixd";
 
 pub struct Tixd(Process);
@@ -169,7 +169,7 @@ impl Drop for Hog {
     }
 }
 
-/// tixd, installed and started, on a machine without systemd; or the one that the guest was restored with.
+/// tixd on a machine without systemd: installed and started, or as the guest was restored.
 pub fn tixd() -> Result<Tixd> {
     sys::set_variable("TIX_SOCKET", SOCKET);
     if is_restored() {

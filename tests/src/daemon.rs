@@ -48,7 +48,7 @@ pub fn in_guest(test: &str, kind: Kind, inside: impl FnOnce(&mut Checks)) {
     in_guest_with(test, kind, &["--icount", "3"], inside);
 }
 
-/// The same, in a guest that is restored with tixd up instead of booted. A kernel under test is booted.
+/// The same, in a guest that is restored with tixd up. A kernel under test is booted.
 pub fn in_restored_guest(test: &str, kind: Kind, inside: impl FnOnce(&mut Checks)) {
     if is_guest() || kernel_under_test() {
         return in_guest(test, kind, inside);
@@ -100,7 +100,7 @@ fn boot(test: &str, kind: Kind, options: &[&str]) -> Result<()> {
     if options.iter().any(|o| o.starts_with("--restored")) {
         command.env(RESTORED, "1");
     }
-    // What it says is seen as it says it: a guest that hangs has said where. What it leaves out is noted here.
+    // What it says is seen as it says it: a guest that hangs has said where.
     let mut child = command.stderr(Stdio::piped()).spawn();
     let child = child.as_mut().map_err(|e| anyhow::anyhow!("{e}"));
     let child = child.context("run tests/vm/run")?;

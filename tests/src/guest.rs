@@ -100,7 +100,7 @@ impl Guest {
     }
 
     /// Run `inner` where tix is in force, in a guest that is restored so instead of booted. `LOAD` is
-    /// `tix-load` that insists on tix. Fails when tix was ejected meanwhile. A kernel under test is booted.
+    /// `tix-load` that insists on tix. Fails when tix was ejected. A kernel under test is booted.
     pub fn run_under_tix(&self, tix_load: &Path, inner: &str) -> Result<Reports> {
         if kernel_under_test() {
             return self.run(&under_tix(tix_load, inner)?);

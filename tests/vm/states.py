@@ -69,15 +69,18 @@ class Monitor:
         shared = {"capability": "x-ignore-shared", "state": True}
         self.execute("migrate-set-capabilities", capabilities=[shared])
 
+    def give(self, file):
+        request = {"execute": "getfd", "arguments": {"fdname": "file"}}
+        socket.send_fds(self.ours, [json.dumps(request).encode()], [file.fileno()])
+        while "return" not in self.read():
+            pass
+
     def save(self, path):
         self.begin()
         self.execute("stop")
         with open(path, "wb") as file:
-            os.set_inheritable(file.fileno(), True)
-            socket.send_fds(self.ours, [b'{"execute": "getfd", "arguments": {"fdname": "to"}}'], [file.fileno()])
-            while "return" not in self.read():
-                pass
-        self.execute("migrate", uri="fd:to")
+            self.give(file)
+        self.execute("migrate", uri="fd:file")
         while (status := self.execute("query-migrate").get("status")) != "completed":
             if status in ("failed", "cancelled"):
                 raise Trouble(f"the guest cannot be saved: migration {status}")
@@ -87,10 +90,8 @@ class Monitor:
     def restore(self, path):
         self.begin()
         with open(path, "rb") as file:
-            socket.send_fds(self.ours, [b'{"execute": "getfd", "arguments": {"fdname": "from"}}'], [file.fileno()])
-            while "return" not in self.read():
-                pass
-        self.execute("migrate-incoming", uri="fd:from")
+            self.give(file)
+        self.execute("migrate-incoming", uri="fd:file")
         while (status := self.execute("query-status")["status"]) == "inmigrate":
             time.sleep(0.005)
         if status != "paused":
