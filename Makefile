@@ -76,7 +76,7 @@ soak-crowd:
 soak-attacks:
 	TIX_SOAK=1 $(IN_GUEST) attacks::
 soak-others:
-	$(IN_GUEST) --test-threads=1 daemon::another_ shares_of_a_disk cores::
+	$(IN_GUEST) --test-threads=1 daemon::another_ shares_of_a_disk cores:: suspend::one_cpu
 soak-judges:
 	$(IN_GUEST) --test-threads=1 judges::
 soak-kernels:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Run stages beside each other, and say what came of each.
 
-A stage is a command. What it says goes to target/check/STAGE.log; lines that show how far it is are printed at once, and the end
-of the log when it fails. It has failed if its command did, if something that it counts did, or if it did nothing at all. A
-stage that fails keeps those alone from running that need it. At the end, and after each stage, target/check.json says all.
+A stage is a command. What it says goes to target/check/STAGE.log; lines that show how far it is are
+printed at once, and the end of the log when it fails. It has failed if its command did, if
+something that it counts did, or if it did nothing at all. A stage that fails keeps those alone from
+running that need it. At the end, and after each stage, target/check.json says all.
 """
 
 import json
@@ -18,7 +19,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-# Exit status of a stage that cannot be run here, if it may say so; the last line of its log is the reason (as automake has it).
+# Exit status of a stage that cannot be run here, if it may say so (automake's); the last line of
+# its log is the reason.
 SKIPPED = 77
 # How often it is said what runs, seconds.
 EVERY = 60
@@ -46,8 +48,8 @@ def one(status: int, log: str) -> Outcome:
 
 
 def counted(pattern: str) -> Callable:
-    """A command that says what it did: the pattern's first group counts what passed, its second (if any) what failed. Each line
-    that has it must have done something."""
+    """A command that says what it did: the pattern's first group counts what passed, its second (if
+    any) what failed. Each line that has it must have done something."""
 
     def judge(status: int, log: str) -> Outcome:
         found = [[int(n) for n in m.groups()] for m in re.finditer(pattern, log, re.MULTILINE)]
@@ -80,7 +82,9 @@ def junit(report: Path, skips: Callable[[], list] = list) -> Callable:
                 done.passed += 1
                 continue
             done.failed += 1
-            said = "\n".join(part.text or "" for part in (bad, *case.iter("system-err")) if part is not None)
+            said = "\n".join(
+                part.text or "" for part in (bad, *case.iter("system-err")) if part is not None
+            )
             done.failures.append({"test": name, "said": panic(said)})
         try:
             done.skips = skips()
@@ -202,16 +206,23 @@ class Gate:
                         self.end(one)
                 if running and time.monotonic() - told >= EVERY:
                     told = time.monotonic()
-                    far = [f"{one.stage.name} {one.seconds()} s {one.far}".strip() for one in running]
+                    far = [
+                        f"{one.stage.name} {one.seconds()} s {one.far}".strip() for one in running
+                    ]
                     self.say(f"  … {', '.join(far)}")
         except KeyboardInterrupt:
             for one in running:
                 os.killpg(one.process.pid, signal.SIGTERM)
             for one in running:
                 one.process.wait()
-                self.settle(one.stage, Result(one.stage.name, "failed", one.seconds(), failed=1, why="interrupted"))
+                self.settle(
+                    one.stage,
+                    Result(one.stage.name, "failed", one.seconds(), failed=1, why="interrupted"),
+                )
             for stage in pending:
-                self.settle(stage, Result(stage.name, "failed", failed=1, why="interrupted before it began"))
+                self.settle(
+                    stage, Result(stage.name, "failed", failed=1, why="interrupted before it began")
+                )
         # What tests themselves left out.
         if self.skipped_by_tests.exists():
             for line in self.skipped_by_tests.read_text().splitlines():
@@ -224,14 +235,22 @@ class Gate:
     def passed(self) -> bool:
         results = self.results.values()
         ran = any(r.result == "passed" for r in results)
-        return ran and len(results) == len(self.stages) and not any(r.result == "failed" for r in results)
+        return (
+            ran
+            and len(results) == len(self.stages)
+            and not any(r.result == "failed" for r in results)
+        )
 
     def start(self, pending: list, running: list):
         """Begins those whose turn it is, and gives up those that have lost what they need."""
         for stage in list(pending):
             known = {s.name for s in self.stages}
-            waits_for = [n for n in (*stage.needs, *stage.after) if n in known and n not in self.results]
-            lost = [n for n in stage.needs if n in self.results and self.results[n].result != "passed"]
+            waits_for = [
+                n for n in (*stage.needs, *stage.after) if n in known and n not in self.results
+            ]
+            lost = [
+                n for n in stage.needs if n in self.results and self.results[n].result != "passed"
+            ]
             if lost:
                 pending.remove(stage)
                 why = f"it needs what has not passed: {', '.join(lost)}"
@@ -242,13 +261,18 @@ class Gate:
                 try:
                     running.append(Running(stage, self.tree, self.logs))
                 except OSError as error:
-                    self.settle(stage, Result(stage.name, "failed", failed=1, why=f"it cannot be run: {error}"))
+                    self.settle(
+                        stage,
+                        Result(stage.name, "failed", failed=1, why=f"it cannot be run: {error}"),
+                    )
 
     def end(self, one: Running):
         stage, status, log = one.stage, one.process.returncode, one.text()
         if status == SKIPPED and stage.may_skip:
             why = (log.splitlines() or ["it does not say why"])[-1]
-            return self.settle(stage, Result(stage.name, "skipped", one.seconds(), skipped=1, why=why))
+            return self.settle(
+                stage, Result(stage.name, "skipped", one.seconds(), skipped=1, why=why)
+            )
         done = stage.judge(status, log)
         if done.passed == 0 and done.failed == 0:
             done.failed, done.why = 1, done.why or "it ran nothing"
@@ -257,7 +281,10 @@ class Gate:
         self.failures += [failure | {"stage": stage.name} for failure in done.failures]
         self.skips += [skip | {"stage": stage.name} for skip in done.skips]
         self.times += done.times
-        self.settle(stage, Result(stage.name, result, one.seconds(), done.passed, done.failed, done.skipped, why))
+        self.settle(
+            stage,
+            Result(stage.name, result, one.seconds(), done.passed, done.failed, done.skipped, why),
+        )
         if result == "failed" and not done.failures:
             self.say("\n".join(f"    {line}" for line in log.splitlines()[-TAIL:]))
             self.say(f"    all of it is in {one.log.relative_to(self.tree)}")
@@ -265,11 +292,14 @@ class Gate:
     def settle(self, stage: Stage, result: Result):
         self.results[stage.name] = result
         if result.result == "skipped":
-            self.skips.append({"what": stage.name, "why": result.why, "stage": stage.name, "tests": 0})
+            self.skips.append(
+                {"what": stage.name, "why": result.why, "stage": stage.name, "tests": 0}
+            )
         if result.result == "failed" and not any(f["stage"] == stage.name for f in self.failures):
             self.failures.append({"stage": stage.name, "test": "", "said": result.why})
         word = result.result.upper() if result.result == "failed" else result.result
-        self.say(f"{now()}  {stage.name}: {word}, {result.seconds} s{': ' + result.why if result.why else ''}")
+        why = f": {result.why}" if result.why else ""
+        self.say(f"{now()}  {stage.name}: {word}, {result.seconds} s{why}")
         self.write(ended=False)
 
     def slowest(self) -> list:
@@ -282,7 +312,9 @@ class Gate:
             "seconds": round(time.monotonic() - self.began),
             "stages": [asdict(self.results[s.name]) for s in self.stages if s.name in self.results],
             "not_yet": [s.name for s in self.stages if s.name not in self.results],
-            "slowest": [{"test": name, "seconds": round(seconds, 3)} for name, seconds in self.slowest()],
+            "slowest": [
+                {"test": name, "seconds": round(seconds, 3)} for name, seconds in self.slowest()
+            ],
             "failures": self.failures,
             "skips": self.skips,
         }
@@ -297,7 +329,9 @@ class Gate:
         lines = ["", f"{'stage':{wide}}  result   passed  failed  skipped  seconds"]
         for r in results:
             word = r.result.upper() if r.result == "failed" else r.result
-            lines.append(f"{r.name:{wide}}  {word:7}{r.passed:8}{r.failed:8}{r.skipped:9}{r.seconds:9}")
+            lines.append(
+                f"{r.name:{wide}}  {word:7}{r.passed:8}{r.failed:8}{r.skipped:9}{r.seconds:9}"
+            )
         if self.times:
             lines += ["", "slowest tests"]
             lines += [f"{seconds:9.1f} s  {name}" for name, seconds in self.slowest()]
@@ -307,11 +341,14 @@ class Gate:
         for failure in self.failures:
             lines += ["", f"FAILED  {failure['stage']}  {failure['test']}".rstrip()]
             lines += [f"    {line}" for line in failure["said"].splitlines()]
-        count = {word: sum(r.result == word for r in results) for word in ("passed", "failed", "skipped")}
+        count = {
+            word: sum(r.result == word for r in results) for word in ("passed", "failed", "skipped")
+        }
         stages = ", ".join(f"{n} {word}" for word, n in count.items())
         verdict = "passed" if self.passed() else "FAILED"
         took = round(time.monotonic() - self.began)
-        lines += ["", f"{verdict} after {took} s; stages: {stages}; left out: {len(self.skips)}; target/check.json says the same"]
+        left_out = len(self.skips)
+        lines += ["", f"{verdict} after {took} s; stages: {stages}; left out: {left_out}"]
         return "\n".join(lines)
 
 

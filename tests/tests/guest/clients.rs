@@ -3,10 +3,11 @@
 //! currency, what they set is its funding or its limit, and it holds.
 
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tix_tests::alone::file;
+use tix_tests::bound;
 use tix_tests::daemon::{
     Kind, currency, in_guest, in_guest_with, install, read, run, sh, tickets, tixctl, until,
 };
@@ -243,8 +244,7 @@ fn guaranteed(cgroup: &str, which: &str, bytes: u64) -> Result<()> {
 fn shares(of: [&str; 2], due: f64) -> Result<()> {
     let running = |cgroup: &&str| used(cgroup).is_ok_and(|n| n > 100_000);
     until("both run", SOON, || Ok(of.iter().all(running)))?;
-    let got = Meter::start(of)?.over(TIME, LONG)?;
-    near(of[0], got[0], due, 2.0)
+    Meter::start(of)?.over(TIME, LONG)?.due(of[0], 0, due)
 }
 
 /// What it gets of a CPU by the guest's clock, which counts instructions. Nobody else wants more than a little: who is due
@@ -254,11 +254,15 @@ fn limited(cgroup: &str, due: f64) -> Result<()> {
         Ok(used(cgroup).is_ok_and(|n| n > 500_000))
     })?;
     let meter = Meter::start([cgroup])?;
-    let since = Instant::now();
-    // A period begins with all that it allows: of so many, one more or less does not matter.
     meter.over(2 * TIME, LONG)?;
-    let got = meter.got()?[0] as f64 / 1e6;
-    near(cgroup, got / since.elapsed().as_secs_f64(), due, 1.0)
+    let (got, took) = (meter.got()?[0] as f64 / 1e6, meter.seconds());
+    let quota_ms = due * 100.0;
+    near(
+        cgroup,
+        got / took,
+        due,
+        bound::limit_ms(quota_ms) / 1e3 / took,
+    )
 }
 
 fn gone(cgroup: &str) -> Result<()> {

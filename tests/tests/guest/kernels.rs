@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use tix_tests::alone::{self, Hog, cgroups, write};
 use tix_tests::daemon::{Kind, Said, in_guest, tixctl};
-use tix_tests::daemon_load::Split;
+use tix_tests::daemon_load::Meter;
 use tix_tests::guest::{Guest, tree, under_tix};
 use tix_tests::load::shares::Shares;
 use tix_tests::results::leave;
@@ -83,8 +83,9 @@ fn what_does_not_hold_is_told() {
 
 /// Does it keep a from its half?
 fn is_held(what: &str) -> Result<bool> {
-    let split = Split::between("/a", "/b")?;
-    let part = split.over(Duration::from_secs(4), Duration::from_secs(60))?;
+    let meter = Meter::start(["/a", "/b"])?;
+    let had = meter.over(Duration::from_secs(4), Duration::from_secs(60))?;
+    let part = had.parts[0];
     eprintln!("       with {what} a has {:.1} %", part * 100.0);
     Ok(part < 0.3)
 }
