@@ -190,6 +190,19 @@ impl Had {
         self.within(what, number, due, bound::stray_ms(due, others))
     }
 
+    /// The same, around an exchange of schedulers: for so long the kernel's own may have given all
+    /// the same.
+    pub fn due_but_for(&self, what: &str, number: usize, due: f64, gap_ms: f64) -> Result<()> {
+        let alike = 1.0 / self.parts.len() as f64;
+        let lost_ms = (due - alike).abs() * gap_ms;
+        self.within(
+            what,
+            number,
+            due,
+            bound::stray_ms(due, bound::OTHERS) + lost_ms,
+        )
+    }
+
     /// The same, where there is no scheduler of tix's and `cpu.weight` does it.
     pub fn due_by_weight(&self, what: &str, number: usize, due: f64) -> Result<()> {
         self.within(what, number, due, bound::stray_by_weight_ms(due))

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use tix_tests::bound;
 use tix_tests::daemon::Checks;
 use tix_tests::guest::{Guest, Reports, under_tix};
 use tix_tests::load::aftermath::Aftermath;
@@ -75,48 +76,23 @@ fn pairs(reports: &Reports) -> Result<()> {
         "a switch of ten pairs takes {tix} ns, {kernel} under the kernel's own scheduler"
     );
     let shares = reports.get::<Shares>("shares", "pairs")?.result;
-    assert!(
-        shares.largest_relative_error < 0.02,
-        "of pairs a share is {} off",
-        shares.largest_relative_error
-    );
-    Ok(())
+    bound::shares("pairs", &shares, 2)
 }
 
 fn weights(reports: &Reports) -> Result<()> {
-    let shares = reports.get::<Shares>("shares", "")?.result;
-    assert!(
-        shares.largest_relative_error < 0.02,
-        "a share is {} off",
-        shares.largest_relative_error
-    );
+    // Also of threads that yield, and beside threads that mostly sleep, which change who is where all
+    // the time.
+    for label in ["", "yields", "readers"] {
+        let shares = reports.get::<Shares>("shares", label)?.result;
+        bound::shares(&format!("shares {label}"), &shares, 2)?;
+    }
 
-    let yields = reports.get::<Shares>("shares", "yields")?.result;
-    assert!(
-        yields.largest_relative_error < 0.02,
-        "of threads that yield a share is {} off",
-        yields.largest_relative_error
-    );
-
-    // Threads that mostly sleep, beside the busy ones of each, change who is where all the time.
-    let readers = reports.get::<Shares>("shares", "readers")?.result;
-    assert!(
-        readers.largest_relative_error < 0.005,
-        "beside threads that mostly sleep a share is {} off",
-        readers.largest_relative_error
-    );
-
-    let nice = reports.get::<Nice>("nice", "")?.result;
-    assert!(nice.largest_relative_error < 0.05, "{:?}", nice.levels);
+    bound::nice(&reports.get::<Nice>("nice", "")?.result, 2)?;
 
     // One thread cannot use two CPUs: 9:1 is 1:1. Nothing is sampled: there is no slack to make up
     // for what the sampler takes.
     let capped = reports.get::<Shares>("shares", "capped")?.result;
-    assert!(
-        capped.largest_relative_error < 0.02,
-        "a capped share is {} off",
-        capped.largest_relative_error
-    );
+    bound::shares("capped", &capped, 2)?;
     assert!(capped.used > 0.95, "a CPU was idle: {}", capped.used);
     Ok(())
 }
@@ -125,7 +101,7 @@ fn weights(reports: &Reports) -> Result<()> {
 fn overdue(reports: &Reports) -> Result<()> {
     let overdue = reports.get::<Overdue>("overdue", "")?.result;
     for longest in [overdue.reniced_ms, overdue.limited_ms] {
-        assert!(longest <= 10_000.0, "{overdue:?}");
+        assert!(longest <= bound::STARVED_MS, "{overdue:?}");
     }
     // Who goes first for that has a moment only.
     assert!(overdue.part < 0.01, "{overdue:?}");
@@ -150,7 +126,7 @@ fn churn(reports: &Reports) -> Result<()> {
     }
     unharmed(&churn.after);
     assert!(
-        churn.longest_wait_ms <= 10_000.0,
+        churn.longest_wait_ms <= bound::STARVED_MS,
         "a thread waited {} ms",
         churn.longest_wait_ms
     );
@@ -160,8 +136,7 @@ fn churn(reports: &Reports) -> Result<()> {
 /// Nothing leaked, and shares hold.
 pub fn unharmed(after: &Aftermath) {
     assert_eq!(after.maps_before, after.maps_after, "map entries leaked");
-    let off = after.shares.largest_relative_error;
-    assert!(off < 0.02, "afterwards a share is {off} off");
+    bound::shares("afterwards", &after.shares, 2).unwrap();
 }
 
 /// Who waits on a busy CPU and may use an idle one does, though it may not use all.
@@ -289,10 +264,10 @@ fn stay(reports: &Reports) -> Result<()> {
 /// What those who are due more than the CPU that their one thread can use leave is their siblings', as these have tickets; and who is due nearly all of
 /// the machine has that CPU, beside siblings that take turns on the others.
 fn surplus(reports: &Reports) -> Result<()> {
-    let shares = reports.get::<Shares>("shares", "surplus")?.result;
-    assert!(shares.largest_relative_error < 0.02, "{:?}", shares.leaves);
-    let large = reports.get::<Shares>("shares", "large")?.result;
-    assert!(large.largest_relative_error < 0.03, "{:?}", large.leaves);
+    for label in ["surplus", "large"] {
+        let shares = reports.get::<Shares>("shares", label)?.result;
+        bound::shares(label, &shares, 4)?;
+    }
     Ok(())
 }
 

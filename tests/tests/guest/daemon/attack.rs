@@ -122,8 +122,10 @@ pub fn all(story: &mut Story) -> Result<()> {
         "tixctl status took {:?}",
         answers.status
     );
+    // The attacker's processes have the lock one after another, and nothing says how many: proven is
+    // only that none of them waits for a CPU for longer than this.
     ensure!(
-        answers.file < SOON,
+        answers.file.as_secs_f64() * 1e3 < bound::STARVED_MS,
         "a cgroup's file took {:?}",
         answers.file
     );

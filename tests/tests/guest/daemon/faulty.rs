@@ -141,7 +141,8 @@ fn part_around(what: &str, mut over: impl FnMut() -> Result<bool>) -> Result<()>
     }
     let window = windows.first().context("no window")?;
     let had = window.over(Duration::from_secs(3), PATIENCE)?;
-    had.due(&format!("{what}, {:.1} s", window.seconds()), 0, DUE)
+    let what = format!("{what}, {:.1} s", window.seconds());
+    had.due_but_for(&what, 0, DUE, GAP_MS)
 }
 
 fn exchange(build: &str) -> Result<()> {

@@ -13,6 +13,8 @@ use tix_tests::daemon_load::Meter;
 
 const PINS: &str = "/sys/fs/bpf/tix";
 const LOG: &str = "/run/tixd.log";
+/// The longest that an exchange may leave the machine to the kernel's own scheduler.
+const GAP_MS: f64 = 300.0;
 /// Of what both have: 300 tickets to 100.
 const DUE: f64 = 0.75;
 const BOTH: [&str; 2] = ["/a", "/b"];
@@ -37,7 +39,8 @@ pub fn all(c: &mut Checks) {
         leave(&mut tixd)?;
         let around = Meter::start(BOTH)?;
         tixd = Some(Tixd::logging(LOG)?);
-        around.had()?.due("around the exchange", 0, DUE)?;
+        let had = around.had()?;
+        had.due_but_for("around the exchange", 0, DUE, GAP_MS)?;
         replaced("ahead or behind as before: ")
     });
     c.check("where that cannot be loaded it stays", || {
