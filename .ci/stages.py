@@ -82,10 +82,8 @@ def junit(report: Path, skips: Callable[[], list] = list) -> Callable:
                 done.passed += 1
                 continue
             done.failed += 1
-            said = "\n".join(
-                part.text or "" for part in (bad, *case.iter("system-err")) if part is not None
-            )
-            done.failures.append({"test": name, "said": panic(said)})
+            said = "\n".join(part.text or "" for part in case.iter("system-err"))
+            done.failures.append({"test": name, "said": panics(said or bad.text or "")})
         try:
             done.skips = skips()
         except Exception as error:
@@ -99,13 +97,17 @@ def junit(report: Path, skips: Callable[[], list] = list) -> Callable:
     return judge
 
 
-def panic(said: str) -> str:
-    """What a test said from its panic on, shortened."""
-    lines = said.splitlines()
-    begins = [n for n, line in enumerate(lines) if " panicked at " in line]
-    lines = lines[begins[0] :] if begins else lines[-TAIL:]
-    ends = [n for n, line in enumerate(lines) if line.startswith(("stack backtrace:", "note: "))]
-    return "\n".join(line[:800] for line in lines[: min(ends[:1] + [TAIL])])
+def panics(said: str) -> str:
+    """What a test, and the same test in its guest, said when they panicked, without the stack."""
+    told, inside = [], False
+    for line in said.splitlines():
+        if " panicked at " in line:
+            inside = True
+        elif line.startswith(("stack backtrace:", "note: ")):
+            inside = False
+        if inside and line:
+            told.append(line[:800])
+    return "\n".join((told or said.splitlines())[-TAIL:])
 
 
 @dataclass
@@ -191,38 +193,31 @@ class Gate:
         self.skipped_by_tests.unlink(missing_ok=True)
         self.write(ended=False)
         pending, running, told = list(self.stages), [], time.monotonic()
-        for name in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(name, signal.default_int_handler)
-        try:
-            while pending or running:
-                self.start(pending, running)
-                time.sleep(0.1)
-                for one in list(running):
-                    ended = one.process.poll() is not None
-                    for line in one.news():
-                        self.say(f"  {one.stage.name}: {line.strip()}")
-                    if ended:
-                        running.remove(one)
-                        self.end(one)
-                if running and time.monotonic() - told >= EVERY:
-                    told = time.monotonic()
-                    far = [
-                        f"{one.stage.name} {one.seconds()} s {one.far}".strip() for one in running
-                    ]
-                    self.say(f"  … {', '.join(far)}")
-        except KeyboardInterrupt:
-            for one in running:
-                os.killpg(one.process.pid, signal.SIGTERM)
-            for one in running:
-                one.process.wait()
-                self.settle(
-                    one.stage,
-                    Result(one.stage.name, "failed", one.seconds(), failed=1, why="interrupted"),
-                )
-            for stage in pending:
-                self.settle(
-                    stage, Result(stage.name, "failed", failed=1, why="interrupted before it began")
-                )
+        # Only noted, wherever it comes: no stage is lost between its start and its end.
+        interrupted = []
+        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(name, lambda *_: interrupted.append(True))
+        while (pending or running) and not interrupted:
+            self.start(pending, running)
+            time.sleep(0.1)
+            for one in list(running):
+                ended = one.process.poll() is not None
+                for line in one.news():
+                    self.say(f"  {one.stage.name}: {line.strip()}")
+                if ended:
+                    running.remove(one)
+                    self.end(one)
+            if running and time.monotonic() - told >= EVERY:
+                told = time.monotonic()
+                far = [f"{one.stage.name} {one.seconds()} s {one.far}".strip() for one in running]
+                self.say(f"  … {', '.join(far)}")
+        for one in running:
+            os.killpg(one.process.pid, signal.SIGTERM)
+        for one in running:
+            one.process.wait()
+            self.interrupt(one.stage, "interrupted", one.seconds())
+        for stage in pending:
+            self.interrupt(stage, "interrupted before it began")
         # What tests themselves left out.
         if self.skipped_by_tests.exists():
             for line in self.skipped_by_tests.read_text().splitlines():
@@ -231,6 +226,9 @@ class Gate:
         self.write(ended=True)
         self.say(self.table())
         return self.passed()
+
+    def interrupt(self, stage: Stage, why: str, seconds: int = 0):
+        self.settle(stage, Result(stage.name, "failed", seconds, failed=1, why=why))
 
     def passed(self) -> bool:
         results = self.results.values()

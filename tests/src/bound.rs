@@ -29,7 +29,7 @@ const MOVES: f64 = 9.0 / 8.0 + 9.0 / 8.0 + 1.0 / 8.0;
 /// kernel's threads, tixd, the test, and what a login and systemd have running.
 pub const OTHERS: f64 = 8.0;
 /// And where tix-load is alone, which goes before all: the kernel's threads, and who quarrels.
-const FEW_OTHERS: f64 = 2.0;
+pub const FEW_OTHERS: f64 = 2.0;
 /// No thread waits longer, whatever its tickets, ms: docs/scheduler.md. After 30 s the kernel takes
 /// a scheduler out.
 pub const STARVED_MS: f64 = 10_000.0;
@@ -46,6 +46,11 @@ pub fn stray_ms(part: f64, others: f64) -> f64 {
     MOVES * QUANTUM_MS * (1.0 + LATE) * (1.0 + part * others)
 }
 
+/// The same, for a look of so many seconds, as a part of what is due.
+pub fn of_several(seconds: f64) -> f64 {
+    2.0 * BEHIND_MS / (seconds * 1e3)
+}
+
 /// By `cpu.weight` under the kernel's own scheduler (EEVDF), on one CPU, ms: the lag that it lets a
 /// cgroup have is two slices of 3 ms, and whoever runs goes on until the next tick. At each end.
 pub fn stray_by_weight_ms(part: f64) -> f64 {
@@ -55,7 +60,7 @@ pub fn stray_by_weight_ms(part: f64) -> f64 {
 /// On so many CPUs, ms: who is due `due_ms` in so many seconds is behind with its CPU at one end, and
 /// ahead at the other; and it strays on each as on one.
 pub fn stray_of_several_ms(due_ms: f64, seconds: f64, cpus: usize) -> f64 {
-    due_ms * 2.0 * BEHIND_MS / (seconds * 1e3) + MOVES * QUANTUM_MS * cpus as f64
+    due_ms * of_several(seconds) + MOVES * QUANTUM_MS * cpus as f64
 }
 
 /// Of a quota in each period, ms that are had or not because of where the periods lie: at the ends

@@ -124,7 +124,7 @@ fn churn(reports: &Reports) -> Result<()> {
     ] {
         assert!(churn.done.contains_key(what), "nothing was {what}");
     }
-    unharmed(&churn.after);
+    unharmed(&churn.after)?;
     assert!(
         churn.longest_wait_ms <= bound::STARVED_MS,
         "a thread waited {} ms",
@@ -134,9 +134,9 @@ fn churn(reports: &Reports) -> Result<()> {
 }
 
 /// Nothing leaked, and shares hold.
-pub fn unharmed(after: &Aftermath) {
+pub fn unharmed(after: &Aftermath) -> Result<()> {
     assert_eq!(after.maps_before, after.maps_after, "map entries leaked");
-    bound::shares("afterwards", &after.shares, 2).unwrap();
+    bound::shares("afterwards", &after.shares, 2)
 }
 
 /// Who waits on a busy CPU and may use an idle one does, though it may not use all.
@@ -220,7 +220,7 @@ fn four_cpus() {
         Path::new(LOAD),
         &format!(
             "{}
-             $LOAD stops --warmup 1 --seconds 5
+             $LOAD stops --warmup 1 --seconds {STOPS_S}
              $LOAD away --seconds 8
              $LOAD shares --label surplus --sample-ms 0 --shares 20,10,2,2,1 --warmup 2 --seconds 12
              $LOAD shares --label large --sample-ms 0 --shares 100,1,1,1,1,1 --warmup 2 --seconds 5",
@@ -242,6 +242,8 @@ fn four_cpus() {
     c.end();
 }
 
+/// For so long it is stopped, or nearly (400 times), and for so long shares are looked at then.
+const STOPS_S: f64 = 5.0;
 /// How often the load of migrations is started: where its threads are then tells how often they move, under the kernel's own as well.
 const STARTS: u32 = 3;
 
@@ -275,8 +277,9 @@ fn surplus(reports: &Reports) -> Result<()> {
 fn stops(reports: &Reports) -> Result<()> {
     let stops = reports.get::<Stops>("stops", "")?.result;
     assert!(stops.longest_ms < 2_000.0, "{stops:?}");
-    assert!(stops.meanwhile < 0.02, "{stops:?}");
-    assert!(stops.afterwards < 0.02, "{stops:?}");
+    let most = bound::of_several(STOPS_S);
+    assert!(stops.meanwhile < most, "{stops:?}");
+    assert!(stops.afterwards < most, "{stops:?}");
     Ok(())
 }
 
