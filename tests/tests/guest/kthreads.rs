@@ -55,8 +55,7 @@ pub const HOG: &str = "modprobe dummy numdummies=1
 /// It has a share like any other, 100 tickets beside their 400. If it went before all it would take turns with them: a half.
 pub fn hog(reports: &Reports) -> Result<()> {
     let shares = reports.get::<Shares>("shares", "pktgen")?.result;
-    let took_ms = shares.seconds * 1e3;
-    let most = bound::stray_ms(0.8, 1.0) / took_ms;
-    near("all of ours beside it", shares.used, 0.8, most)?;
+    // Interrupts, switches and tix-load itself, which go first, have taken a hundredth (BOUNDS.md).
+    near("all of ours beside it", shares.used, 0.8, 0.02)?;
     bound::shares("beside it", &shares, 1)
 }
