@@ -37,7 +37,7 @@ fn exchanges(guest: &Guest) -> Result<Vec<Value>> {
 #[test]
 #[ignore = "boots a guest"]
 fn who_was_behind_is_behind_by_the_same() {
-    let said = exchanges(&Guest::new().icount(0).timeout(900)).unwrap();
+    let said = exchanges(&Guest::new().icount(0).timeout(3600)).unwrap();
     let (mut exchanged, mut lagged) = (0, 0);
     for told in said.iter().filter(|told| told["error_ms"].is_array()) {
         let how = told["how"].as_str().unwrap();

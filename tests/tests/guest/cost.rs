@@ -32,7 +32,7 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
     let script = format!(
         "{LOAD} --require kernel yield --n 10 --label kernel --warmup 1 --seconds 0.4\n{tix}"
     );
-    let guest = Guest::new().icount(0).memory("6G").timeout(900);
+    let guest = Guest::new().icount(0).memory("6G").timeout(3600);
     let reports = guest.run(&script).unwrap();
     let cost_of = |label: &str| -> f64 {
         let cost = reports.get::<Cost>("yield", label).unwrap().result;
@@ -157,7 +157,7 @@ fn a_mkdir_never_fails() {
          $LOAD shares --label after --seconds 10",
     )
     .unwrap();
-    let guest = Guest::new().icount(3).memory("6G").timeout(900);
+    let guest = Guest::new().icount(3).memory("6G").timeout(3600);
     let reports = guest.run(&script).unwrap();
     let shares = |label: &str| reports.get::<Shares>("shares", label).unwrap().result;
     // No room: one principal, whose threads are equals.

@@ -52,7 +52,7 @@ fn two_cpus() {
     let script = format!(
         "{LOAD} --require kernel pipe --label kernel --n 10 --warmup 1 --seconds 0.5\n{tix}"
     );
-    let guest = Guest::new().cpus(2).icount(3).timeout(1500);
+    let guest = Guest::new().cpus(2).icount(3).timeout(3600);
     let reports = guest.run(&script).unwrap();
     let mut c = Checks::default();
     c.check("pairs", || pairs(&reports));
@@ -144,7 +144,7 @@ pub fn unharmed(after: &Aftermath) -> Result<()> {
 #[ignore = "boots a guest"]
 fn an_idle_cpu_runs_whoever_may_use_it() {
     let script = under_tix(Path::new(LOAD), "$LOAD allowed --seconds 10").unwrap();
-    let guest = Guest::new().cpus(3).icount(3).timeout(900);
+    let guest = Guest::new().cpus(3).icount(3).timeout(3600);
     let reports = guest.run(&script).unwrap();
     let allowed = reports.get::<Allowed>("allowed", "").unwrap().result;
     assert!(allowed.part > 0.85, "{allowed:?}");
@@ -159,7 +159,7 @@ fn a_pinned_crowd_costs_the_other_cpu_nothing() {
         "$LOAD pinned --n 5000 --cpu 0 --warmup 2 --seconds 9",
     )
     .unwrap();
-    let guest = Guest::new().cpus(2).icount(2).memory("4G").timeout(900);
+    let guest = Guest::new().cpus(2).icount(2).memory("4G").timeout(3600);
     let reports = guest.run(&script).unwrap();
     let pinned = reports.get::<Pinned>("pinned", "").unwrap().result;
     assert!(
@@ -179,7 +179,7 @@ fn there_are_queues_for_all_that_wake_up_at_once() {
         "$LOAD --warmup 0.3 --seconds 0.3 pipe --n 300",
     )
     .unwrap();
-    let guest = Guest::new().cpus(4).icount(1).timeout(300);
+    let guest = Guest::new().cpus(4).icount(1).timeout(3600);
     let said = guest.text(&format!("({script}) 2>&1")).unwrap();
     assert!(said.contains("unqueued: 0,"), "{said}");
 }
@@ -193,7 +193,7 @@ fn a_sleeper_beside_who_found_its_cpu_idle() {
     let tix = under_tix(Path::new(LOAD), &format!("$LOAD --label tix {rounds}")).unwrap();
     let script =
         format!("{LOAD} metronome\n{LOAD} --require kernel --label kernel {rounds}\n{tix}");
-    let guest = Guest::new().cpus(2).icount(3).metronome().timeout(900);
+    let guest = Guest::new().cpus(2).icount(3).metronome().timeout(3600);
     let reports = guest.run(&script).unwrap();
     let late = |label: &str| reports.get::<Rounds>("rounds", label).unwrap().result;
     let (tix, kernel) = (late("tix"), late("kernel"));
@@ -232,7 +232,7 @@ fn four_cpus() {
         "LOAD={LOAD}\n{}{tix}",
         migrations("--require kernel", "kernel")
     );
-    let guest = Guest::new().cpus(4).icount(3).timeout(900);
+    let guest = Guest::new().cpus(4).icount(3).timeout(3600);
     let reports = guest.run(&script).unwrap();
     let mut c = Checks::default();
     c.check("threads stay where they are", || stay(&reports));

@@ -14,7 +14,7 @@ mod held;
 mod jobs;
 mod layout;
 mod lifeline;
-mod limits;
+pub mod limits;
 mod other;
 pub mod plain;
 mod policies;

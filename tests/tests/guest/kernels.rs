@@ -32,7 +32,7 @@ fn harness(name: &str, argument: Option<&str>) -> Result<String> {
 fn loads_and_holds_shares() {
     let script = under_tix(Path::new(LOAD), "$LOAD shares --threads 2 --seconds 10").unwrap();
     let kernel = harness("kernel", std::env::var("KERNEL").ok().as_deref()).unwrap();
-    let mut guest = Guest::new().cpus(2).timeout(900);
+    let mut guest = Guest::new().cpus(2).timeout(3600);
     // By KVM where it runs this kernel. An emulated guest counts instructions: else what else this machine does would show.
     if harness("accel", Some(&kernel)).unwrap() != "KVM" {
         guest = guest.icount(3);

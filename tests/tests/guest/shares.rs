@@ -49,7 +49,7 @@ fn one_cpu() {
     .unwrap();
     let script =
         format!("{LOAD} --require kernel latency --label kernel --n 32 --seconds 3\n{tix}");
-    let guest = Guest::new().icount(3).memory("3G").timeout(900);
+    let guest = Guest::new().icount(3).memory("3G").timeout(3600);
     let reports = guest.run(&script).unwrap();
     let mut c = Checks::default();
     c.check("Sullivan, Figures 5 and 6", || figures(&reports));

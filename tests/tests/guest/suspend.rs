@@ -34,7 +34,7 @@ fn sleeps_and_wakes_up(cpus: usize) -> Result<()> {
         tixd = tixd.display(),
         tixctl = tixctl.display(),
     );
-    let guest = Guest::new().cpus(cpus).icount(3).timeout(900);
+    let guest = Guest::new().cpus(cpus).icount(3).timeout(3600);
     let guest = guest.carry([Path::new(LOAD), tixd.as_path(), tixctl.as_path()]);
     let said = guest.text(&script)?;
     let (_, after) = said.rsplit_once('}').context("no report")?;
