@@ -25,8 +25,8 @@ pub const QUANTUM_MS: f64 = 1.0;
 const LATE: f64 = 0.05;
 /// The most that an error moves by between two moments, quanta.
 const MOVES: f64 = 9.0 / 8.0 + 9.0 / 8.0 + 1.0 / 8.0;
-/// Principals beside those that are measured which are awake at some time, in a guest with tixd: the
-/// kernel's threads, tixd, the test, and what a login and systemd have running.
+/// Principals beside those that are measured which are awake at some time, in a guest with tixd:
+/// the kernel's threads, tixd, the test, and what a login and systemd have running.
 pub const OTHERS: f64 = 8.0;
 /// And where tix-load is alone, which goes before all: the kernel's threads, and who quarrels.
 pub const FEW_OTHERS: f64 = 2.0;
@@ -36,8 +36,8 @@ pub const STARVED_MS: f64 = 10_000.0;
 /// The kernel's tick at 250 Hz, ms. On other CPUs than the reader's, CPU time of whoever runs is
 /// counted up to the last one.
 pub const TICK_MS: f64 = 4.0;
-/// On several CPUs one may be behind another by so many ms of the machine before it is taken over, and
-/// then a thread comes over after so many more: `STEAL_NS` and `CATCH_UP_NS` of the scheduler.
+/// On several CPUs one may be behind another by so many ms of the machine before it is taken over,
+/// and then a thread comes over after so many more: `STEAL_NS` and `CATCH_UP_NS` of the scheduler.
 const BEHIND_MS: f64 = 20.0 + 100.0;
 
 /// On one CPU, ms: who is due `part` of what all those measured had is so far from that at most.
@@ -57,8 +57,8 @@ pub fn stray_by_weight_ms(part: f64) -> f64 {
     2.0 * (2.0 * 3.0 + TICK_MS) * (1.0 + part * FEW_OTHERS)
 }
 
-/// On so many CPUs, ms: who is due `due_ms` in so many seconds is behind with its CPU at one end, and
-/// ahead at the other; and it strays on each as on one.
+/// On so many CPUs, ms: who is due `due_ms` in so many seconds is behind with its CPU at one end,
+/// and ahead at the other; and it strays on each as on one.
 pub fn stray_of_several_ms(due_ms: f64, seconds: f64, cpus: usize) -> f64 {
     due_ms * of_several(seconds) + MOVES * QUANTUM_MS * cpus as f64
 }
@@ -86,7 +86,8 @@ pub fn shares(what: &str, shares: &Shares, cpus: usize) -> Result<()> {
             off.abs() <= most,
             "{what}: {off} ms off, not {most}: {leaf:?}"
         );
-        // At any moment, too, from the beginning on. Only on one CPU nobody runs while it is looked.
+        // At any moment, too, from the beginning on. Only on one CPU nobody runs while it is
+        // looked.
         let furthest = leaf.ahead_ms.max(-leaf.behind_ms);
         ensure!(
             cpus > 1 || furthest <= most,

@@ -248,9 +248,9 @@ fn shares(of: [&str; 2], due: f64) -> Result<()> {
     Meter::start(of)?.over(TIME, LONG)?.due(of[0], 0, due)
 }
 
-/// What it gets of a CPU by the guest's clock. Beside it is somebody who wants all that is left, for
-/// one ticket: the clock of a guest with systemd counts instructions only while there are some, and is
-/// this machine's while the guest is idle.
+/// What it gets of a CPU by the guest's clock. Beside it is somebody who wants all that is left,
+/// for one ticket: the clock of a guest with systemd counts instructions only while there are some,
+/// and is this machine's while the guest is idle.
 fn limited(cgroup: &str, due: f64) -> Result<()> {
     const REST: &str = "/rest";
     cgroups(&[REST])?;
