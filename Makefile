@@ -25,7 +25,7 @@ deps:
 demo: build
 	tests/demo/run
 
-## check      every test that belongs before a merge, those in guests included
+## check      every test that belongs before a merge, those in guests included; ends with a table, and target/check.json
 check: deps
 	.ci/check
 
@@ -43,11 +43,22 @@ soak: deps
 # A million operations on the ledger (or TIX_OPS); tixd killed a hundred times; a scheduler that fails until it is given up; a user who brings
 # the machine to its knees; cgroups by the thousand that come and go, without tixd and with it; more of them than there is room for; the
 # kernel's locks quarrelled about; beside another sched_ext scheduler, one of another layout, on siblings of a core, and on slow disks; other
-# people's tests; what holds of the cpu controller on other kernels.
-SOAK = soak-ledger soak-kills soak-failures soak-lifeline soak-cgroups soak-churn soak-crowd soak-attacks soak-others soak-judges soak-kernels
+# people's tests; what holds of the cpu controller on other kernels; twenty times as many random cases as a merge waits for.
+SOAK = soak-ledger soak-seeds soak-kills soak-failures soak-lifeline soak-cgroups soak-churn soak-crowd soak-attacks soak-others soak-judges soak-kernels
 IN_GUEST = CARGO=$(CARGO) .ci/tests --locked -p tix-tests --test guest -- --ignored --nocapture
 $(SOAK): deps
+# Before a merge random cases are always the same; here they are others each time, and the seed is told.
+NOW := $(shell date +%s)
+$(SOAK): export TIX_SEED ?= $(NOW)
+$(SOAK): export PROPTEST_RNG_SEED ?= $(TIX_SEED)
+soak-seeds:
+	for n in $$(seq 20); do \
+		export PROPTEST_RNG_SEED=$$(($(TIX_SEED) + n)); \
+		echo "PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED"; \
+		.ci/tests --quiet --locked -p tix-bpf -p tixd -p tix-negotiate || exit 1; \
+	done
 soak-ledger:
+	@echo "PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED)"
 	CARGO=$(CARGO) .ci/tests --release --locked -p tixd -- --ignored soak
 soak-kills:
 	TIX_SOAK=1 TIX_ONLY=SIGKILL $(IN_GUEST) daemon::under_systemd
@@ -65,7 +76,7 @@ soak-crowd:
 soak-attacks:
 	TIX_SOAK=1 $(IN_GUEST) attacks::
 soak-others:
-	$(IN_GUEST) --test-threads=1 daemon::another_ shares_of_a_disk cores::
+	$(IN_GUEST) --test-threads=1 daemon::another_ shares_of_a_disk cores:: suspend::one_cpu
 soak-judges:
 	$(IN_GUEST) --test-threads=1 judges::
 soak-kernels:

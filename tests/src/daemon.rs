@@ -90,7 +90,8 @@ fn boot(test: &str, kind: Kind, options: &[&str]) -> Result<()> {
     let _turn = turn()?;
     let mut command = Command::new(tree().join("tests/vm/run"));
     command
-        .args(["--timeout", if soak() { "7200" } else { "900" }])
+        // This machine's time, of which others may take most: it ends who hangs, and judges nobody.
+        .args(["--timeout", if soak() { "7200" } else { "3600" }])
         .args(options)
         .args((kind == Kind::Systemd).then_some("--systemd"))
         .arg("--")

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::daemon::{read, run, until, wait};
+use crate::bound;
+use crate::daemon::{read, run, until};
 use crate::load::sys;
 
 /// A busy loop as a unit of the user's own systemd, until dropped.
@@ -70,45 +71,6 @@ pub fn used(cgroup: &str) -> Result<u64> {
     Ok(line.context("no usage_usec")?.parse()?)
 }
 
-/// What the first of two got of what both got, while this counts.
-pub struct Split<'a> {
-    of: [&'a str; 2],
-    from: [u64; 2],
-    since: Instant,
-}
-
-impl<'a> Split<'a> {
-    pub fn between(a: &'a str, b: &'a str) -> Result<Split<'a>> {
-        Ok(Split {
-            of: [a, b],
-            from: [used(a)?, used(b)?],
-            since: Instant::now(),
-        })
-    }
-
-    /// The first one's part so far, 0 … 1.
-    pub fn part(&self) -> Result<f64> {
-        let got: Vec<u64> = (self.of.iter().zip(self.from))
-            .map(|(path, from)| Ok(used(path)? - from))
-            .collect::<Result<_>>()?;
-        Ok(got[0] as f64 / (got[0] + got[1]).max(1) as f64)
-    }
-
-    /// Counts until both together have had `time` of CPU, and no longer than `patience`.
-    pub fn over(&self, time: Duration, patience: Duration) -> Result<f64> {
-        let enough = time.as_micros() as u64;
-        wait("both together had that much", patience, || {
-            let had: u64 = used(self.of[0])? + used(self.of[1])?;
-            Ok((had - self.from[0] - self.from[1] >= enough).then_some(()))
-        })?;
-        self.part()
-    }
-
-    pub fn seconds(&self) -> f64 {
-        self.since.elapsed().as_secs_f64()
-    }
-}
-
 /// What two had had at moments that follow each other closely.
 #[derive(Default)]
 pub struct Trace(Vec<(Instant, [u64; 2])>);
@@ -125,82 +87,148 @@ impl Trace {
         Ok(trace)
     }
 
-    /// The first one's part from `before` until `after` that moment, 0 … 1.
-    pub fn around(&self, moment: Instant, before: Duration, after: Duration) -> Result<f64> {
+    /// What they had from `before` until `after` that moment.
+    pub fn around(&self, moment: Instant, before: Duration, after: Duration) -> Result<Had> {
         let from = self.0.iter().rfind(|(at, _)| *at + before <= moment);
         let to = self.0.iter().find(|(at, _)| *at >= moment + after);
         let first = from.or(self.0.first()).context("nothing was seen")?.1;
         let last = to.or(self.0.last()).context("nothing was seen")?.1;
         let got = [last[0] - first[0], last[1] - first[1]];
-        ensure!(got[0] + got[1] > 0, "neither had anything");
-        Ok(got[0] as f64 / (got[0] + got[1]) as f64)
+        let all = (got[0] + got[1]) as f64;
+        ensure!(all > 0.0, "neither had anything");
+        Ok(Had {
+            parts: got.map(|n| n as f64 / all).to_vec(),
+            all_ms: all / 1e3,
+            unseen_ms: 0.0,
+        })
     }
+}
+
+/// CPU time of some cgroups so far, microseconds, and how long it took to look: so much may lie
+/// between the first one's and the last one's.
+struct Look {
+    used: Vec<u64>,
+    took: Duration,
+}
+
+fn look(of: &[String]) -> Result<Look> {
+    let start = Instant::now();
+    let used: Result<Vec<u64>> = of.iter().map(|path| used(path)).collect();
+    Ok(Look {
+        used: used?,
+        took: start.elapsed(),
+    })
 }
 
 /// What each of several cgroups got of what all of them got, while this counts.
 pub struct Meter {
     of: Vec<String>,
-    from: Vec<u64>,
+    from: Look,
+    since: Instant,
 }
 
 impl Meter {
     pub fn start<'a>(of: impl IntoIterator<Item = &'a str>) -> Result<Meter> {
         let of: Vec<String> = of.into_iter().map(str::to_owned).collect();
-        let from = of.iter().map(|path| used(path)).collect::<Result<_>>()?;
-        Ok(Meter { of, from })
+        let from = look(&of)?;
+        let since = Instant::now();
+        Ok(Meter { of, from, since })
+    }
+
+    fn got_until(&self, now: &Look) -> Vec<u64> {
+        let both = now.used.iter().zip(&self.from.used);
+        both.map(|(now, from)| now - from).collect()
     }
 
     /// CPU time of each so far, microseconds.
     pub fn got(&self) -> Result<Vec<u64>> {
-        let both = self.of.iter().zip(&self.from);
-        both.map(|(path, from)| Ok(used(path)? - from)).collect()
+        Ok(self.got_until(&look(&self.of)?))
     }
 
-    pub fn parts(&self) -> Result<Vec<f64>> {
-        let got = self.got()?;
+    pub fn had(&self) -> Result<Had> {
+        let now = look(&self.of)?;
+        let got = self.got_until(&now);
         let all = got.iter().sum::<u64>().max(1) as f64;
-        Ok(got.iter().map(|n| *n as f64 / all).collect())
+        Ok(Had {
+            parts: got.iter().map(|n| *n as f64 / all).collect(),
+            all_ms: all / 1e3,
+            unseen_ms: (self.from.took + now.took).as_secs_f64() * 1e3,
+        })
     }
 
     /// Counts until all together have had `time` of CPU, and no longer than `patience`.
-    pub fn over(&self, time: Duration, patience: Duration) -> Result<Vec<f64>> {
+    pub fn over(&self, time: Duration, patience: Duration) -> Result<Had> {
         let enough = time.as_micros() as u64;
         until("all together had that much", patience, || {
             Ok(self.got()?.iter().sum::<u64>() >= enough)
         })?;
-        self.parts()
+        self.had()
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.since.elapsed().as_secs_f64()
     }
 }
 
-/// `part` is what is due, within `hundredths` of that.
-pub fn due(what: &str, part: f64, due: f64, hundredths: f64) -> Result<()> {
-    let off = (part / due - 1.0) * 100.0;
-    eprintln!(
-        "       {what}: {:.3} %, due {:.3} %, off by {off:+.2} %",
-        part * 100.0,
-        due * 100.0
-    );
-    ensure!(
-        off.abs() <= hundredths,
-        "{what}: {:.3} % instead of {:.3} %, off by {off:+.2} %",
-        part * 100.0,
-        due * 100.0
-    );
-    Ok(())
+/// What each had of what all had together.
+#[derive(Clone, Debug)]
+pub struct Had {
+    pub parts: Vec<f64>,
+    all_ms: f64,
+    /// While it was looked at one of them, another one may have run for so long.
+    unseen_ms: f64,
 }
 
-/// `part` is what it should be, within `points` hundredths.
-pub fn near(what: &str, part: f64, ideal: f64, points: f64) -> Result<()> {
-    eprintln!(
-        "       {what}: {:.2} %, due {:.2} %",
-        part * 100.0,
-        ideal * 100.0
-    );
-    ensure!(
-        (part - ideal).abs() * 100.0 <= points,
-        "{what}: {:.2} %, not {:.2} % within {points} points",
-        part * 100.0,
-        ideal * 100.0
-    );
+impl Had {
+    /// The one of that number had the part that is due to it; on one CPU, and by tickets (`bound`).
+    pub fn due(&self, what: &str, number: usize, due: f64) -> Result<()> {
+        self.due_beside(what, number, due, bound::OTHERS)
+    }
+
+    /// The same, beside so many others.
+    pub fn due_beside(&self, what: &str, number: usize, due: f64, others: f64) -> Result<()> {
+        self.within(what, number, due, bound::stray_ms(due, others))
+    }
+
+    /// The same, around an exchange of schedulers: for so long the kernel's own may have given all
+    /// the same.
+    pub fn due_but_for(&self, what: &str, number: usize, due: f64, gap_ms: f64) -> Result<()> {
+        let alike = 1.0 / self.parts.len() as f64;
+        let lost_ms = (due - alike).abs() * gap_ms;
+        self.within(
+            what,
+            number,
+            due,
+            bound::stray_ms(due, bound::OTHERS) + lost_ms,
+        )
+    }
+
+    /// The same, where there is no scheduler of tix's and `cpu.weight` does it.
+    pub fn due_by_weight(&self, what: &str, number: usize, due: f64) -> Result<()> {
+        self.within(what, number, due, bound::stray_by_weight_ms(due))
+    }
+
+    fn within(&self, what: &str, number: usize, due: f64, most_ms: f64) -> Result<()> {
+        let part = self.parts[number];
+        let off_ms = (part - due) * self.all_ms;
+        let most_ms = most_ms + self.unseen_ms;
+        let said = format!(
+            "{what}: {:.3} %, due {:.3} %; of {:.0} ms {off_ms:+.2} ms off, {most_ms:.2} at most",
+            part * 100.0,
+            due * 100.0,
+            self.all_ms
+        );
+        eprintln!("       {said}");
+        ensure!(off_ms.abs() <= most_ms, "{said}");
+        Ok(())
+    }
+}
+
+/// `part` is what it should be, or `most` more or less.
+pub fn near(what: &str, part: f64, ideal: f64, most: f64) -> Result<()> {
+    let [part, ideal, most] = [part, ideal, most].map(|n| n * 100.0);
+    let said = format!("{what}: {part:.2} %, due {ideal:.2} %, {most:.2} more or less at most");
+    eprintln!("       {said}");
+    ensure!((part - ideal).abs() <= most, "{said}");
     Ok(())
 }

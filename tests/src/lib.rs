@@ -6,6 +6,7 @@
 
 pub mod alone;
 pub mod attack;
+pub mod bound;
 pub mod daemon;
 pub mod daemon_load;
 pub mod daemon_wire;

@@ -43,31 +43,3 @@ pub fn record_skipped(left_out: &str) {
         .and_then(|mut file| file.write_all(line.as_bytes()));
     written.unwrap_or_else(|e| panic!("{}: {e}", file.display()));
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::process::Command;
-
-    #[test]
-    fn tests_that_are_none_fail() {
-        let status = |words: &[&str]| {
-            let mut command = Command::new(tree().join(".ci/tests"));
-            command.args(["--locked", "-p", "tix-tests", "--lib", "--"]);
-            let out = command.args(words).current_dir(tree()).output().unwrap();
-            let said = String::from_utf8_lossy(&out.stderr).into_owned();
-            (out.status.code(), said)
-        };
-        let (some, said) = status(&["checks_that_fail_are_named"]);
-        assert_eq!(some, Some(0), "{said}");
-        let (none, said) = status(&["checks_that_fail_are_named", "checks_that_are_none"]);
-        assert_eq!(none, Some(1), "{said}");
-        assert!(said.contains("no test has a name with: checks_that_are_none"));
-        let (none, said) = status(&["--skip=checks_that_are_none"]);
-        assert_eq!(none, Some(1), "{said}");
-        // Its name has the word, and it is not one of those that are chosen.
-        let (none, said) = status(&["--ignored", "checks_that_fail_are_named"]);
-        assert_eq!(none, Some(1), "{said}");
-        assert!(said.contains("no test ran"), "{said}");
-    }
-}

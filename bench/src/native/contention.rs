@@ -29,11 +29,14 @@ pub fn rate(threads: usize, shared: bool, clients: usize, length: Duration) -> R
         let queue = &queues[i % count].0;
         start.wait();
         let mut decisions = 0u64;
-        while !stop.load(Ordering::Relaxed) {
+        // One at least, also of a thread that this machine lets run only when the time is over.
+        loop {
             queue.lock().run(1);
             decisions += 1;
+            if stop.load(Ordering::Relaxed) {
+                return decisions;
+            }
         }
-        decisions
     };
     thread::scope(|scope| {
         let of: Vec<_> = (0..threads).map(|i| scope.spawn(move || work(i))).collect();

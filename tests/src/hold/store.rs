@@ -44,11 +44,12 @@ pub fn serve(path: &Path, progress: &Path) -> Result<()> {
     let over = AtomicBool::new(false);
     let says = File::create(progress).with_context(|| progress.display().to_string())?;
     std::thread::scope(|scope| {
-        let worker = || -> Result<()> {
+        let worker = |seed: u64| -> Result<()> {
+            let mut random = fastrand::Rng::with_seed(seed);
             let table = store.begin_read()?.open_table(TABLE)?;
             let entries = table.len()?;
             while !over.load(Ordering::Relaxed) {
-                let key = fastrand::u64(..entries);
+                let key = random.u64(..entries);
                 let Some(value) = table.get(key)? else {
                     bail!("{key} is not there");
                 };
@@ -59,7 +60,8 @@ pub fn serve(path: &Path, progress: &Path) -> Result<()> {
             }
             Ok(())
         };
-        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(worker)).collect();
+        let workers = (0..WORKERS as u64).map(|n| scope.spawn(move || worker(n)));
+        let workers: Vec<_> = workers.collect();
         let told = || -> Result<()> {
             while !workers.iter().any(|w| w.is_finished()) {
                 let text = format!("{:020}\n", done.load(Ordering::Relaxed));

@@ -11,11 +11,15 @@ use super::crew::Crew;
 use super::report::{Table, columns, percent};
 use super::sys;
 
-/// The kernel's weight of nice 0 … 19 (`sched_prio_to_weight`); sched_ext knows them in hundredths
-/// of nice 0's.
+/// The kernel's weight of nice 0 … 19 (`sched_prio_to_weight`).
 const WEIGHTS: [u32; 20] = [
     1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
 ];
+
+/// What a sched_ext scheduler knows of that.
+pub fn hundredths(nice: i32) -> f64 {
+    (f64::from(WEIGHTS[nice as usize]) * 100.0 / 1024.0).round()
+}
 
 /// The threads of one nice value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,6 +36,8 @@ pub struct Level {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Nice {
     pub seconds: f64,
+    /// CPU time of all threads.
+    pub used_ms: f64,
     pub levels: Vec<Level>,
     pub largest_relative_error: f64,
 }
@@ -90,6 +96,7 @@ pub fn run(root: &Path, nices: &[i32], threads: usize, warmup: f64, seconds: f64
     let errors = levels.iter().map(|l| l.relative_error.abs());
     Ok(Nice {
         seconds,
+        used_ms: all / 1e6,
         largest_relative_error: errors.fold(0.0, f64::max),
         levels,
     })

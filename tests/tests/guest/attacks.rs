@@ -28,7 +28,7 @@ fn attackers_on_kernel_locks_take_no_share_and_delay_no_sleeper() {
         let run = format!("attacks {attacks} --warmup 0.5 --seconds {seconds}");
         let tix = under_tix(Path::new(LOAD), &format!("$LOAD --label tix {run}")).unwrap();
         let script = format!("{LOAD} --require kernel --label kernel {run}\n{tix}");
-        let guest = Guest::new().cpus(cpus).icount(3).timeout(900);
+        let guest = Guest::new().cpus(cpus).icount(3).timeout(3600);
         let reports = guest.run(&script).unwrap();
         let of = |label: &str| {
             let report = reports.get::<Attacks>("attacks", label).unwrap();

@@ -3,10 +3,11 @@
 //! currency, what they set is its funding or its limit, and it holds.
 
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tix_tests::alone::file;
+use tix_tests::alone::{ROOT, cgroups, file, write};
+use tix_tests::bound;
 use tix_tests::daemon::{
     Kind, currency, in_guest_with, in_restored_guest, install, read, run, sh, tickets, tixctl,
     until,
@@ -14,6 +15,7 @@ use tix_tests::daemon::{
 use tix_tests::daemon_load::{Meter, near, used};
 use tix_tests::shell::Shell;
 
+use crate::daemon::limits::Busy;
 use crate::daemon::service;
 use crate::resources::units::{has_disk_tickets, root_of_container};
 
@@ -244,22 +246,38 @@ fn guaranteed(cgroup: &str, which: &str, bytes: u64) -> Result<()> {
 fn shares(of: [&str; 2], due: f64) -> Result<()> {
     let running = |cgroup: &&str| used(cgroup).is_ok_and(|n| n > 100_000);
     until("both run", SOON, || Ok(of.iter().all(running)))?;
-    let got = Meter::start(of)?.over(TIME, LONG)?;
-    near(of[0], got[0], due, 2.0)
+    Meter::start(of)?.over(TIME, LONG)?.due(of[0], 0, due)
 }
 
-/// What it gets of a CPU by the guest's clock, which counts instructions. Nobody else wants more than a little: who is due
-/// less than the limit for a moment does not make up for that.
+/// What it gets of a CPU by the guest's clock. Beside it is somebody who wants all that is left,
+/// for one ticket: the clock of a guest with systemd counts instructions only while there are some,
+/// and is this machine's while the guest is idle.
 fn limited(cgroup: &str, due: f64) -> Result<()> {
-    until("it runs", SOON, || {
-        Ok(used(cgroup).is_ok_and(|n| n > 500_000))
-    })?;
+    const REST: &str = "/rest";
+    cgroups(&[REST])?;
+    write(REST, "cpu.weight", "1")?;
+    let rest = Busy::start(REST)?;
+    for path in [cgroup, REST] {
+        until(
+            "it runs",
+            SOON,
+            || Ok(used(path).is_ok_and(|n| n > 500_000)),
+        )?;
+    }
     let meter = Meter::start([cgroup])?;
-    let since = Instant::now();
-    // A period begins with all that it allows: of so many, one more or less does not matter.
     meter.over(2 * TIME, LONG)?;
-    let got = meter.got()?[0] as f64 / 1e6;
-    near(cgroup, got / since.elapsed().as_secs_f64(), due, 1.0)
+    let (got, took) = (meter.got()?[0] as f64 / 1e6, meter.seconds());
+    let quota_ms = due * 100.0;
+    near(
+        cgroup,
+        got / took,
+        due,
+        bound::limit_ms(quota_ms) / 1e3 / took,
+    )?;
+    drop(rest);
+    until("it is empty", SOON, || {
+        Ok(std::fs::remove_dir(format!("{ROOT}{REST}")).is_ok())
+    })
 }
 
 fn gone(cgroup: &str) -> Result<()> {

@@ -77,6 +77,6 @@ fn judge([kernel, tix]: [Cores; 2]) {
 #[test]
 #[ignore = "boots a guest"]
 fn two_cookies_on_one_core() {
-    let guest = Guest::new().cpus(2).threads(2).icount(3).timeout(900);
+    let guest = Guest::new().cpus(2).threads(2).icount(3).timeout(3600);
     judge(both(&guest, "cores --warmup 1 --seconds 4").unwrap());
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tix_tests::alone::{self, problems};
+use tix_tests::bound;
 use tix_tests::daemon::{Kind, in_guest_with, sh, tixctl};
 use tix_tests::guest::{Guest, Reports, under_tix};
 use tix_tests::load::hackbench::Hackbench;
@@ -31,7 +32,7 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
     let script = format!(
         "{LOAD} --require kernel yield --n 10 --label kernel --warmup 1 --seconds 0.4\n{tix}"
     );
-    let guest = Guest::new().icount(0).memory("6G").timeout(900);
+    let guest = Guest::new().icount(0).memory("6G").timeout(3600);
     let reports = guest.run(&script).unwrap();
     let cost_of = |label: &str| -> f64 {
         let cost = reports.get::<Cost>("yield", label).unwrap().result;
@@ -57,12 +58,7 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
 /// Two that yield take turns between two decisions, and their shares are those of the tickets all the same.
 fn yielders(reports: &Reports) -> Result<()> {
     let yields = reports.get::<Shares>("shares", "yields")?.result;
-    assert!(
-        yields.largest_relative_error < 0.005 && yields.largest_service_error_ms < 2.0,
-        "of threads that yield a share is {} off, and service strays by {} ms",
-        yields.largest_relative_error,
-        yields.largest_service_error_ms
-    );
+    bound::shares("threads that yield", &yields, 1)?;
     // Beside one that is always due: whoever happens to yield before that one does not go on taking turns with it while others wait.
     for leaf in reports.get::<Shares>("shares", "one")?.result.leaves {
         assert!(leaf.longest_wait_ms < 5.0, "{leaf:?}");
@@ -161,7 +157,7 @@ fn a_mkdir_never_fails() {
          $LOAD shares --label after --seconds 10",
     )
     .unwrap();
-    let guest = Guest::new().icount(3).memory("6G").timeout(900);
+    let guest = Guest::new().icount(3).memory("6G").timeout(3600);
     let reports = guest.run(&script).unwrap();
     let shares = |label: &str| reports.get::<Shares>("shares", label).unwrap().result;
     // No room: one principal, whose threads are equals.
@@ -169,8 +165,8 @@ fn a_mkdir_never_fails() {
         assert!((leaf.share - 0.2).abs() < 0.02, "{leaf:?}");
     }
     // Room again.
+    bound::shares("after the crowd", &shares("after"), 1).unwrap();
     let after = shares("after").largest_relative_error;
-    assert!(after < 0.02, "a share is {after} off");
     let came_to = json!({ "cgroups": 140 * 961, "largest_relative_error_after": after });
     leave("crowd", &came_to).unwrap();
 }

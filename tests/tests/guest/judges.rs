@@ -88,7 +88,7 @@ fn soak_of_judges() {
             &format!("{dir}/with_stress.sh -c {controller} -s subsys -s fork {dir}/test_core"),
         );
     }
-    let guest = Guest::new().icount(3).timeout(1800);
+    let guest = Guest::new().icount(3).timeout(3600);
     same_verdicts("judges", &guest, &script, 30).unwrap();
 }
 
@@ -160,6 +160,6 @@ fn soak_of_ltp() {
     for (name, command) in chosen(&ltp).unwrap() {
         script += &call(&name, &command);
     }
-    let guest = Guest::new().icount(3).timeout(1800);
+    let guest = Guest::new().icount(3).timeout(3600);
     same_verdicts("ltp", &guest, &script, 30).unwrap();
 }

@@ -3,6 +3,8 @@
 //! of the guests of `shares` and of `cpus`.
 
 use anyhow::Result;
+use tix_tests::bound;
+use tix_tests::daemon_load::near;
 use tix_tests::guest::Reports;
 use tix_tests::load::kthreads::{Kthreads, Took};
 use tix_tests::load::shares::Shares;
@@ -16,9 +18,6 @@ pub const RUN: &str = "modprobe loop
     $LOAD kthreads --dir /tmp/mnt --hogs 300
     umount /tmp/mnt";
 
-/// What a thread that is due a CPU waits for at most: who runs has a quantum, ms.
-const QUANTUM: f64 = 1.0;
-
 /// And what came of it, on so many CPUs.
 pub fn all(reports: &Reports, cpus: f64) -> Result<()> {
     let found = reports.get::<Kthreads>("kthreads", "")?.result;
@@ -29,13 +28,8 @@ pub fn all(reports: &Reports, cpus: f64) -> Result<()> {
         // One thing after the other, so no more than a CPU: what was used takes so much longer as
         // less than a CPU is due to the root cgroup, and each run may begin a quantum late.
         let used = (beside.kernel_ms + beside.own_ms) / (share * cpus).min(1.0);
-        let most = idle + used + beside.runs as f64 * QUANTUM;
+        let most = idle + used + beside.runs as f64 * bound::QUANTUM_MS;
         assert!(beside.all_ms < most, "{beside:?}: {most} ms at most");
-        // Nor does any one of them wait longer than any thread does.
-        assert!(
-            beside.longest_ms.max(beside.sync_ms) < 10_000.0,
-            "{found:?}"
-        );
     };
     // Tickets of the root's own threads beside those of the hogs.
     bounded(found.alike, 100.0 / 200.0);
@@ -61,7 +55,7 @@ pub const HOG: &str = "modprobe dummy numdummies=1
 /// It has a share like any other, 100 tickets beside their 400. If it went before all it would take turns with them: a half.
 pub fn hog(reports: &Reports) -> Result<()> {
     let shares = reports.get::<Shares>("shares", "pktgen")?.result;
-    assert!((shares.used - 0.8).abs() < 0.02, "{shares:?}");
-    assert!(shares.largest_relative_error < 0.01, "{shares:?}");
-    Ok(())
+    // Interrupts, switches and tix-load itself, which go first, have taken a hundredth (BOUNDS.md).
+    near("all of ours beside it", shares.used, 0.8, 0.02)?;
+    bound::shares("beside it", &shares, 1)
 }

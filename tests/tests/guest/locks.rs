@@ -29,7 +29,7 @@ fn a_crowd_that_forks_or_moves_pages_keeps_nobody_waiting() {
             ),
         )
         .unwrap();
-        let guest = Guest::new().cpus(cpus).icount(1).memory("2G").timeout(900);
+        let guest = Guest::new().cpus(cpus).icount(1).memory("2G").timeout(3600);
         let reports = guest.run(&script).unwrap();
         let forks = reports.get::<Forks>("forks", "").unwrap().result;
         assert!(forks.move_ms < 500.0, "{forks:?}");

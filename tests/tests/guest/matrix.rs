@@ -119,7 +119,7 @@ fn on(cpus: &str, guest: &Guest, seconds: u32, also: &str) -> Result<(Reports, C
 #[ignore = "boots a guest"]
 fn one_cpu() {
     // The state of `shares::one_cpu`.
-    let guest = Guest::new().icount(3).memory("3G").timeout(1200);
+    let guest = Guest::new().icount(3).memory("3G").timeout(3600);
     // A scheduler for those threads alone that ask for it: there is none of the kernel's own to compare with.
     let run = format!("$LOAD --label partial {PROMISES} --partial");
     let partial = under_tix_with("--partial", Path::new(LOAD), &run).unwrap();
@@ -135,7 +135,7 @@ fn one_cpu() {
 #[test]
 #[ignore = "boots a guest"]
 fn two_cpus() {
-    let guest = Guest::new().cpus(2).icount(2).timeout(1200);
+    let guest = Guest::new().cpus(2).icount(2).timeout(3600);
     let (_, c) = on("two_cpus", &guest, 3, "").unwrap();
     c.end();
 }

@@ -8,7 +8,7 @@ use tix_tests::guest::{Guest, example};
 #[ignore = "boots a guest"]
 fn what_was_there_before_lies_deep_or_is_gone() {
     let program = example("nodes_tix").unwrap();
-    let guest = Guest::new().icount(3).timeout(900);
+    let guest = Guest::new().icount(3).timeout(3600);
     let said = guest.text(&format!("{}\n", program.display())).unwrap();
     eprintln!("{said}");
     for case in [

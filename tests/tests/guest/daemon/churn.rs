@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tix_tests::alone::{PATIENCE, ROOT, SOCKET, Tixd, problems, program};
+use tix_tests::bound;
 use tix_tests::daemon::{
     Checks, enabled_so_often, in_force, install, read, soak, tickets, tixctl, until,
 };
@@ -107,7 +108,7 @@ fn soaked(seconds: u32, threads: u32, mut meanwhile: impl FnMut() -> Result<()>)
 /// What holds without tixd (the guest test `soak::`) holds with it, too.
 fn judge(soak: &Outcome) -> Result<()> {
     ensure!(
-        soak.longest_wait_ms <= 10_000.0,
+        soak.longest_wait_ms <= bound::STARVED_MS,
         "a thread waited {} ms",
         soak.longest_wait_ms
     );
@@ -128,9 +129,7 @@ fn judge(soak: &Outcome) -> Result<()> {
         before == after,
         "map entries leaked: {before:?}, then {after:?}"
     );
-    let off = soak.after.shares.largest_relative_error;
-    ensure!(off < 0.02, "afterwards a share is {off} off");
-    Ok(())
+    bound::shares("afterwards", &soak.after.shares, 2)
 }
 
 fn come_and_go() -> Result<()> {

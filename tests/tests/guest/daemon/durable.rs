@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tix_tests::daemon::{enabled_so_often, in_force, sh, tixctl, until};
-use tix_tests::daemon_load::{Meter, due};
+use tix_tests::daemon_load::Meter;
 use tix_tests::daemon_wire::Wire;
 
 use tix_tests::alone::{PATIENCE, ROOT, SOCKET, Tixd};
@@ -56,7 +56,7 @@ impl Drop for Hogs {
 }
 
 fn held(what: &str, meter: &Meter) -> Result<()> {
-    due(what, meter.parts()?[0], 0.75, 2.0)
+    meter.had()?.due(what, 0, 0.75)
 }
 
 /// What was acknowledged: of so many currencies, the last with this many tickets.

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tix_tests::daemon::{Said, enabled_so_often, in_force, read, sh, tixctl, until};
-use tix_tests::daemon_load::{Split, near};
+use tix_tests::daemon_load::Meter;
 
-use super::force::{DUE, hogs, part};
+use super::force::{DUE, hogs, part, part_by_weight};
 use super::service::{PATIENCE, pid};
 use super::users::{ALICE, BOB};
 
@@ -68,7 +68,7 @@ pub fn once() -> Result<()> {
         ensure!(said.contains(word), "no {word:?} in the journal: {said}");
     }
     ensure!(pid()? == old, "systemd has restarted tixd meanwhile");
-    part("after it was loaded again", 3, 2.0)?;
+    part("after it was loaded again")?;
     drop(hogs);
     Ok(())
 }
@@ -96,7 +96,7 @@ pub fn again_and_again() -> Result<()> {
     let said = sh("journalctl _COMM=tixd -p err -o cat --no-pager")?.ok()?;
     said.has("given up; restart tixd to try again")?;
     let hogs = hogs()?;
-    part("given up, by cpu.weight", 3, 3.0)?;
+    part_by_weight("given up, by cpu.weight")?;
     drop(hogs);
     Ok(())
 }
@@ -125,7 +125,7 @@ fn is_build(build: &str) -> bool {
 /// alice's part in the moments around what happens when `over` says so.
 fn part_around(what: &str, mut over: impl FnMut() -> Result<bool>) -> Result<()> {
     const STEP: Duration = Duration::from_millis(500);
-    let mut windows = vec![Split::between(ALICE, BOB)?];
+    let mut windows = vec![Meter::start([ALICE, BOB])?];
     let until = Instant::now() + 2 * PATIENCE;
     while !over()? {
         ensure!(
@@ -134,19 +134,15 @@ fn part_around(what: &str, mut over: impl FnMut() -> Result<bool>) -> Result<()>
             journal()?
         );
         std::thread::sleep(STEP);
-        windows.push(Split::between(ALICE, BOB)?);
+        windows.push(Meter::start([ALICE, BOB])?);
         if windows.len() > 4 {
             windows.remove(0);
         }
     }
     let window = windows.first().context("no window")?;
-    let part = window.over(Duration::from_secs(3), PATIENCE)?;
-    near(
-        &format!("{what}, {:.1} s", window.seconds()),
-        part,
-        DUE,
-        1.0,
-    )
+    let had = window.over(Duration::from_secs(3), PATIENCE)?;
+    let what = format!("{what}, {:.1} s", window.seconds());
+    had.due_but_for(&what, 0, DUE, GAP_MS)
 }
 
 fn exchange(build: &str) -> Result<()> {
@@ -186,9 +182,9 @@ fn exchange(build: &str) -> Result<()> {
 
 pub fn exchanged() -> Result<()> {
     let hogs = hogs()?;
-    part("before the exchange", 3, 2.0)?;
+    part("before the exchange")?;
     exchange("another")?;
-    part("after the exchange", 3, 2.0)?;
+    part("after the exchange")?;
     drop(hogs);
     Ok(())
 }
@@ -206,7 +202,7 @@ pub fn went_back() -> Result<()> {
     let told = format!("went back to the previous scheduler; {KEPT}");
     ensure!(journal()?.contains(&told), "{}", journal()?);
     ensure!(enabled_so_often()? == seq + 1, "loaded anew");
-    part("back", 3, 2.0)?;
+    part("back")?;
     // It is not tried again.
     sh("systemctl restart tixd")?.ok()?;
     tixctl("status")?.ok()?.has("went back to it")?;
@@ -227,7 +223,7 @@ pub fn proved() -> Result<()> {
     let old = Path::new(PINS).join("old");
     until("the one before it goes", PATIENCE, || Ok(!old.exists()))?;
     ensure!(is_build("third"), "not the same any more");
-    part("a minute later", 3, 2.0)?;
+    part("a minute later")?;
     drop(hogs);
     Ok(())
 }

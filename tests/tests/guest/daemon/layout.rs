@@ -9,10 +9,12 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tix_tests::alone::{self, Hog, PATIENCE, Tixd, cgroups, problems, write};
 use tix_tests::daemon::{Checks, enabled_so_often, in_force, read, sh, tickets, tixctl, until};
-use tix_tests::daemon_load::{Split, due, near};
+use tix_tests::daemon_load::Meter;
 
 const PINS: &str = "/sys/fs/bpf/tix";
 const LOG: &str = "/run/tixd.log";
+/// The longest that an exchange may leave the machine to the kernel's own scheduler.
+const GAP_MS: f64 = 300.0;
 /// Of what both have: 300 tickets to 100.
 const DUE: f64 = 0.75;
 const BOTH: [&str; 2] = ["/a", "/b"];
@@ -35,9 +37,10 @@ pub fn all(c: &mut Checks) {
     });
     c.check("one of another layout is replaced", || {
         leave(&mut tixd)?;
-        let around = Split::between(BOTH[0], BOTH[1])?;
+        let around = Meter::start(BOTH)?;
         tixd = Some(Tixd::logging(LOG)?);
-        near("around the exchange", around.part()?, DUE, 1.0)?;
+        let had = around.had()?;
+        had.due_but_for("around the exchange", 0, DUE, GAP_MS)?;
         replaced("ahead or behind as before: ")
     });
     c.check("where that cannot be loaded it stays", || {
@@ -45,7 +48,7 @@ pub fn all(c: &mut Checks) {
         let seq = enabled_so_often()?;
         // Nor does it tell who is ahead of its due.
         fs::remove_file(telling("leads")?)?;
-        let around = Split::between(BOTH[0], BOTH[1])?;
+        let around = Meter::start(BOTH)?;
         sh("mount -o remount,ro /sys/fs/bpf")?.ok()?;
         tixd = Some(Tixd::logging(LOG)?);
         tixctl("status")?.has(&format!("of layout {last}"))?;
@@ -55,26 +58,20 @@ pub fn all(c: &mut Checks) {
         ensure!(in_force() && enabled_so_often()? == seq);
         let weight = read("/sys/fs/cgroup/a/cpu.weight")?;
         ensure!(weight == "100", "cpu.weight is {weight}");
-        near("while it stays", around.part()?, DUE, 1.0)?;
+        around.had()?.due("while it stays", 0, DUE)?;
         sh("mount -o remount,rw /sys/fs/bpf")?.ok()?;
         until("tixd has tried again", PATIENCE, || Ok(problems()? == "[]"))?;
         ensure!(enabled_so_often()? == seq + 1, "not loaded just once");
         replaced("begins anew")?;
-        let split = Split::between(BOTH[0], BOTH[1])?;
-        let part = split.over(Duration::from_secs(3), PATIENCE)?;
-        due("what was changed meanwhile", part, 300.0 / 900.0, 2.0)
+        let had = Meter::start(BOTH)?.over(Duration::from_secs(3), PATIENCE)?;
+        had.due("what was changed meanwhile", 0, 300.0 / 900.0)
     });
     drop(hogs);
 }
 
 fn part(what: &str) -> Result<()> {
-    let split = Split::between(BOTH[0], BOTH[1])?;
-    due(
-        what,
-        split.over(Duration::from_secs(3), PATIENCE)?,
-        DUE,
-        2.0,
-    )
+    let had = Meter::start(BOTH)?.over(Duration::from_secs(3), PATIENCE)?;
+    had.due(what, 0, DUE)
 }
 
 /// The pin whose name tells that.

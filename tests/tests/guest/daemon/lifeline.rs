@@ -171,7 +171,7 @@ pub fn all(cpus: usize) -> Result<()> {
         tolls.push(Toll::so_far()?);
     }
     let hogs = number(&format!("{}/pids.current", apps("hogs")))?;
-    let part = meter.over(Duration::from_secs(10), PATIENCE)?[0];
+    let part = meter.over(Duration::from_secs(10), PATIENCE)?.parts[0];
     let had = meter.got()?.iter().sum::<u64>() as f64 / 1e6;
     let took = began.elapsed().as_secs_f64();
     let (both, crowds) = (had / took, (used(crowd)? - crowds) as f64 / 1e6 / took);

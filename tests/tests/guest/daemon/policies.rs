@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tix_tests::daemon::{currency, sh, tickets, tixctl, until, wait};
-use tix_tests::daemon_load::{Hog, Meter, due};
+use tix_tests::daemon_load::{Hog, Meter};
 use tix_tests::guest::tree;
 use tix_tests::shell::Shell;
 
@@ -82,8 +82,7 @@ pub fn changed(alice: &mut Shell) -> Result<()> {
         Ok(fs::metadata("/run/hog.pid").is_ok())
     })?;
     let meter = Meter::start([ALICE, BOB])?;
-    let parts = meter.over(TIME, LONG)?;
-    due("alice's, by sudo", parts[0], 0.75, 2.0)?;
+    meter.over(TIME, LONG)?.due("alice's, by sudo", 0, 0.75)?;
 
     let text = fs::read_to_string(FILE)?;
     let staff = "fund = [{ from = \"users\", cpu = 300, disk = 300 }]";
@@ -109,8 +108,7 @@ pub fn changed(alice: &mut Shell) -> Result<()> {
     reload()?;
     until("alice has less", SOON, || funded(1000, 100))?;
     let meter = Meter::start([ALICE, BOB])?;
-    let parts = meter.over(TIME, LONG)?;
-    due("alice's, as bob's", parts[0], 0.5, 2.0)?;
+    meter.over(TIME, LONG)?.due("alice's, as bob's", 0, 0.5)?;
     alice.types("sudo kill -KILL $(cat /run/hog.pid)")?.ok()?;
     drop(bobs);
 

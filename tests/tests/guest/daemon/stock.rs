@@ -4,8 +4,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use tix_tests::bound;
 use tix_tests::daemon::{currency, install, read, sh, tickets, tixctl, until};
-use tix_tests::daemon_load::{Split, due, near, used};
+use tix_tests::daemon_load::{Meter, near, used};
 
 use super::force::hogs;
 use super::service::{another, pid};
@@ -13,8 +14,6 @@ use super::users::{ALICE, BOB};
 
 /// Of Debian's stable release; tests/vm/kernel finds the last one that begins so.
 pub const KERNEL: &str = "6.12";
-/// How far a share may be off, hundredths of what is due.
-const NEAR: f64 = 2.0;
 const LONG: Duration = Duration::from_secs(120);
 const SOON: Duration = Duration::from_secs(20);
 
@@ -29,8 +28,9 @@ pub fn start() -> Result<()> {
 }
 
 fn shares(what: &str, ideal: f64) -> Result<()> {
-    let split = Split::between(ALICE, BOB)?;
-    due(what, split.over(Duration::from_secs(4), LONG)?, ideal, NEAR)
+    let meter = Meter::start([ALICE, BOB])?;
+    let had = meter.over(Duration::from_secs(4), LONG)?;
+    had.due_by_weight(what, 0, ideal)
 }
 
 pub fn by_weight() -> Result<()> {
@@ -201,7 +201,12 @@ pub fn limited() -> Result<()> {
     let (from, began) = (used(ALICE)?, Instant::now());
     std::thread::sleep(Duration::from_secs(5));
     let part = (used(ALICE)? - from) as f64 / began.elapsed().as_micros() as f64;
-    near("alice, by CPUQuota=", part, 0.2, 1.0)?;
+    near(
+        "alice, by CPUQuota=",
+        part,
+        0.2,
+        bound::limit_ms(20.0) / 5e3,
+    )?;
     quota("")?;
     until("it is not any longer", SOON, || {
         Ok(cpu_max()? == "max 100000")
