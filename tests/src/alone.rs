@@ -3,21 +3,31 @@
 //! them.
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::daemon::{currency, install, read, sh, tixctl, until};
+use crate::daemon::{currency, install, is_restored, read, sh, tixctl, until, wait};
 use crate::load::sys;
 
 pub const ROOT: &str = "/sys/fs/cgroup";
 pub const SOCKET: &str = "/run/elsewhere/tixd.sock";
 /// Under emulation, loading takes a while, and longest on the oldest kernels.
 pub const PATIENCE: Duration = Duration::from_secs(240);
-pub struct Tixd(Child);
+/// Where a restored guest has what is known of its tixd (`tests/vm/guest/setup`).
+const FOUND: &str = "/run/tixd";
+
+pub struct Tixd(Process);
+
+enum Process {
+    Started(Child),
+    /// Was there when the guest was restored; nobody here is its parent.
+    Found(u32),
+}
 
 impl Tixd {
     pub fn start() -> Result<Tixd> {
@@ -45,7 +55,7 @@ impl Tixd {
     fn run(tixd: &mut Command, line: &str) -> Result<Tixd> {
         let tixd = tixd.args(["--socket", SOCKET]).stdin(Stdio::null());
         let _awake = Awake::new();
-        let tixd = Tixd(tixd.spawn()?);
+        let tixd = Tixd(Process::Started(tixd.spawn()?));
         // Built without optimization it takes a minute to load the scheduler.
         until("tixd answers", 3 * PATIENCE, || {
             Ok(tixctl(line)?.status != 3)
@@ -53,21 +63,51 @@ impl Tixd {
         Ok(tixd)
     }
 
-    pub fn id(&self) -> u32 {
-        self.0.id()
+    /// The one that a guest was restored with.
+    fn found() -> Result<Tixd> {
+        let id = read(&format!("{FOUND}.pid"))?.parse()?;
+        tixctl("status")?.ok()?.has("scheduler is in force")?;
+        Ok(Tixd(Process::Found(id)))
     }
 
-    pub fn signal(mut self, name: &str) -> Result<std::process::ExitStatus> {
-        sh(&format!("kill -{name} {}", self.0.id()))?.ok()?;
-        Ok(self.0.wait()?)
+    pub fn id(&self) -> u32 {
+        match &self.0 {
+            Process::Started(child) => child.id(),
+            Process::Found(id) => *id,
+        }
+    }
+
+    pub fn signal(mut self, name: &str) -> Result<ExitStatus> {
+        sh(&format!("kill -{name} {}", self.id()))?.ok()?;
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<ExitStatus> {
+        match &mut self.0 {
+            Process::Started(child) => Ok(child.wait()?),
+            Process::Found(_) => {
+                let file = format!("{FOUND}.status");
+                let said = || Ok(fs::read_to_string(&file).ok().filter(|s| !s.is_empty()));
+                let code: i32 = wait("tixd ends", PATIENCE, said)?.trim().parse()?;
+                // As a shell says it: 128 and more is a signal.
+                Ok(ExitStatus::from_raw(if code > 128 {
+                    code - 128
+                } else {
+                    code << 8
+                }))
+            }
+        }
     }
 }
 
 impl Drop for Tixd {
     fn drop(&mut self) {
         // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = match &mut self.0 {
+            Process::Started(child) => child.kill().map_err(Into::into),
+            Process::Found(id) => sh(&format!("kill -KILL {id}")).map(|_| ()),
+        };
+        let _ = self.wait();
     }
 }
 
@@ -129,9 +169,12 @@ impl Drop for Hog {
     }
 }
 
-/// tixd, installed and started, on a machine without systemd.
+/// tixd on a machine without systemd: installed and started, or as the guest was restored.
 pub fn tixd() -> Result<Tixd> {
     sys::set_variable("TIX_SOCKET", SOCKET);
+    if is_restored() {
+        return Tixd::found();
+    }
     install()?;
     Tixd::start()
 }

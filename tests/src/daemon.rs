@@ -2,19 +2,26 @@
 //! Tests of tixd and tixctl in a guest. The test program boots a guest that runs the same test of the same program again; there it
 //! sees that it is inside and does the work, as root, with the real daemon under the real systemd (or without one).
 
+use std::io::{BufRead, BufReader};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::guest::{tree, turn};
-use crate::results::skipped;
+use crate::alone::program;
+use crate::guest::{kernel_under_test, tree, turn};
+use crate::results::{SKIPPED, record_skipped, skipped};
 
 /// Set for the test program in the guest.
 const INSIDE: &str = "TIX_TEST_INSIDE";
+/// And if tixd was up when the guest was restored.
+const RESTORED: &str = "TIX_TEST_RESTORED";
+/// Programs that tests start in a guest.
+const PROGRAMS: [&str; 4] = ["tix-load", "tix-hog", "tix-hold", "tix-attack"];
 
 /// What kind of guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,10 +37,32 @@ pub fn is_guest() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
+/// Is this a guest that was restored, with tixd up and at rest?
+pub fn is_restored() -> bool {
+    std::env::var_os(RESTORED).is_some()
+}
+
 /// Runs `inside` in a guest of this `kind`. `test` is the name of the calling test, as `cargo test --exact` takes it.
 pub fn in_guest(test: &str, kind: Kind, inside: impl FnOnce(&mut Checks)) {
     // A clock that counts instructions: a share is what it is, however busy this machine is.
     in_guest_with(test, kind, &["--icount", "3"], inside);
+}
+
+/// The same, in a guest that is restored with tixd up. A kernel under test is booted.
+pub fn in_restored_guest(test: &str, kind: Kind, inside: impl FnOnce(&mut Checks)) {
+    if is_guest() || kernel_under_test() {
+        return in_guest(test, kind, inside);
+    }
+    let booted = || -> Result<()> {
+        let mut options = vec!["--icount=3".into(), "--restored=tixd".into()];
+        options.push(format!("--with={}", std::env::current_exe()?.display()));
+        for name in PROGRAMS {
+            options.push(format!("--with={}", program(name)?.display()));
+        }
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        boot(test, kind, &options)
+    };
+    booted().unwrap_or_else(|e| panic!("{e:#}"));
 }
 
 /// The same, with these options of `tests/vm/run` instead of a clock that counts instructions.
@@ -68,8 +97,21 @@ fn boot(test: &str, kind: Kind, options: &[&str]) -> Result<()> {
         .arg(std::env::current_exe()?)
         .args(["--exact", test, "--ignored", "--nocapture"])
         .env(INSIDE, "1");
+    if options.iter().any(|o| o.starts_with("--restored")) {
+        command.env(RESTORED, "1");
+    }
     // What it says is seen as it says it: a guest that hangs has said where.
-    let status = command.status().context("run tests/vm/run")?;
+    let mut child = command.stderr(Stdio::piped()).spawn();
+    let child = child.as_mut().map_err(|e| anyhow::anyhow!("{e}"));
+    let child = child.context("run tests/vm/run")?;
+    for line in BufReader::new(child.stderr.take().context("no pipe")?).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        eprintln!("{line}");
+        if let Some(left_out) = line.strip_prefix(SKIPPED) {
+            record_skipped(left_out);
+        }
+    }
+    let status = child.wait()?;
     ensure!(status.success(), "{test} in the guest ended with {status}");
     Ok(())
 }
@@ -79,7 +121,13 @@ fn profile() -> String {
     std::env::var("TIX_PROFILE").unwrap_or_else(|_| "release".into())
 }
 
+/// Once by each test program.
 fn build() -> Result<()> {
+    static BUILT: Mutex<bool> = Mutex::new(false);
+    let mut built = BUILT.lock().expect("no builder panics");
+    if *built {
+        return Ok(());
+    }
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let status = Command::new(cargo)
         .args(["build", "-q", "--locked", "--profile", &profile()])
@@ -88,6 +136,7 @@ fn build() -> Result<()> {
         .status()
         .context("run cargo")?;
     ensure!(status.success(), "tixd and tixctl do not build");
+    *built = true;
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -25,10 +26,11 @@ pub struct Guest {
     threads: usize,
     memory: String,
     icount: Option<u32>,
-    metronome: bool,
     timeout_s: u64,
     disk: Option<String>,
     carry: Vec<PathBuf>,
+    /// Restored with tix in force, and with this program.
+    restored: Option<PathBuf>,
 }
 
 impl Default for Guest {
@@ -38,10 +40,10 @@ impl Default for Guest {
             threads: 1,
             memory: "2G".into(),
             icount: None,
-            metronome: false,
             timeout_s: 600,
             disk: None,
             carry: Vec::new(),
+            restored: None,
         }
     }
 }
@@ -85,12 +87,6 @@ impl Guest {
         self
     }
 
-    /// For several CPUs on that clock: none stands still for longer than 122 µs once `tix-load metronome` has run.
-    pub fn metronome(mut self) -> Self {
-        self.metronome = true;
-        self
-    }
-
     /// Give up after so many seconds of the host's.
     pub fn timeout(mut self, seconds: u64) -> Self {
         self.timeout_s = seconds;
@@ -101,6 +97,30 @@ impl Guest {
     /// report. As many guests at a time as there are CPUs.
     pub fn run(&self, script: &str) -> Result<Reports> {
         Reports::parse(&self.text(script)?)
+    }
+
+    /// Run `inner` where tix is in force, in a guest that is restored so instead of booted. `LOAD` is
+    /// `tix-load` that insists on tix. Fails when tix was ejected. A kernel under test is booted.
+    pub fn run_under_tix(&self, tix_load: &Path, inner: &str) -> Result<Reports> {
+        if kernel_under_test() {
+            return self.run(&under_tix(tix_load, inner)?);
+        }
+        example("scx_tix")?;
+        let restored = Self {
+            restored: Some(tix_load.to_owned()),
+            ..self.clone()
+        };
+        restored.run(&format!(
+            "LOAD=\"{} --require tix\"
+             {inner}
+             cd /sys/kernel/sched_ext
+             if [ \"$(cat state) $(cat enable_seq)\" != 'enabled 1' ]; then
+                 echo 'tix was ejected:' >&2
+                 dmesg | tail -n 100 >&2
+                 exit 124
+             fi",
+            tix_load.display()
+        ))
     }
 
     /// The same, for what a script prints.
@@ -116,8 +136,9 @@ impl Guest {
             command.args(["--icount", &shift.to_string()]);
             script = format!("export TIX_ICOUNT={shift}\n{script}");
         }
-        if self.metronome {
-            command.arg("--metronome");
+        if let Some(program) = &self.restored {
+            command.args(["--restored", "scheduler"]);
+            command.arg("--with").arg(program);
         }
         if let Some(disk) = &self.disk {
             command.args(["--disk", disk]);
@@ -173,6 +194,12 @@ impl Reports {
         Ok(Self(reports))
     }
 
+    /// These, and those of another guest.
+    pub fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+
     /// The one report of this experiment with this label.
     pub fn get<T: DeserializeOwned>(&self, experiment: &str, label: &str) -> Result<Report<T>> {
         let mut found = self
@@ -211,8 +238,25 @@ pub fn under_tix_with(options: &str, tix_load: &Path, inner: &str) -> Result<Str
     ))
 }
 
-/// One of the scheduler's programs without the daemon, built first.
+/// Is a kernel chosen? It is booted, and no state of it is saved.
+pub fn kernel_under_test() -> bool {
+    std::env::var_os("KERNEL").is_some()
+}
+
+/// One of the scheduler's programs without the daemon, built first, once by each test program.
 pub fn example(name: &str) -> Result<PathBuf> {
+    static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let mut built = BUILT.lock().expect("no builder panics");
+    if !built.iter().any(|one| one == name) {
+        build_example(name)?;
+        built.push(name.to_owned());
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree().join("target"), Into::into);
+    Ok(target.join("debug/examples").join(name))
+}
+
+fn build_example(name: &str) -> Result<()> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let status = Command::new(cargo)
         .args(["build", "-q", "-p", "tix-bpf", "--example", name])
@@ -220,7 +264,5 @@ pub fn example(name: &str) -> Result<PathBuf> {
         .status()
         .context("run cargo")?;
     ensure!(status.success(), "{name} does not build");
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree().join("target"), Into::into);
-    Ok(target.join("debug/examples").join(name))
+    Ok(())
 }

@@ -8,7 +8,11 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use crate::daemon::is_guest;
 use crate::guest::tree;
+
+/// How a test's standard error says that it left something out.
+pub const SKIPPED: &str = "SKIPPED ";
 
 /// In the working tree, which guests write as well.
 pub fn leave(part: &str, came_to: &impl Serialize) -> Result<()> {
@@ -21,9 +25,18 @@ pub fn leave(part: &str, came_to: &impl Serialize) -> Result<()> {
 
 /// Says that something is not looked at here, and why.
 pub fn skipped(what: &str, why: &str) {
-    eprintln!("SKIPPED {what}: {why}");
+    let left_out = format!("{what}: {why}");
+    eprintln!("{SKIPPED}{left_out}");
+    // What a guest says is read by the test that started it.
+    if !is_guest() {
+        record_skipped(&left_out);
+    }
+}
+
+/// Keeps what was left out, with its reason, for the end of `make check`.
+pub fn record_skipped(left_out: &str) {
     let file = tree().join("target/skipped");
-    let line = format!("{what}: {why}\n");
+    let line = format!("{left_out}\n");
     let written = std::fs::create_dir_all(tree().join("target"))
         .and_then(|()| File::options().create(true).append(true).open(&file))
         // In one piece: others write beside it.

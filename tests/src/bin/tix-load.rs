@@ -285,8 +285,6 @@ enum Experiment {
         #[arg(long)]
         cpu: Option<usize>,
     },
-    /// No experiment: start the clock of a guest's several CPUs (tests/vm/run --metronome).
-    Metronome,
     /// Wake-up latency of a sleeper among hogs.
     Latency {
         #[arg(long, default_value_t = 8)]
@@ -470,7 +468,6 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
         Experiment::Requests { workers, runs } => report(c, "requests", || {
             requests::run(root, *workers, *runs, c.warmup, c.seconds)
         }),
-        Experiment::Metronome => sys::start_metronome(),
         Experiment::Rounds {
             period_us,
             work_us,

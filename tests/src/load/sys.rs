@@ -195,30 +195,6 @@ pub fn futex_wait(word: &AtomicU32, value: u32) {
     };
 }
 
-/// Have the PC's clock (MC146818) beat 8,192 times a second. Its interrupt is nobody's business in a guest without its driver; to an
-/// emulator whose clock counts instructions each beat is a point at which the next CPU has its turn.
-#[cfg(target_arch = "x86_64")]
-pub fn start_metronome() -> Result<()> {
-    const INDEX: u16 = 0x70;
-    const RATE: (u8, u8) = (0x0a, 0x23);
-    const PERIODIC: (u8, u8) = (0x0b, 0x42);
-    // SAFETY: the two ports of that clock, for this process; no memory is touched.
-    unsafe {
-        let rc = libc::ioperm(INDEX.into(), 2, 1);
-        ensure!(rc == 0, "the clock's ports: {}", Error::last_os_error());
-        for (register, value) in [RATE, PERIODIC] {
-            std::arch::asm!("out dx, al", in("dx") INDEX, in("al") register);
-            std::arch::asm!("out dx, al", in("dx") INDEX + 1, in("al") value);
-        }
-    }
-    Ok(())
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-pub fn start_metronome() -> Result<()> {
-    anyhow::bail!("only a PC has that clock")
-}
-
 /// Change `word` to `value` and wake everybody who waits on it.
 pub fn futex_open(word: &AtomicU32, value: u32) {
     word.store(value, Ordering::Release);

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tix_tests::alone::file;
 use tix_tests::daemon::{
-    Kind, currency, in_guest, in_guest_with, install, read, run, sh, tickets, tixctl, until,
+    Kind, currency, in_guest_with, in_restored_guest, install, read, run, sh, tickets, tixctl,
+    until,
 };
 use tix_tests::daemon_load::{Meter, near, used};
 use tix_tests::shell::Shell;
@@ -26,7 +27,7 @@ const MIB: u64 = 1 << 20;
 #[test]
 #[ignore = "boots a guest"]
 fn unmodified() {
-    in_guest("clients::unmodified", Kind::Systemd, |c| {
+    in_restored_guest("clients::unmodified", Kind::Systemd, |c| {
         c.check("setup: install and start", service::start);
         c.check("setup: this test need not wait for its turn", || {
             let own = read("/proc/self/cgroup")?;

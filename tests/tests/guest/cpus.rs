@@ -31,10 +31,12 @@ const PINS: &str = "/sys/fs/bpf/scx_tix";
 #[test]
 #[ignore = "boots a guest"]
 fn two_cpus() {
-    let tix = under_tix(
-        Path::new(LOAD),
-        &format!(
-            "$LOAD pipe --label tix --n 10 --warmup 1 --seconds 0.5
+    let guest = Guest::new().cpus(2).icount(3).timeout(1500);
+    let tix = guest
+        .run_under_tix(
+            Path::new(LOAD),
+            &format!(
+                "$LOAD pipe --label tix --n 10 --warmup 1 --seconds 0.5
              $LOAD shares --threads 2 --seconds 10
              $LOAD shares --label pairs --threads 0 --pairs 2 --seconds 10
              $LOAD shares --label yields --threads 2 --yields 20000 --seconds 10
@@ -44,15 +46,13 @@ fn two_cpus() {
              $LOAD overdue --seconds 15
              {}
              $LOAD churn --rounds 1000 --pins {PINS} --seconds 10",
-            kthreads::RUN
-        ),
-    )
-    .unwrap();
-    let script = format!(
-        "{LOAD} --require kernel pipe --label kernel --n 10 --warmup 1 --seconds 0.5\n{tix}"
-    );
-    let guest = Guest::new().cpus(2).icount(3).timeout(1500);
-    let reports = guest.run(&script).unwrap();
+                kthreads::RUN
+            ),
+        )
+        .unwrap();
+    let kernel =
+        format!("{LOAD} --require kernel pipe --label kernel --n 10 --warmup 1 --seconds 0.5");
+    let reports = guest.run(&kernel).unwrap().and(tix);
     let mut c = Checks::default();
     c.check("pairs", || pairs(&reports));
     c.check("shares", || weights(&reports));
@@ -215,11 +215,11 @@ fn there_are_queues_for_all_that_wake_up_at_once() {
 #[ignore = "boots a guest"]
 fn a_sleeper_beside_who_found_its_cpu_idle() {
     let rounds = "--warmup 1 --seconds 4 rounds --work-us 100 --worker 4000,1000 --cpu 0";
-    let tix = under_tix(Path::new(LOAD), &format!("$LOAD --label tix {rounds}")).unwrap();
-    let script =
-        format!("{LOAD} metronome\n{LOAD} --require kernel --label kernel {rounds}\n{tix}");
-    let guest = Guest::new().cpus(2).icount(3).metronome().timeout(900);
-    let reports = guest.run(&script).unwrap();
+    let guest = Guest::new().cpus(2).icount(3).timeout(900);
+    let run = format!("$LOAD --label tix {rounds}");
+    let tix = guest.run_under_tix(Path::new(LOAD), &run).unwrap();
+    let kernel = format!("{LOAD} --require kernel --label kernel {rounds}");
+    let reports = guest.run(&kernel).unwrap().and(tix);
     let late = |label: &str| reports.get::<Rounds>("rounds", label).unwrap().result;
     let (tix, kernel) = (late("tix"), late("kernel"));
     // A quantum is the longest that anybody runs on while others wait.

@@ -24,12 +24,12 @@ mod story;
 mod users;
 mod v1;
 
-use tix_tests::daemon::{Kind, in_guest, in_guest_with, is_guest, soak};
+use tix_tests::daemon::{Kind, in_guest, in_guest_with, in_restored_guest, is_guest, soak};
 
 #[test]
 #[ignore = "boots a guest"]
 fn under_systemd() {
-    in_guest("daemon::under_systemd", Kind::Systemd, |c| {
+    in_restored_guest("daemon::under_systemd", Kind::Systemd, |c| {
         c.check("setup: install and start", service::start);
         c.check("status says in force", service::status_when_in_force);
         c.check("at rest it costs next to nothing", service::at_rest);
@@ -69,7 +69,7 @@ fn under_systemd() {
 #[test]
 #[ignore = "boots a guest"]
 fn story() {
-    in_guest("daemon::story", Kind::Systemd, |c| {
+    in_restored_guest("daemon::story", Kind::Systemd, |c| {
         c.check("setup: install and start", service::start);
         c.check(
             "setup: 300 tickets for alice, 100 for bob, who own them",
@@ -103,7 +103,7 @@ fn story() {
 #[test]
 #[ignore = "boots a guest"]
 fn faulty() {
-    in_guest("daemon::faulty", Kind::Systemd, |c| {
+    in_restored_guest("daemon::faulty", Kind::Systemd, |c| {
         c.check("setup: install and start", service::start);
         c.check("setup: 300 tickets for alice, 100 for bob", users::fund);
         c.check("setup: tixd loads at once", faulty::hurry);
@@ -155,7 +155,7 @@ fn heard(test: &str, cpus: usize) {
 #[test]
 #[ignore = "boots a guest"]
 fn another_layout() {
-    in_guest("daemon::another_layout", Kind::Plain, layout::all);
+    in_restored_guest("daemon::another_layout", Kind::Plain, layout::all);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn without_sched_ext() {
 #[test]
 #[ignore = "boots a guest"]
 fn what_holds() {
-    in_guest("daemon::what_holds", Kind::Plain, held::all);
+    in_restored_guest("daemon::what_holds", Kind::Plain, held::all);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::json;
 use tix_tests::alone::{self, Hog, cgroups, write};
-use tix_tests::daemon::{Kind, Said, in_guest, tixctl};
+use tix_tests::daemon::{Kind, Said, in_restored_guest, tixctl};
 use tix_tests::daemon_load::Split;
 use tix_tests::guest::{Guest, tree, under_tix};
 use tix_tests::load::shares::Shares;
@@ -52,7 +52,7 @@ fn loads_and_holds_shares() {
 #[test]
 #[ignore = "boots a guest"]
 fn what_does_not_hold_is_told() {
-    in_guest("kernels::what_does_not_hold_is_told", Kind::Plain, |c| {
+    in_restored_guest("kernels::what_does_not_hold_is_told", Kind::Plain, |c| {
         let (mut tixd, mut hogs) = (None, None);
         c.check("setup: tixd, and two that want all", || {
             tixd = Some(alone::tixd()?);

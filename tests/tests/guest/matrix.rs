@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tix_tests::daemon::Checks;
-use tix_tests::guest::{Guest, Reports, under_tix, under_tix_with};
+use tix_tests::guest::{Guest, Reports, under_tix_with};
 use tix_tests::load::limits::{self, Limits};
 use tix_tests::load::promises::{NEAR, Promises, WIDE};
 use tix_tests::load::report::Report;
@@ -105,8 +105,8 @@ const PROMISES: &str = "promises --warmup 0.5 --seconds 3";
 fn on(cpus: &str, guest: &Guest, seconds: u32, also: &str) -> Result<(Reports, Checks)> {
     let each = |load: &str| format!("{load} {LIMITS} --seconds {seconds}\n{load} {PROMISES}");
     let kernel = each(&format!("{LOAD} --require kernel --label kernel"));
-    let tix = under_tix(Path::new(LOAD), &each("$LOAD --label tix"))?;
-    let reports = guest.run(&format!("{kernel}\n{tix}\n{also}"))?;
+    let tix = guest.run_under_tix(Path::new(LOAD), &each("$LOAD --label tix"))?;
+    let reports = guest.run(&format!("{kernel}\n{also}"))?.and(tix);
     let mut c = Checks::default();
     c.check("limits", || limits(&format!("limits_on_{cpus}"), &reports));
     c.check("promises", || {
@@ -118,7 +118,8 @@ fn on(cpus: &str, guest: &Guest, seconds: u32, also: &str) -> Result<(Reports, C
 #[test]
 #[ignore = "boots a guest"]
 fn one_cpu() {
-    let guest = Guest::new().icount(3).timeout(1200);
+    // The state of `shares::one_cpu`.
+    let guest = Guest::new().icount(3).memory("3G").timeout(1200);
     // A scheduler for those threads alone that ask for it: there is none of the kernel's own to compare with.
     let run = format!("$LOAD --label partial {PROMISES} --partial");
     let partial = under_tix_with("--partial", Path::new(LOAD), &run).unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use tix_tests::daemon::Checks;
-use tix_tests::guest::{Guest, Reports, under_tix};
+use tix_tests::guest::{Guest, Reports};
 use tix_tests::load::figures::Figures;
 use tix_tests::load::latency::Latency;
 use tix_tests::load::nice::Nice;
@@ -24,7 +24,8 @@ fn leaf<'a>(shares: &'a Shares, name: &str) -> &'a Service {
 #[test]
 #[ignore = "boots a guest"]
 fn one_cpu() {
-    let tix = under_tix(
+    let guest = Guest::new().icount(3).memory("3G").timeout(900);
+    let tix = guest.run_under_tix(
         Path::new(LOAD),
         &format!(
             "$LOAD figures56 --seconds 40
@@ -46,10 +47,8 @@ fn one_cpu() {
         ),
     )
     .unwrap();
-    let script =
-        format!("{LOAD} --require kernel latency --label kernel --n 32 --seconds 3\n{tix}");
-    let guest = Guest::new().icount(3).memory("3G").timeout(900);
-    let reports = guest.run(&script).unwrap();
+    let kernel = format!("{LOAD} --require kernel latency --label kernel --n 32 --seconds 3");
+    let reports = guest.run(&kernel).unwrap().and(tix);
     let mut c = Checks::default();
     c.check("Sullivan, Figures 5 and 6", || figures(&reports));
     c.check("cgroups side by side and below each other", || {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tix_tests::daemon::{in_force, install, read, sh, tixctl, until};
+use tix_tests::daemon::{in_force, install, is_restored, read, sh, tixctl, until};
 use tix_tests::daemon_load::used;
 use tix_tests::daemon_wire::Wire;
 
@@ -16,9 +16,11 @@ const DOOR: &str = "/run/tix/tixd-root.sock";
 pub const PATIENCE: Duration = Duration::from_secs(240);
 
 pub fn start() -> Result<()> {
-    install()?;
-    sh("systemctl daemon-reload")?.ok()?;
-    sh("systemctl start tixd")?.ok()?;
+    if !is_restored() {
+        install()?;
+        sh("systemctl daemon-reload")?.ok()?;
+        sh("systemctl start tixd")?.ok()?;
+    }
     // Type=notify: when it has started it serves, and the scheduler is in force.
     ensure!(in_force(), "started, and not in force");
     tixctl("status")?.ok()?;
