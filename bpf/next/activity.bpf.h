@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which principals are active, and what that makes each worth.
+ *
+ * A principal is active while a thread of it is runnable, and for LINGER_NS after: one that
+ * sleeps and wakes up between two slices touches nothing that is shared. Those that went to
+ * sleep on a CPU are on its list, first come, first served; its decisions, and its timer while
+ * it is idle, see to those whose time is over.
+ */
+#ifndef TIX_ACTIVITY_BPF_H
+#define TIX_ACTIVITY_BPF_H
+
+/* The threads directly in `node` became runnable, or none is any longer, by its count. */
+__noinline int tix_update_active(u32 node)
+{
+	u32 active;
+
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (node >= TIX_NODES_MAX)
+		return 0;
+	bpf_spin_lock(&tix_lock);
+	active = ACCOUNTS[node].nr_runnable > 0;
+	if (NODES[node].self_active != active) {
+		fund_self(GRAPH, FUNDS, node, active);
+		/* A thread that wakes up meanwhile counts first and looks then: in order with the look below. */
+		__sync_lock_test_and_set(&NODES[node].self_active, active);
+		if (!active && ACCOUNTS[node].nr_runnable) {
+			NODES[node].self_active = 1;
+			fund_self(GRAPH, FUNDS, node, true);
+		}
+		release_locked(node);
+	}
+	bpf_spin_unlock(&tix_lock);
+	reap();
+	return 0;
+}
+
+/* Bring what an active principal is worth up to date. */
+__noinline int tix_update_value(u32 node)
+{
+	u32 up;
+
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (node >= TIX_NODES_MAX)
+		return 0;
+	bpf_spin_lock(&tix_lock);
+	fund_refresh(GRAPH, FUNDS, node);
+	ACCOUNTS[node].inverse = account_inverse(fund_self_value(GRAPH, FUNDS, node));
+	ACCOUNTS[node].epoch = GRAPH->epoch;
+	for (up = FUNDS[node].above; up && up < TIX_NODES_MAX && can_loop; up = FUNDS[up].above)
+		POOLS[up].inverse = account_inverse(FUNDS[up].value);
+	bpf_spin_unlock(&tix_lock);
+	return 0;
+}
+
+/* The last runnable thread of `node` went to sleep on this CPU. */
+static __always_inline void linger(struct tix_cpu *c, u32 node, u64 now)
+{
+	ACCOUNTS[node].slept_ns = now;
+	if (!NODES[node].self_active || __sync_lock_test_and_set(&NODES[node].lingering, 1))
+		return;
+	NODES[node].next_lingering = 0;
+	if (c->first_lingering)
+		NODES[c->last_lingering - 1].next_lingering = node + 1;
+	else
+		c->first_lingering = node + 1;
+	c->last_lingering = node + 1;
+}
+
+/* See to those on this CPU's list whose time is over. */
+static __noinline void end_lingering(struct tix_cpu *c, u64 now)
+{
+	u32 node, i;
+
+	bpf_for(i, 0, 64) {
+		node = c->first_lingering - 1;
+		if (node >= TIX_NODES_MAX || now - ACCOUNTS[node].slept_ns < LINGER_NS)
+			break;
+		c->first_lingering = NODES[node].next_lingering;
+		NODES[node].lingering = 0;
+		if (!ACCOUNTS[node].nr_runnable)
+			tix_update_active(node);
+	}
+}
+
+/* `t`, whose task is `p`, counts as runnable from now on; true: it is its principal's first. */
+static __always_inline bool count_runnable(const struct task_struct *p, struct tix_thread *t)
+{
+	struct tix_account *own = &ACCOUNTS[t->node];
+
+	if (t->weight)
+		return false;
+	t->weight = p->scx.weight;
+	__sync_fetch_and_add(&own->load, t->weight);
+	return !__sync_fetch_and_add(&own->nr_runnable, 1);
+}
+
+/* It does no longer; true: it was its principal's last. */
+static __always_inline bool count_asleep(struct tix_thread *t)
+{
+	struct tix_account *own = &ACCOUNTS[t->node];
+
+	if (!t->weight)
+		return false;
+	__sync_fetch_and_add(&own->load, -t->weight);
+	t->weight = 0;
+	return __sync_fetch_and_add(&own->nr_runnable, -1) == 1;
+}
+
+/* Virtual time that passes in `ns` on a busy machine. */
+static __always_inline u64 passes(u64 ns)
+{
+	return account_vtime(ns, GRAPH->rate, nr_online);
+}
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Threads move between CPUs. A CPU whose clock is behind has more to do than others: one whose clock
+ * is ahead by APART_NS takes a thread over from it. Each decision looks at one other CPU. A CPU that
+ * would be idle looks at all, and takes anything.
+ */
+#ifndef TIX_BALANCE_BPF_H
+#define TIX_BALANCE_BPF_H
+
+#define LOOK_ROUND 16u		/* CPUs that are looked at when one is found to be behind */
+#define PRICE 256u		/* as it is where CPUs are together, Q8 */
+#define PRICE_MOST (64 * PRICE)
+
+/* The CPU after `at` in turn that is not `cpu`. */
+static __always_inline u32 next_cpu(u32 at, u32 cpu)
+{
+	if (++at >= nr_cpu_ids)
+		at = 0;
+	if (at == cpu && ++at >= nr_cpu_ids)
+		at = 0;
+	return at;
+}
+
+/*
+ * The price of this CPU's time, as CPU `at`, on which threads wait, is `ahead` of this one in virtual time.
+ * Where this one is behind its own bound threads cannot have their due: time is dearer for them, so that their
+ * accounts keep up with the others' and stand to each other as before. Where it is ahead, and nothing can come
+ * here, time is to be had for less.
+ */
+static __always_inline void set_price(struct tix_cpu *c, s64 ahead, u64 apart)
+{
+	u64 size = ahead < 0 ? -ahead : ahead, now = PRICE, ratio;
+
+	if (size > apart && apart) {
+		ratio = size / (apart / PRICE + 1);
+		if (ratio > PRICE_MOST)
+			ratio = PRICE_MOST;
+		now = ahead < 0 ? PRICE * PRICE / ratio ?: 1 : ratio;
+	}
+	c->price += ((s32)now - (s32)c->price) / 8;
+}
+
+/* How far the clock of CPU `at` is ahead of that of `c`; nobody waits there: FAR. */
+#define FAR (1ll << 62)
+static __always_inline s64 ahead_of(const struct tix_cpu *c, u32 at)
+{
+	return CPU(at)->queue.vt.nr ? (s64)(CPU(at)->queue.clock - c->queue.clock) : FAR;
+}
+
+/* Of the CPUs after `at`, LOOK_ROUND at most, and itself, the one whose clock is furthest behind. */
+static __noinline u32 most_behind(u32 cpu, u32 at, s64 ahead)
+{
+	u32 n, most = at;
+	s64 other;
+
+	bpf_for(n, 0, LOOK_ROUND) {
+		at = next_cpu(at, cpu);
+		other = ahead_of(CPU(cpu), at);
+		if (other < ahead) {
+			ahead = other;
+			most = at;
+		}
+	}
+	return most;
+}
+
+/* A thread of another CPU's to run on `cpu` next, which waits nowhere any longer; or 0. */
+static __noinline u32 balance(u32 cpu, struct tix_cpu *c, bool busy)
+{
+	u32 n, at = c->probe, i = 0;
+	s64 ahead, apart = passes(APART_NS);
+
+	busy |= c->queue.vt.nr > 0;
+	bpf_for(n, 0, nr_cpu_ids) {
+		at = next_cpu(at, cpu);
+		ahead = ahead_of(c, at);
+		if (!busy && ahead != FAR)
+			i = tix_take_over(at, cpu);
+		else if (ahead < -apart)
+			i = tix_take_over(most_behind(cpu, at, ahead), cpu);
+		if (i)
+			stats.stolen++;
+		else
+			set_price(c, ahead == FAR ? 0 : ahead, apart);
+		if (busy || i)
+			break;
+	}
+	c->probe = at;
+	return i;
+}
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A CPU's queue: what waits there, and what is next.
+ *
+ * The problem: of the threads that wait for a CPU, take the one that keeps every principal
+ * closest to its share, at a cost that does not depend on how many there are.
+ *
+ * The rule is EEVDF's. The CPU's virtual time V is the mean of the start tags, weighed by
+ * share. A thread is eligible when its tag is not later than V; of these the one with the
+ * earliest finish tag is next. vtrr.h finds it in constant time, by slots of an eighth of a
+ * period. The mean is kept as a sum that each link and unlink changes.
+ *
+ * Example: A has 2/3 of the CPU and B 1/3, slices of 1 ms. Periods are 1.5 and 3 ms of virtual
+ * time, tags 0. V = 0: A is next (finish 1.5), and comes back with the tag 1.5; V = 1: B (3),
+ * back with 3; V = 2: A (3), back with 3; V = 3, and so on: A B A.
+ *
+ * Limits: a tag too far from the mean for its weight does not count in it (FAR_MOMENT: 1 s of a
+ * whole CPU's worth); a weight below 2^-WEIGHT_LOG of the whole counts as that.
+ *
+ * All of this is under the queue's lock.
+ */
+#ifndef TIX_CORE_QUEUE_H
+#define TIX_CORE_QUEUE_H
+
+#include "types.h"
+
+/* Weight of a client of that `period` in the mean: what share of a CPU it is due, 2^WEIGHT_LOG for all. */
+TIX_INLINE u32 queue_weight(u64 period, u64 slice_ns)
+{
+	u64 weight = (slice_ns << WEIGHT_LOG) / (period ?: 1);
+
+	return weight ? (weight >> WEIGHT_LOG ? 1u << WEIGHT_LOG : weight) : 1;
+}
+
+TIX_INLINE bool queue_is_far(const struct tix_queue *q, u64 tag, u32 weight)
+{
+	u64 most = FAR_MOMENT / weight;
+
+	return tag - q->zero + most > 2 * most;
+}
+
+/* sum / weight for a sum that may be negative. */
+TIX_INLINE s64 queue_divide(s64 sum, u64 weight)
+{
+	return sum < 0 ? -(s64)(-(u64)sum / weight) : (s64)((u64)sum / weight);
+}
+
+/* Count the mean from its present place on, so that the sum stays small. */
+TIX_INLINE void queue_rebase(struct tix_queue *q, s64 by)
+{
+	q->zero += by;
+	q->moment -= by * (s64)q->weight;
+}
+
+/* Link thread `c`, which carries its tag and period, at the time `now` by the caller's clock. */
+TIX_INLINE void queue_link(struct tix_queue *q, struct vtrr_client *clients,
+			   const struct tix_thread *t, u32 c, u64 now)
+{
+	u32 weight = queue_weight(t->period, t->slice_ns);
+
+	if (!q->weight && !q->vt.nr)
+		q->zero = t->tag;
+	if (queue_is_far(q, t->tag, weight))
+		weight = 0;
+	q->weight += weight;
+	q->moment += (s64)(t->tag - q->zero) * weight;
+	clients[c].weight = weight;
+	vtrr_link(&q->vt, clients, c, t->tag, vtrr_group_of(t->period), false, now);
+}
+
+TIX_INLINE void queue_unlink(struct tix_queue *q, struct vtrr_client *clients, u32 c)
+{
+	struct vtrr_client *client = &clients[c];
+
+	q->weight -= client->weight;
+	q->moment -= (s64)(client->tag - q->zero) * client->weight;
+	vtrr_unlink(&q->vt, clients, c);
+}
+
+/* Bring the clock up to date: the mean of what is linked, and of `running`, which may go on; or NULL. */
+TIX_INLINE void queue_advance(struct tix_queue *q, const struct tix_thread *running)
+{
+	u64 weight = q->weight;
+	s64 moment = q->moment, by;
+	u32 own;
+
+	own = running ? queue_weight(running->period, running->slice_ns) : 0;
+	if (own && !queue_is_far(q, running->tag, own)) {
+		weight += own;
+		moment += (s64)(running->tag - q->zero) * own;
+	}
+	if (weight) {
+		by = queue_divide(moment, weight);
+		queue_rebase(q, by);
+		q->clock = q->zero;
+	} else if (running) {
+		q->clock = q->zero = running->tag;
+	}
+}
+
+/*
+ * The thread to run next, which is linked no longer; or VTRR_NONE: `running` goes on, or there is
+ * none. Whoever has waited too long comes first.
+ */
+TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients,
+			  const struct tix_thread *running, u64 now)
+{
+	struct vtrr_choice own;
+	u32 c, group;
+
+	queue_advance(q, running);
+	c = vtrr_overdue(&q->vt, clients, now, OVERDUE_NS);
+	if (c == VTRR_NONE) {
+		vtrr_peek(&q->vt, q->clock);
+		c = vtrr_first(&q->vt);
+		if (c != VTRR_NONE && running) {
+			group = vtrr_group_of(running->period);
+			own.head = running->tag;
+			own.finish = running->tag + vtrr_period(group);
+			own.eligible = (s64)(running->tag - q->clock) <= 0;
+			if (!vtrr_before(&q->vt.choice, &own))
+				c = VTRR_NONE;
+		}
+	}
+	if (c != VTRR_NONE)
+		queue_unlink(q, clients, c);
+	return c;
+}
+
+#endif

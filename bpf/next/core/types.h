@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the scheduler keeps: an account for each principal, a client for each thread, a queue
+ * for each CPU.
+ *
+ * A principal is a cgroup with threads, or what the daemon made. Virtual time is CPU time, ns,
+ * divided by a principal's value (funding.h). All three are arrays that the environment supplies
+ * (an arena in the kernel, memory on the host) and that are addressed by index.
+ *
+ * Who writes what: a queue and the clients linked there, under that queue's lock. A thread's
+ * own fields, its CPU, while it wakes, runs or sleeps (the kernel serialises these). Accounts,
+ * by atomic additions, whoever charges. Values, under the graph's lock.
+ */
+#ifndef TIX_CORE_TYPES_H
+#define TIX_CORE_TYPES_H
+
+#include "vtrr.h"
+#include "funding.h"
+
+#define MIN_SLICE_NS 100000ull
+#define ROUND_NS 1500000000ull		/* slices shrink so that each thread has one in it */
+#define OVERDUE_NS 4000000000ull	/* whoever waits longer is next, whatever its tag */
+#define BEHIND_NS 64000000ull		/* how far an account may be behind a CPU's clock, */
+#define AHEAD_NS 1000000000ull		/* or ahead of it, */
+#define APART_NS 10000000ull		/* and CPUs' clocks apart from each other */
+#define LINGER_NS 1000000ull		/* a principal that sleeps counts as active for that long */
+#define INVERSE_MAX (1ull << 56)	/* 2^-24 of what values are counted against: the smallest weight */
+#define WEIGHT_LOG 26u			/* of a whole CPU's worth in a queue's mean, 2^this */
+#define FAR_MOMENT (1ull << 56)		/* weight times how far a tag is from the mean, if it counts there */
+
+/* A thread. Where it waits is `queue`; its place there is the client of the same index. */
+struct tix_thread {
+	s32 pid;
+	u32 node;		/* its principal */
+	u32 payer;		/* whose account its run is charged to */
+	u32 queue;		/* the CPU in whose queue it is linked, and 1; 0: none */
+	u32 weight;		/* its nice weight while it counts as runnable, or 0 */
+	u64 cpus;		/* that it may use: bit n for those that are n modulo 64 */
+	u64 sum_ns;		/* its CPU time up to which it has been charged */
+	u64 tag;		/* start tag of its present or coming run, virtual time */
+	u64 reserved_vtime;	/* what its principal's account was charged ahead for that */
+	u64 inner_ns;		/* its virtual time inside the principal, ns at nice 0 */
+	u64 period;		/* of its client: when it is due again, virtual time */
+	u32 slice_ns;
+	u32 cpu;		/* that it was placed on last */
+	u32 held_by;		/* the limit whose next period it waits for, or 0 */
+	u32 next_free;
+};
+
+/* A lock of the kernel's that a thread waits for, or may own while others wait. */
+struct tix_wait {
+	u64 lock;		/* its address, or 0 */
+	u32 kind;		/* the tracepoint's flags */
+	u32 waits;		/* it waits for it yet */
+};
+
+/* A principal's account, and what its threads' tags are computed from. */
+struct tix_account {
+	u64 vtime;		/* what has been used and what is reserved, in virtual time */
+	u64 inner_ns;		/* virtual time inside the principal, ns at nice 0 */
+	u64 used_ns;
+	u32 nr_runnable;
+	u32 load;		/* sum of their nice weights */
+	u64 inverse;		/* 1 / value in Q32.32, as of `epoch` of the graph */
+	u64 epoch;
+	u64 slept_ns;		/* when its last runnable thread went to sleep */
+	s64 lag_vtime;		/* how far its account was ahead of that CPU's clock then */
+};
+
+/*
+ * The account of all that the tickets of a currency back: a principal that has just come is not
+ * served before what its siblings have had already is paid for.
+ */
+struct tix_pool {
+	u64 vtime;		/* what has been used, in virtual time */
+	u64 inverse;		/* 1 / value of the currency in Q32.32 */
+	u64 used_at_ns;		/* when it was charged last, */
+	s64 lag_vtime;		/* and how far it was ahead of that CPU's clock then */
+};
+
+/* The threads that wait for a CPU. */
+struct tix_queue {
+	u64 zero;		/* the mean is counted from here */
+	s64 moment;		/* sum of weight * (tag - zero) of what is linked */
+	u64 weight;		/* sum of these weights */
+	u64 clock;		/* the mean at the last pick, what ran included */
+	struct vtrr vt;
+};
+
+#endif

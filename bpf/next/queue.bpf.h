@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The CPUs' queues, each under its lock. Functions named tix_ are global: verified once. */
+#ifndef TIX_QUEUE_BPF_H
+#define TIX_QUEUE_BPF_H
+
+struct queue_lock {
+	struct bpf_spin_lock lock;
+	char own_line[60];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TIX_CPUS_MAX);
+	__type(key, u32);
+	__type(value, struct queue_lock);
+} queue_locks SEC(".maps");
+
+/* Thread `t` waits on `cpu` from now on. */
+__noinline int tix_link(u32 cpu, u32 t, u64 now)
+{
+	struct queue_lock *l = bpf_map_lookup_elem(&queue_locks, &cpu);
+
+	USES_ARENA();
+	if (!l || t >= TIX_THREADS_MAX)
+		return 0;
+	bpf_spin_lock(&l->lock);
+	if (!THREADS[t].queue) {
+		queue_link(&CPU(cpu)->queue, CLIENTS, &THREADS[t], t, now);
+		THREADS[t].queue = cpu + 1;
+	}
+	bpf_spin_unlock(&l->lock);
+	return 0;
+}
+
+/* Thread `t` waits no longer, wherever it did; false: it did not. */
+__noinline int tix_unlink(u32 t)
+{
+	struct queue_lock *l;
+	u32 cpu, was;
+
+	USES_ARENA();
+	if (t >= TIX_THREADS_MAX)
+		return 0;
+	cpu = THREADS[t].queue - 1;
+	if (cpu >= TIX_CPUS_MAX)
+		return 0;
+	l = bpf_map_lookup_elem(&queue_locks, &cpu);
+	if (!l)
+		return 0;
+	bpf_spin_lock(&l->lock);
+	was = THREADS[t].queue == cpu + 1;
+	if (was) {
+		queue_unlink(&CPU(cpu)->queue, CLIENTS, t);
+		THREADS[t].queue = 0;
+	}
+	bpf_spin_unlock(&l->lock);
+	return was;
+}
+
+/*
+ * The thread to run next on `cpu`, which waits no longer; 0: `running`, which may go on and is not
+ * linked, goes before all that wait, or nobody waits.
+ */
+__noinline int tix_pick(u32 cpu, u32 running, u64 now)
+{
+	struct queue_lock *l = bpf_map_lookup_elem(&queue_locks, &cpu);
+	struct tix_thread *own = NULL;
+	u32 t;
+
+	USES_ARENA();
+	if (!l || running >= TIX_THREADS_MAX)
+		return 0;
+	if (running)
+		own = &THREADS[running];
+	bpf_spin_lock(&l->lock);
+	t = queue_pick(&CPU(cpu)->queue, CLIENTS, own, now);
+	if (t < TIX_THREADS_MAX)
+		THREADS[t].queue = 0;
+	else
+		t = 0;
+	bpf_spin_unlock(&l->lock);
+	return t;
+}
+
+#define LOOKS_MOST 8	/* threads of another CPU's that are looked at for one that may be taken over */
+
+/* A thread that waits on CPU `from` and may run on `cpu`, which waits no longer; 0: there is none. */
+__noinline int tix_take_over(u32 from, u32 cpu)
+{
+	struct queue_lock *l = bpf_map_lookup_elem(&queue_locks, &from);
+	u64 bit = 1ull << (cpu & 63);
+	struct tix_queue *q;
+	u32 t, i;
+
+	USES_ARENA();
+	if (!l)
+		return 0;
+	q = &CPU(from)->queue;
+	bpf_spin_lock(&l->lock);
+	vtrr_peek(&q->vt, q->clock);
+	t = vtrr_first(&q->vt);
+	for (i = 0; i < LOOKS_MOST && t < TIX_THREADS_MAX && !(THREADS[t].cpus & bit) && can_loop; i++)
+		t = i ? CLIENTS[t].newer : q->vt.oldest;
+	if (t < TIX_THREADS_MAX && i < LOOKS_MOST) {
+		queue_unlink(q, CLIENTS, t);
+		THREADS[t].queue = 0;
+	} else {
+		t = 0;
+	}
+	bpf_spin_unlock(&l->lock);
+	return t;
+}
+
+#endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * tix: the sched_ext operations, a thin shell around core/.
+ *
+ * A principal is a cgroup with runnable threads. It has one account for the machine
+ * (core/account.h); its threads wait in the queues of the CPUs that they were woken up on
+ * (core/queue.h), by tags from that account. A CPU runs what waits in its own queue, which
+ * keeps threads where their caches are, and takes a thread over from another one whose clock
+ * is behind (balance.bpf.h).
+ *
+ * The kernel side stands alone: cgroups are mirrored into the funding graph here, funded
+ * by their parent with cpu.weight tickets. The daemon adds what differs (control.bpf.h).
+ */
+#include <scx/common.bpf.h>
+#include "enums.bpf.h"
+#include "intf.h"
+#include "core/queue.h"
+#include "core/account.h"
+
+char _license[] SEC("license") = "GPL";
+
+const volatile u32 layout = TIX_LAYOUT;
+const volatile u32 nr_cpu_ids = 1;
+const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
+
+#include "state.bpf.h"
+#include "limit.bpf.h"
+#include "nodes.bpf.h"
+#include "queue.bpf.h"
+#include "activity.bpf.h"
+#include "timer.bpf.h"
+#include "balance.bpf.h"
+#include "place.bpf.h"
+#include "hold.bpf.h"
+#include "owner.bpf.h"
+#include "lock.bpf.h"
+#include "hotplug.bpf.h"
+#include "control.bpf.h"
+#include "handover.bpf.h"
+#include "usage.bpf.h"
+#include "core.bpf.h"
+#include "dump.bpf.h"
+
+#define TRIES 8		/* picks of one decision: a thread may be gone by then, or have to wait for a limit */
+
+s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	u32 i = thread_of(p);
+	bool idle = false;
+	s32 cpu;
+
+	USES_ARENA();
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+	if (idle && i && !(nr_limits && may_have_limit(THREADS[i].node)))
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+	return cpu;
+}
+
+void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct tix_cpu *c = CPU(cpu);
+	u32 i = thread_of(p);
+	struct tix_thread *t = &THREADS[i];
+	u64 now = scx_bpf_now();
+	bool wakes = enq_flags & SCX_ENQ_WAKEUP;
+	s32 idle;
+	u32 first;
+
+	USES_ARENA();
+	/* One that has ended may have no pid any longer, by which a decision would find it. */
+	if (!i || p->exit_state || is_kernel_pinned(p)) {
+		scx_bpf_dsq_insert(p, i ? SCX_DSQ_LOCAL : SCX_DSQ_GLOBAL, slice_ns,
+				   enq_flags | (i && wakes ? SCX_ENQ_PREEMPT : 0));
+		return;
+	}
+	if (t->queue)
+		tix_unlink(i);
+	t->pid = p->pid;
+	t->cpus = cpus_of(p, cpu);
+	t->cpu = cpu;
+	/* One that made room in a decision on this CPU has been charged and placed there. */
+	if (!t->reserved_vtime || t->sum_ns != p->se.sum_exec_runtime) {
+		charge(p, t);
+		first = count_runnable(p, t);
+		if (WAITS[i].lock)
+			first |= set_payer(t, payer_for(p, i, now), now);
+		tix_place(i, cpu, now, first);
+	}
+	if (nr_limits && may_have_limit(t->node) && seems_spent(t->node) && !tix_hold(i, now))
+		return;
+	tix_link(cpu, i, now);
+	if (wakes) {
+		if (goes_before_running(c, t, now))
+			preempt(cpu, c);
+	} else if (nr_cpu_ids > 1) {
+		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (idle >= 0)
+			scx_bpf_kick_cpu(idle, 0);
+	}
+	/* This CPU found nobody to run a moment ago, and may have somebody now. */
+	if (enq_flags & SCX_ENQ_LAST)
+		scx_bpf_kick_cpu(cpu, 0);
+}
+
+void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
+{
+	u32 i = thread_of(p);
+
+	USES_ARENA();
+	if (i && THREADS[i].queue)
+		tix_unlink(i);
+	unhold(i);
+}
+
+/* Thread `i`, which was linked on some queue until now, runs on this CPU next; false: it is gone. */
+static __noinline bool run_thread(u32 cpu, u32 i, u64 now, u32 slice)
+{
+	struct tix_cpu *c = CPU(cpu);
+	struct task_struct *p;
+
+	if (i >= TIX_THREADS_MAX)
+		return false;
+	p = bpf_task_from_pid(THREADS[i].pid);
+	if (!p)
+		return false;
+	if (thread_of(p) != i || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
+	    (migration_disabled(p) && scx_bpf_task_cpu(p) != cpu)) {
+		THREADS[i].cpus &= ~(1ull << (cpu & 63));
+		if (thread_of(p) == i)
+			tix_link(THREADS[i].cpu, i, now);
+		bpf_task_release(p);
+		return false;
+	}
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, 0);
+	bpf_task_release(p);
+	run_until(cpu, c, i, now, slice);
+	stats.picks++;
+	return true;
+}
+
+/* For how long thread `i` may run, ns; 0: it waits for a limit from now on. */
+static __always_inline u32 slice_of(u32 i, u64 now)
+{
+	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
+	u32 slice = t->slice_ns, left;
+
+	if (!nr_limits || !may_have_limit(t->node))
+		return slice;
+	left = tix_hold(i, now);
+	return left < slice ? left : slice;
+}
+
+void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct tix_cpu *c = CPU(cpu);
+	u32 own = prev ? thread_of(prev) : 0, running = 0, i, try, slice, first;
+	bool runnable = own && (prev->scx.flags & SCX_TASK_QUEUED) && !is_kernel_pinned(prev);
+	struct tix_thread *t = &THREADS[own];
+	u64 now = scx_bpf_now();
+	bool yields;
+
+	USES_ARENA();
+	c->now_ns = now;
+	if (c->first_lingering)
+		end_lingering(c, now);
+	if (runnable) {
+		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
+		yields = !c->kicked && c->running == own && c->slice_end_ns > now + TIMER_MIN_NS;
+		t->cpus = cpus_of(prev, cpu);
+		charge(prev, t);
+		first = count_runnable(prev, t);
+		if (WAITS[own].lock)
+			first |= set_payer(t, payer_for(prev, own, now), now);
+		tix_place(own, cpu, now, first);
+		if (!yields)
+			running = own;
+	}
+	c->kicked = 0;
+	bpf_for(try, 0, TRIES) {
+		i = 0;
+		if (nr_cpu_ids > 1)
+			i = balance(cpu, c, runnable);
+		if (!i && c->queue.vt.nr)
+			i = tix_pick(cpu, running, now);
+		if (!i)
+			break;
+		slice = slice_of(i, now);
+		if (slice && run_thread(cpu, i, now, slice))
+			return;
+	}
+	if (!runnable) {
+		c->idle = 1;
+		c->running = 0;
+		if (c->first_lingering && !c->timer_ns)
+			start_timer(cpu, c, now, LINGER_NS);
+		return;
+	}
+	slice = t->slice_ns;
+	if (nr_limits && may_have_limit(t->node)) {
+		if (seems_spent(t->node))
+			return;		/* it is put back, and waits (tix_enqueue) */
+		slice = slice_ns;
+	}
+	if (!c->queue.vt.nr)
+		queue_advance(&c->queue, t);
+	scx_bpf_task_set_slice(prev, slice);
+	run_until(cpu, c, own, now, slice);
+	stats.keeps++;
+}
+
+void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	u32 i = thread_of(p);
+	struct tix_thread *t = &THREADS[i];
+
+	USES_ARENA();
+	if (!i)
+		return;
+	charge(p, t);
+	uncount(t, scx_bpf_now());
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
+			     struct scx_init_task_args *args)
+{
+	struct tix_thread *t;
+	u32 i;
+
+	USES_ARENA();
+	i = thread_alloc();
+	if (!i)
+		return -ENOMEM;
+	t = &THREADS[i];
+	t->pid = p->pid;
+	t->queue = t->weight = t->held_by = 0;
+	t->reserved_vtime = WAITS[i].lock = WAITS[i].waits = 0;
+	t->sum_ns = p->se.sum_exec_runtime;
+	t->node = t->payer = node_of(args->cgroup);
+	t->inner_ns = ACCOUNTS[t->node].inner_ns;
+	task_join(t->node);
+	p->scx.dsq_vtime = i;
+	if (thread_of(p) != i)
+		scx_bpf_error("dsq_vtime is not ours");
+	return 0;
+}
+
+/* Enters this class: for the first time, or back from another, whose CPU time is not ours. */
+void BPF_STRUCT_OPS(tix_enable, struct task_struct *p)
+{
+	u32 i = thread_of(p);
+
+	USES_ARENA();
+	THREADS[i].sum_ns = p->se.sum_exec_runtime;
+	THREADS[i].inner_ns = ACCOUNTS[THREADS[i].node].inner_ns;
+}
+
+/* Leaves it, for another or for ever. */
+void BPF_STRUCT_OPS(tix_disable, struct task_struct *p)
+{
+	u32 i = thread_of(p);
+
+	USES_ARENA();
+	if (!i)
+		return;
+	charge(p, &THREADS[i]);
+	uncount(&THREADS[i], scx_bpf_now());
+}
+
+void BPF_STRUCT_OPS(tix_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	u32 i = thread_of(p);
+
+	USES_ARENA();
+	if (!i)
+		return;
+	if (THREADS[i].queue)
+		tix_unlink(i);
+	unhold(i);
+	uncount(&THREADS[i], scx_bpf_now());
+	task_leave(THREADS[i].node);
+	thread_free(i);
+}
+
+void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,
+		    struct cgroup *to)
+{
+	u32 i = thread_of(p);
+	struct tix_thread *t = &THREADS[i];
+
+	USES_ARENA();
+	if (!i)
+		return;
+	charge(p, t);
+	uncount(t, scx_bpf_now());
+	task_leave(t->node);
+	t->node = t->payer = node_of(to);
+	t->inner_ns = ACCOUNTS[t->node].inner_ns;
+	task_join(t->node);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(tix_cgroup_init, struct cgroup *cgrp,
+			     struct scx_cgroup_init_args *args)
+{
+	USES_ARENA();
+	node_mirror(cgrp, weight_at_init(cgrp, args->weight));
+	if (bpf_core_field_exists(args->bw_quota_us))
+		node_limit(own_node(cgrp), args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
+	return 0;	/* a mkdir never fails because of tix */
+}
+
+void BPF_STRUCT_OPS_SLEEPABLE(tix_cgroup_exit, struct cgroup *cgrp)
+{
+	USES_ARENA();
+	node_unmirror(cgrp);
+}
+
+void BPF_STRUCT_OPS(tix_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	USES_ARENA();
+	node_weight(own_node(cgrp), weight);
+}
+
+/* cpu.idle: as little as there is, and as in the kernel's own scheduler the default when that is over. */
+void BPF_STRUCT_OPS(tix_cgroup_set_idle, struct cgroup *cgrp, bool idle)
+{
+	USES_ARENA();
+	node_weight(own_node(cgrp), idle ? IDLE_WEIGHT : DEFAULT_WEIGHT);
+}
+
+void BPF_STRUCT_OPS(tix_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us,
+		    u64 burst_us)
+{
+	USES_ARENA();
+	node_limit(own_node(cgrp), period_us, quota_us, burst_us);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init)
+{
+	s32 err;
+
+	USES_ARENA();
+	err = nodes_init();
+	err = err ?: timers_init();
+	return err ?: limits_init();
+}
+
+void BPF_STRUCT_OPS(tix_exit, struct scx_exit_info *ei)
+{
+	ended = 1;
+	bpf_probe_read_kernel_str(last_exit.reason, sizeof(last_exit.reason), ei->reason);
+	bpf_probe_read_kernel_str(last_exit.message, sizeof(last_exit.message), ei->msg);
+	last_exit.code = ei->exit_code;
+	last_exit.kind = ei->kind;
+	bpf_probe_read_kernel_str(last_exit.dump, sizeof(last_exit.dump), ei->dump);
+}
+
+SCX_OPS_DEFINE(tix_ops,
+	       .select_cpu = (void *)tix_select_cpu,
+	       .enqueue = (void *)tix_enqueue,
+	       .dequeue = (void *)tix_dequeue,
+	       .dispatch = (void *)tix_dispatch,
+	       .quiescent = (void *)tix_quiescent,
+	       .init_task = (void *)tix_init_task,
+	       .enable = (void *)tix_enable,
+	       .disable = (void *)tix_disable,
+	       .exit_task = (void *)tix_exit_task,
+	       .cgroup_init = (void *)tix_cgroup_init,
+	       .cgroup_exit = (void *)tix_cgroup_exit,
+	       .cgroup_move = (void *)tix_cgroup_move,
+	       .cgroup_set_weight = (void *)tix_cgroup_set_weight,
+	       .cgroup_set_bandwidth = (void *)tix_cgroup_set_bandwidth,
+	       .cgroup_set_idle = (void *)tix_cgroup_set_idle,
+	       .core_sched_before = (void *)tix_core_sched_before,
+	       .cpu_online = (void *)tix_cpu_online,
+	       .cpu_offline = (void *)tix_cpu_offline,
+	       .init = (void *)tix_init,
+	       .exit = (void *)tix_exit,
+	       .dump = (void *)tix_dump,
+	       .dump_cpu = (void *)tix_dump_cpu,
+	       .dump_task = (void *)tix_dump_task,
+	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	       .timeout_ms = 30000,
+	       .name = "tix_next");
