@@ -245,21 +245,35 @@ pub fn kernel_under_test() -> bool {
 
 /// One of the scheduler's programs without the daemon, built first, once by each test program.
 pub fn example(name: &str) -> Result<PathBuf> {
+    built(name, &["-p", "tix-bpf", "--example", name])?;
+    Ok(target().join("debug/examples").join(name))
+}
+
+/// The program of that name that a package of the same name is, likewise.
+pub fn program(name: &str) -> Result<PathBuf> {
+    built(name, &["-p", name])?;
+    Ok(target().join("debug").join(name))
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree().join("target"), Into::into)
+}
+
+fn built(name: &str, which: &[&str]) -> Result<()> {
     static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let mut built = BUILT.lock().expect("no builder panics");
     if !built.iter().any(|one| one == name) {
-        build_example(name)?;
+        build(name, which)?;
         built.push(name.to_owned());
     }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree().join("target"), Into::into);
-    Ok(target.join("debug/examples").join(name))
+    Ok(())
 }
 
-fn build_example(name: &str) -> Result<()> {
+fn build(name: &str, which: &[&str]) -> Result<()> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "-q", "-p", "tix-bpf", "--example", name])
+        .args(["build", "-q"])
+        .args(which)
         .current_dir(tree())
         .status()
         .context("run cargo")?;

@@ -45,6 +45,8 @@ fn main() -> Result<ExitCode> {
         eprintln!("tix-bpf-next: the kernel ended the scheduler; its log says why");
         return Ok(ExitCode::from(124));
     }
-    let code = status.map_err(|err| anyhow!("{}: {err}", program.display()))?.code();
+    let code = status
+        .map_err(|err| anyhow!("{}: {err}", program.display()))?
+        .code();
     Ok(ExitCode::from(u8::try_from(code.unwrap_or(1)).unwrap_or(1)))
 }

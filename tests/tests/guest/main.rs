@@ -15,6 +15,7 @@ mod kernels;
 mod kthreads;
 mod locks;
 mod matrix;
+mod next;
 mod nodes;
 mod package;
 mod resources;
