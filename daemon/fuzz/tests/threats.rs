@@ -120,7 +120,7 @@ fn what_a_user_may_create_has_an_end() {
 
 #[test]
 fn who_never_reads_is_hung_up_on_and_the_place_is_free_again() {
-    with(&timeless(), async |world| {
+    with(&runtime(), async |world| {
         create(world, 100, 0, &"x".repeat(50)).await;
         // More answers than fit between the two.
         let calls = b"{\"method\":\"org.tix.Tix.ListCurrencies\"}\0".repeat(50);
