@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod tests;
 
+mod again;
+
 use super::files::{Cgroup, Error, Gives, Root};
 use crate::ledger::DISK_TICKETS;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -50,6 +52,8 @@ struct Known {
     gives: Option<Gives>,
     /// They are not listed again for what it gives before then.
     not_before: Option<Instant>,
+    /// When it was said again though nothing looked new.
+    said: Option<Instant>,
 }
 
 pub struct Follower<F: FnMut(Change) -> bool> {
@@ -61,6 +65,8 @@ pub struct Follower<F: FnMut(Change) -> bool> {
     watches: HashMap<i32, String>,
     /// What these give has changed again, and they are looked at a little later.
     later: BTreeSet<String>,
+    /// Weights of these were written again, and are said a little later.
+    again: BTreeSet<String>,
     /// Cgroups whose children were listed so far.
     listings: u64,
     /// No more watches: list everything every second instead.
@@ -121,6 +127,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             off: BTreeMap::new(),
             watches: HashMap::new(),
             later: BTreeSet::new(),
+            again: BTreeSet::new(),
             listings: 0,
             blind: false,
             listed: Instant::now(),
@@ -151,7 +158,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                     if again && (self.rescan().is_err() || self.watch_the_rest().is_err()) {
                         return NOBODY.to_owned();
                     }
-                    if self.look_at_switches(BTreeSet::new()).is_err() {
+                    if self.look_at_switches(BTreeSet::new()).is_err() || self.say_again().is_err()
+                    {
                         return NOBODY.to_owned();
                     }
                     if ready == 0 {
@@ -179,7 +187,7 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                 self.say_lost();
                 self.rescan()
             } else {
-                let done = dirs.iter().try_for_each(|d| self.look_again(d));
+                let done = dirs.iter().try_for_each(|d| self.look_at_written(d));
                 done.and_then(|()| self.look_at_switches(switches))
             };
             let mut touched = touched.into_iter();
@@ -305,7 +313,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
     fn pause(&self) -> Option<Duration> {
         let blind = self.blind.then(|| self.listed + BLIND_PAUSE);
         let later = self.later.iter().filter_map(|p| self.not_before(p));
-        let next = later.chain(blind).min();
+        let again = self.again.iter().filter_map(|p| self.said_again_at(p));
+        let next = later.chain(again).chain(blind).min();
         next.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
@@ -416,23 +425,17 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                     told,
                     gives: None,
                     not_before: None,
+                    said: None,
                 },
             );
         }
-        if let Some(k) = self.known.get_mut(path) {
-            k.told = told;
-        }
+        let Some(known) = self.known.get_mut(path) else {
+            return Ok(());
+        };
+        known.told = told;
         if news {
-            let (weight, disk, (owner, group), inner_threads) = told;
-            self.say(Change::Here {
-                path: path.to_owned(),
-                id: cgroup.id,
-                weight,
-                disk,
-                owner,
-                group,
-                inner_threads,
-            })?;
+            let change = known.here(path.to_owned());
+            self.say(change)?;
         }
         if !deep {
             return Ok(());

@@ -195,3 +195,48 @@ fn what_is_said_again_is_not_listed_again() {
     assert_eq!(says(&mut follower, "cpu\n"), 1 + MANY);
     assert_eq!(follower.known.len() as u64, 2 + MANY);
 }
+
+/// A number that is written back before anybody looked is said: tixd's own has stood there in
+/// between. Written a thousand times, it is said once and then when it is time.
+#[test]
+fn what_was_written_back_is_said_and_not_as_often_as_it_is_written() {
+    use std::os::unix::fs::FileExt;
+    let dir = tempfile::tempdir().unwrap();
+    let open = OFlags::DIRECTORY | OFlags::RDONLY;
+    let top = openat(CWD, dir.path(), open, Mode::empty()).unwrap();
+    fill(&top);
+    cgroup(&top, b"a");
+    let said = std::cell::RefCell::new(Vec::new());
+    let tell = |change| {
+        if let Change::Here { path, weight, .. } = change {
+            said.borrow_mut().push((path, weight));
+        }
+        true
+    };
+    let mut follower = Follower::new(Root::open_any(dir.path()).unwrap(), tell).unwrap();
+    follower.list("/").unwrap();
+    said.take();
+    let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+    let file = dir.path().join("a/cpu.weight");
+    let file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
+    let mut looks = |follower: &mut Follower<_>| {
+        let dirs = follower.drain(&mut buffer).unwrap().dirs;
+        let looked = dirs.iter().try_for_each(|d| follower.look_at_written(d));
+        looked.unwrap();
+    };
+    for n in 0..1000 {
+        file.write_all_at(b"300\n", 0).unwrap();
+        file.write_all_at(b"100\n", 0).unwrap();
+        looks(&mut follower);
+        if n == 0 {
+            let known = follower.known.get_mut("/a").unwrap();
+            known.said = Some(Instant::now() + Duration::from_secs(3600));
+        }
+    }
+    assert_eq!(said.take(), [("/a".into(), 100)]);
+    assert!(follower.pause().unwrap() > Duration::from_secs(3600));
+    follower.known.get_mut("/a").unwrap().said = None;
+    follower.say_again().unwrap();
+    assert_eq!(said.take(), [("/a".into(), 100)]);
+    assert_eq!(follower.pause(), None);
+}
