@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scheduler's second edition (`bpf/next`), which nothing else uses yet: what it is for holds.
 
+use anyhow::Result;
 use tix_tests::guest::{Guest, Reports, program};
 use tix_tests::load::attacks::{Attacks, DUE};
 use tix_tests::load::cpusets::Cpusets;
@@ -9,15 +10,15 @@ use tix_tests::load::shares::Shares;
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 
 /// The reports of these experiments under it, in one guest.
-fn under_next(cpus: usize, experiments: &[&str]) -> Reports {
-    let loader = program("tix-bpf-next").unwrap();
+fn under_next(cpus: usize, experiments: &[&str]) -> Result<Reports> {
+    let loader = program("tix-bpf-next")?;
     let mut script = String::new();
     for experiment in experiments {
         script += &format!("{LOAD} --require tix_next {experiment}\n");
     }
     let script = format!("{} -- /bin/sh -c '\nset -eu\n{script}'", loader.display());
     let guest = Guest::new().cpus(cpus).icount(3).timeout(900);
-    guest.run(&script).unwrap()
+    guest.run(&script)
 }
 
 /// One CPU: weights hold within a slice and a half at every moment, and an attack by a kernel lock
@@ -31,7 +32,8 @@ fn one_cpu_is_shared_by_weight_and_locks_take_nothing() {
             "shares --seconds 5",
             "attacks append:20,cgroups:8 --warmup 2 --seconds 5",
         ],
-    );
+    )
+    .unwrap();
     let shares = reports.get::<Shares>("shares", "").unwrap().result;
     // A slice is 1 ms; the reading adds what runs then, and the samples are 10 ms apart.
     assert!(shares.largest_service_error_ms < 2.0, "{shares:?}");
@@ -56,7 +58,8 @@ fn four_cpus_are_one_machine_whatever_the_sets() {
             "--label two cpusets 100:0 200:0-2 300:1-3 --seconds 4",
             "attacks append:20 --warmup 2 --seconds 5",
         ],
-    );
+    )
+    .unwrap();
     for label in ["one", "two"] {
         let sets = reports.get::<Cpusets>("cpusets", label).unwrap().result;
         // CPUs' clocks are 10 ms apart at most, of 4 s: 0.0025 CPUs each, of four.
