@@ -49,6 +49,7 @@ __noinline int tix_update_value(u32 node)
 	fund_refresh(GRAPH, FUNDS, node);
 	ACCOUNTS[node].inverse = account_inverse(fund_self_value(GRAPH, FUNDS, node));
 	ACCOUNTS[node].epoch = GRAPH->epoch;
+	ACCOUNTS[node].period = 0;
 	for (up = FUNDS[node].above; up && up < TIX_NODES_MAX && can_loop; up = FUNDS[up].above)
 		POOLS[up].inverse = account_inverse(FUNDS[up].value);
 	bpf_spin_unlock(&tix_lock);

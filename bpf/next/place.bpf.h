@@ -143,6 +143,17 @@ static __noinline void wake_up(u32 node, u64 clock, u64 apart, u64 now)
 	account_return(own, clock, tix_mul_q32(slice_ns, own->inverse) + apart, passes(now - own->slept_ns));
 }
 
+/* How far ahead of its siblings thread `t` is, in its principal's virtual time: a round at most. */
+static __always_inline s64 lead_vtime(struct tix_account *own, struct tix_thread *t, u32 nr)
+{
+	s64 lead = account_lead(own, t, own->slice_ns, nr);
+	u64 size = fund_size(lead), part, round;
+
+	part = tix_mul_q32(account_at_nice_0(size * own->load, 10000), own->inverse);
+	round = passes(ROUND_NS);
+	return fund_like(lead, part < round ? part : round);
+}
+
 /*
  * Give thread `i`, which counts as runnable, its tag for a run on `cpu`. `first`: OWN_FIRST if it is its principal's
  * first that does, PAYER_FIRST if its payer was not active.
@@ -152,7 +163,7 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first)
 	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
 	struct tix_queue *q = &CPU(cpu)->queue;
 	struct tix_account *own, *payer;
-	u64 slice, period, round, clock = q->clock, apart = 0, size, part;
+	u64 period, clock = q->clock, apart;
 	s64 lead = 0;
 	u32 nr = 1;
 
@@ -161,34 +172,26 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first)
 		return 0;
 	own = &ACCOUNTS[t->node];
 	payer = &ACCOUNTS[t->payer];
-	if (nr_cpu_ids > 1)
-		apart = passes(APART_NS);
-	if (first & OWN_FIRST)
-		wake_up(t->node, clock, apart, now);
-	if (first & PAYER_FIRST)
-		wake_up(t->payer, clock, apart, now);
+	if (first) {
+		apart = nr_cpu_ids > 1 ? passes(APART_NS) : 0;
+		if (first & OWN_FIRST)
+			wake_up(t->node, clock, apart, now);
+		if (first & PAYER_FIRST)
+			wake_up(t->payer, clock, apart, now);
+	}
 	if (payer->epoch != GRAPH->epoch)
 		tix_update_value(t->payer);
 	if (t->payer == t->node)
 		nr = own->nr_runnable ?: 1;
-	round = passes(ROUND_NS);
-	slice = account_slice(payer, slice_ns, round, nr);
-	period = tix_mul_q32(slice, payer->inverse);
-	if (t->payer == t->node)
-		lead = account_lead(own, t, slice, nr);
-	if (lead) {
-		size = lead < 0 ? -lead : lead;
-		part = tix_mul_q32(account_at_nice_0(size * own->load, 10000), own->inverse);
-		if (part > round)
-			part = round;
-		lead = lead < 0 ? -(s64)part : (s64)part;
-	}
-	account_place(payer, t, period, lead, clock, (nr + 2) * period + passes(BEHIND_NS),
-		      nr * period + passes(AHEAD_NS), !first && q->vt.nr > 0);
+	account_slice(payer, slice_ns, GRAPH->rate, nr_online, nr);
+	period = payer->period;
+	if (nr > 1)
+		lead = lead_vtime(own, t, nr);
+	account_place(payer, t, period, lead, clock, GRAPH->rate, nr_online, !first && q->vt.nr > 0);
 	if (FUNDS[t->payer].above)
 		t->tag = tix_latest_pool(t->payer, t->tag);
 	t->period = period * nr;
-	t->slice_ns = slice;
+	t->slice_ns = payer->slice_ns;
 	return 0;
 }
 

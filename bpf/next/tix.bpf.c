@@ -113,6 +113,11 @@ void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
 	unhold(i);
 }
 
+static bool may_run(struct task_struct *p, u32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (!migration_disabled(p) || scx_bpf_task_cpu(p) == cpu);
+}
+
 /* Thread `i`, which was linked on some queue until now, runs on this CPU next; false: it is gone. */
 static __noinline bool run_thread(u32 cpu, u32 i, u64 now, u32 slice)
 {
@@ -124,8 +129,7 @@ static __noinline bool run_thread(u32 cpu, u32 i, u64 now, u32 slice)
 	p = bpf_task_from_pid(THREADS[i].pid);
 	if (!p)
 		return false;
-	if (thread_of(p) != i || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-	    (migration_disabled(p) && scx_bpf_task_cpu(p) != cpu)) {
+	if (thread_of(p) != i || (nr_cpu_ids > 1 && !may_run(p, cpu))) {
 		THREADS[i].cpus &= ~(1ull << (cpu & 63));
 		if (thread_of(p) == i)
 			tix_link(THREADS[i].cpu, i, now);
@@ -177,7 +181,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			running = own;
 	}
 	c->kicked = 0;
-	bpf_for(try, 0, TRIES) {
+	for (try = 0; try < TRIES && can_loop; try++) {
 		i = 0;
 		if (nr_cpu_ids > 1)
 			i = balance(cpu, c, runnable);

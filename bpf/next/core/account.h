@@ -80,22 +80,22 @@ TIX_INLINE void account_charge(struct tix_account *payer, struct tix_account *ow
 }
 
 /*
- * How far ahead of its siblings' mean thread `t` is, in its principal's virtual time. It is
- * bounded by a round of theirs, and forgets a little with each run.
+ * How far ahead of its siblings' mean thread `t` is, in its principal's virtual time: by two of its
+ * own turns at most.
  */
 TIX_INLINE s64 account_lead(struct tix_account *own, struct tix_thread *t, u64 slice_ns, u32 nr)
 {
-	s64 lead = t->inner_ns - own->inner_ns, most = slice_ns * 2;
+	s64 lead = t->inner_ns - own->inner_ns;
+	s64 most = account_at_nice_0(slice_ns, t->weight) * 2, least = -(s64)slice_ns * 2;
 
 	if (nr <= 1) {
 		t->inner_ns = own->inner_ns;
 		return 0;
 	}
-	lead -= lead / 32;
 	if (lead > most)
 		lead = most;
-	if (lead < -(s64)slice_ns)
-		lead = -(s64)slice_ns;
+	if (lead < least)
+		lead = least;
 	t->inner_ns = own->inner_ns + lead;
 	return lead;
 }
@@ -106,15 +106,27 @@ TIX_INLINE u64 account_vtime(u64 ns, u64 rate, u32 nr_cpus)
 	return tix_mul_q32(ns, rate) * nr_cpus;
 }
 
-/* The slice of a principal's threads: short enough for each to have one in a round. */
-TIX_INLINE u64 account_slice(const struct tix_account *own, u64 slice_ns, u64 round_vtime, u32 nr)
+/*
+ * Bring the slice of a principal's threads up to date, of which `nr` are runnable: short enough for each to
+ * have one in a round. `rate` is the graph's.
+ */
+TIX_INLINE void account_slice(struct tix_account *own, u64 slice_ns, u64 rate, u32 nr_cpus, u32 nr)
 {
-	u64 all = tix_mul_q32(slice_ns, own->inverse) * nr;
+	u64 round, all;
 
-	if (all <= round_vtime)
-		return slice_ns;
-	slice_ns = round_vtime / ((own->inverse * nr >> 32) ?: 1);
-	return slice_ns < MIN_SLICE_NS ? MIN_SLICE_NS : slice_ns;
+	if (own->rate == rate && own->nr == nr && own->period)
+		return;
+	own->rate = rate;
+	own->nr = nr;
+	round = account_vtime(ROUND_NS, rate, nr_cpus);
+	all = tix_mul_q32(slice_ns, own->inverse) * nr;
+	if (all > round) {
+		slice_ns = round / ((own->inverse * nr >> 32) ?: 1);
+		if (slice_ns < MIN_SLICE_NS)
+			slice_ns = MIN_SLICE_NS;
+	}
+	own->slice_ns = slice_ns;
+	own->period = tix_mul_q32(slice_ns, own->inverse);
 }
 
 /* How far a principal that sleeps would be ahead of a CPU's clock now, as that has passed by `passed`. */
@@ -138,22 +150,24 @@ TIX_INLINE void account_return(struct tix_account *own, u64 clock, u64 credit, u
 }
 
 /*
- * Place `t`: reserve a slice of its payer, and give it a tag. `behind` and `ahead` bound how far
- * the account may be from `clock`, if `bounded`.
+ * Place `t`: reserve a slice of its payer, and give it a tag. Where others wait the account is no further from
+ * `clock` than these bounds.
  */
 TIX_INLINE void account_place(struct tix_account *payer, struct tix_thread *t, u64 period,
-			      s64 lead_vtime, u64 clock, u64 behind, u64 ahead, bool bounded)
+			      s64 lead_vtime, u64 clock, u64 rate, u32 nr_cpus, bool bounded)
 {
-	u64 at = payer->vtime;
-	s64 off = at - clock, by = 0;
+	s64 off = payer->vtime - clock, by = 0, near = (s64)(payer->nr + 2) * (s64)period, far;
 
-	if (bounded && off < -(s64)behind)
-		by = -(s64)behind - off;
-	else if (bounded && off > (s64)ahead)
-		by = (s64)ahead - off;
-	at = account_add(&payer->vtime, by + (s64)period);
+	/* Most are near, and what is far needs no looking at. */
+	if (bounded && off < -near) {
+		far = near + account_vtime(BEHIND_NS, rate, nr_cpus);
+		by = off < -far ? -far - off : 0;
+	} else if (bounded && off > near) {
+		far = near + account_vtime(AHEAD_NS, rate, nr_cpus);
+		by = off > far ? far - off : 0;
+	}
 	t->reserved_vtime = period;
-	t->tag = at + by + lead_vtime;
+	t->tag = account_add(&payer->vtime, by + (s64)period) + by + lead_vtime;
 }
 
 #endif

@@ -63,6 +63,10 @@ struct tix_account {
 	u32 load;		/* sum of their nice weights */
 	u64 inverse;		/* 1 / value in Q32.32, as of `epoch` of the graph */
 	u64 epoch;
+	u64 rate;		/* of the graph, and nr_runnable, that its slice */
+	u32 nr;
+	u32 slice_ns;		/* and its period were computed from */
+	u64 period;		/* of a slice, virtual time */
 	u64 slept_ns;		/* when its last runnable thread went to sleep */
 	s64 lag_vtime;		/* how far its account was ahead of that CPU's clock then */
 };
