@@ -56,12 +56,23 @@ __noinline int tix_update_value(u32 node)
 	return 0;
 }
 
-/* The last runnable thread of `node` went to sleep on this CPU. */
-static __always_inline void linger(struct tix_cpu *c, u32 node, u64 now)
+/* Virtual time that passes in `ns` on a busy machine. */
+static __always_inline u64 passes(u64 ns)
 {
-	ACCOUNTS[node].slept_ns = now;
-	if (!NODES[node].self_active || __sync_lock_test_and_set(&NODES[node].lingering, 1))
-		return;
+	return account_vtime(ns, GRAPH->rate, nr_online);
+}
+
+/* Whether principal `node`, which sleeps, is ahead of its due yet: it is active until that is paid. */
+static __always_inline bool owes(u32 node, u64 now)
+{
+	s64 lag = ACCOUNTS[node].lag_vtime;
+
+	return lag > 0 && passes(now - ACCOUNTS[node].slept_ns) < (u64)lag;
+}
+
+/* Put `node` at the end of this CPU's list. */
+static __always_inline void append_lingering(struct tix_cpu *c, u32 node)
+{
 	NODES[node].next_lingering = 0;
 	if (c->first_lingering)
 		NODES[c->last_lingering - 1].next_lingering = node + 1;
@@ -70,16 +81,30 @@ static __always_inline void linger(struct tix_cpu *c, u32 node, u64 now)
 	c->last_lingering = node + 1;
 }
 
+/* The last runnable thread of `node` went to sleep on this CPU. */
+static __always_inline void linger(struct tix_cpu *c, u32 node, u64 now)
+{
+	ACCOUNTS[node].slept_ns = now;
+	if (NODES[node].self_active && !__sync_lock_test_and_set(&NODES[node].lingering, 1))
+		append_lingering(c, node);
+}
+
+#define LINGERING_MOST 4u	/* that are seen to in one decision */
+
 /* See to those on this CPU's list whose time is over. */
 static __noinline void end_lingering(struct tix_cpu *c, u64 now)
 {
 	u32 node, i;
 
-	bpf_for(i, 0, 64) {
+	for (i = 0; i < LINGERING_MOST && can_loop; i++) {
 		node = c->first_lingering - 1;
 		if (node >= TIX_NODES_MAX || now - ACCOUNTS[node].slept_ns < LINGER_NS)
 			break;
 		c->first_lingering = NODES[node].next_lingering;
+		if (!ACCOUNTS[node].nr_runnable && owes(node, now)) {
+			append_lingering(c, node);
+			continue;
+		}
 		NODES[node].lingering = 0;
 		if (!ACCOUNTS[node].nr_runnable)
 			tix_update_active(node);
@@ -110,10 +135,5 @@ static __always_inline bool count_asleep(struct tix_thread *t)
 	return __sync_fetch_and_add(&own->nr_runnable, -1) == 1;
 }
 
-/* Virtual time that passes in `ns` on a busy machine. */
-static __always_inline u64 passes(u64 ns)
-{
-	return account_vtime(ns, GRAPH->rate, nr_online);
-}
 
 #endif

@@ -117,6 +117,8 @@ static __always_inline void charge(const struct task_struct *p, struct tix_threa
 {
 	u64 used = p->se.sum_exec_runtime - t->sum_ns;
 
+	if (used && ACCOUNTS[t->payer].epoch != GRAPH->epoch && NODES[t->payer].self_active)
+		tix_update_value(t->payer);
 	account_charge(&ACCOUNTS[t->payer], &ACCOUNTS[t->node], t, p->se.sum_exec_runtime, p->scx.weight,
 		       price_for(t));
 	if (FUNDS[t->payer].above && used)

@@ -90,6 +90,7 @@ struct tix_cpu {
 #define ARENA_END (GRAPH_OFF + ROUND_UP(sizeof(struct fund_graph)))
 _Static_assert(ARENA_END <= ARENA_PAGES * PAGE, "the arena holds the tables");
 
+#ifndef TIX_HOST	/* a program on the host has its own */
 /*
  * A pointer into the arena that the verifier knows as one. Not left to the compiler:
  * clang 19 loses its own casts when it splits an address computation.
@@ -101,6 +102,16 @@ static __always_inline void *arena_at(u64 offset)
 	asm("%0 = addr_space_cast(%0, 0x0, 0x1)" : "+r"(p));
 	return p;
 }
+
+/* An arena is usable only in programs that name it. */
+#define USES_ARENA() asm volatile("" ::"r"(&arena))
+
+/*
+ * A loop that may be ended by can_loop is counted down from where its function begins. Up to Linux 7.2 the verifier
+ * gets that wrong where that is a call.
+ */
+#define BEGIN_LOOPS() asm volatile("r0 = 0" ::: "r0")
+#endif
 
 #define FUNDS ((struct fund_node *)arena_at(FUNDS_OFF))
 #define NODES ((struct tix_node *)arena_at(NODES_OFF))
@@ -115,15 +126,6 @@ static __always_inline void *arena_at(u64 offset)
 /* Both are aligned to 8, and `size` is a constant: a few instructions, and no loop for the verifier. */
 #define copy_words(to, from, size) \
 	__builtin_memcpy(__builtin_assume_aligned(to, 8), __builtin_assume_aligned(from, 8), size)
-
-/* An arena is usable only in programs that name it. */
-#define USES_ARENA() asm volatile("" ::"r"(&arena))
-
-/*
- * A loop that may be ended by can_loop is counted down from where its function begins. Up to Linux 7.2 the verifier
- * gets that wrong where that is a call.
- */
-#define BEGIN_LOOPS() asm volatile("r0 = 0" ::: "r0")
 
 /* The graph's lock. */
 private(TIX) struct bpf_spin_lock tix_lock;

@@ -23,7 +23,9 @@ typedef uint16_t u16;
 typedef uint8_t u8;
 #define TIX_FN static __attribute__((unused))
 #define TIX_INLINE static inline __attribute__((unused))
+#ifndef can_loop
 #define can_loop true
+#endif
 #endif
 
 /*

@@ -100,6 +100,7 @@ TIX_INLINE u64 vtrr_forget(struct vtrr *v, u64 x)
 	*(volatile u64 *)&v->scratch = x;
 	return *(volatile u64 *)&v->scratch;
 #else
+	(void)v;
 	return x;
 #endif
 }
