@@ -32,12 +32,11 @@ const PINS: &str = "/sys/fs/bpf/scx_tix";
 #[test]
 #[ignore = "boots a guest"]
 fn two_cpus() {
-    let guest = Guest::new().cpus(2).icount(3).timeout(3600);
-    let tix = guest
-        .run_under_tix(
-            Path::new(LOAD),
-            &format!(
-                "$LOAD pipe --label tix --n 10 --warmup 1 --seconds 0.5
+    // Booted: a restored guest has no program that makes a file system.
+    let tix = under_tix(
+        Path::new(LOAD),
+        &format!(
+            "$LOAD pipe --label tix --n 10 --warmup 1 --seconds 0.5
              $LOAD shares --threads 2 --seconds 10
              $LOAD shares --label pairs --threads 0 --pairs 2 --seconds 10
              $LOAD shares --label yields --threads 2 --yields 20000 --seconds 10
@@ -47,13 +46,15 @@ fn two_cpus() {
              $LOAD overdue --seconds 15
              {}
              $LOAD churn --rounds 1000 --pins {PINS} --seconds 10",
-                kthreads::RUN
-            ),
-        )
-        .unwrap();
-    let kernel =
-        format!("{LOAD} --require kernel pipe --label kernel --n 10 --warmup 1 --seconds 0.5");
-    let reports = guest.run(&kernel).unwrap().and(tix);
+            kthreads::RUN
+        ),
+    )
+    .unwrap();
+    let script = format!(
+        "{LOAD} --require kernel pipe --label kernel --n 10 --warmup 1 --seconds 0.5\n{tix}"
+    );
+    let guest = Guest::new().cpus(2).icount(3).timeout(3600);
+    let reports = guest.run(&script).unwrap();
     let mut c = Checks::default();
     c.check("pairs", || pairs(&reports));
     c.check("shares", || weights(&reports));

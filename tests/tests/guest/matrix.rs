@@ -118,7 +118,6 @@ fn on(cpus: &str, guest: &Guest, seconds: u32, also: &str) -> Result<(Reports, C
 #[test]
 #[ignore = "boots a guest"]
 fn one_cpu() {
-    // The state of `shares::one_cpu`.
     let guest = Guest::new().icount(3).memory("3G").timeout(3600);
     // A scheduler for those threads alone that ask for it: there is none of the kernel's own to compare with.
     let run = format!("$LOAD --label partial {PROMISES} --partial");

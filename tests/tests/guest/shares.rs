@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use tix_tests::bound;
 use tix_tests::daemon::Checks;
-use tix_tests::guest::{Guest, Reports};
+use tix_tests::guest::{Guest, Reports, under_tix};
 use tix_tests::load::figures::Figures;
 use tix_tests::load::latency::Latency;
 use tix_tests::load::nice::Nice;
@@ -25,8 +25,8 @@ fn leaf<'a>(shares: &'a Shares, name: &str) -> &'a Service {
 #[test]
 #[ignore = "boots a guest"]
 fn one_cpu() {
-    let guest = Guest::new().icount(3).memory("3G").timeout(3600);
-    let tix = guest.run_under_tix(
+    // Booted: a restored guest has no program that makes a file system.
+    let tix = under_tix(
         Path::new(LOAD),
         &format!(
             "$LOAD figures56 --seconds 40
@@ -48,8 +48,10 @@ fn one_cpu() {
         ),
     )
     .unwrap();
-    let kernel = format!("{LOAD} --require kernel latency --label kernel --n 32 --seconds 3");
-    let reports = guest.run(&kernel).unwrap().and(tix);
+    let script =
+        format!("{LOAD} --require kernel latency --label kernel --n 32 --seconds 3\n{tix}");
+    let guest = Guest::new().icount(3).memory("3G").timeout(3600);
+    let reports = guest.run(&script).unwrap();
     let mut c = Checks::default();
     c.check("Sullivan, Figures 5 and 6", || figures(&reports));
     c.check("cgroups side by side and below each other", || {

@@ -115,7 +115,7 @@ pub fn all(story: &mut Story) -> Result<()> {
     }
     let (had, answers) = measured?;
     ended?;
-    had.due_beside("alice's", 0, 0.75, ATTACKERS)?;
+    had.at_least("alice's", 0, 0.75, ATTACKERS)?;
     ensure!(in_force() && enabled_so_often()? == seq, "tix was ejected");
     ensure!(
         answers.status() < SOON,
