@@ -2,7 +2,7 @@
 //! Compiles the second edition of the BPF program, and generates its skeleton.
 
 fn main() {
-    for dir in [".", "core"] {
+    for dir in [".", "core", ".."] {
         for entry in std::fs::read_dir(dir).expect("the crate's directory") {
             let path = entry.expect("the crate's directory").path();
             if path.extension().is_some_and(|e| e == "h" || e == "c") {

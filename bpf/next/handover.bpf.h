@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who is ahead of its due, and who behind, when another build of the scheduler takes this one's place (src/leads.rs).
+ * Principals' leads, for another build of the scheduler that takes this one's place (bpf/src/leads.rs).
  *
  * A principal's lead is told in ns of CPU: that means the same to any build. It is what its account is ahead of the
  * first CPU's clock, without what is reserved; the loader makes the sum of all nothing. It is kept before this one
@@ -13,7 +13,7 @@
 #ifndef TIX_HANDOVER_BPF_H
 #define TIX_HANDOVER_BPF_H
 
-#include "lead.h"
+#include "../lead.h"
 
 #define LEAD_MAX ((s64)1 << 32)	/* ns: so that it can be weighed */
 

@@ -12,7 +12,7 @@
  * by their parent with cpu.weight tickets. The daemon adds what differs (control.bpf.h).
  */
 #include <scx/common.bpf.h>
-#include "enums.bpf.h"
+#include "../enums.bpf.h"
 #include "intf.h"
 #include "core/queue.h"
 #include "core/account.h"

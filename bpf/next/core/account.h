@@ -52,7 +52,7 @@ TIX_INLINE void account_move(struct tix_account *a, s64 by)
 		account_add(&a->lag_vtime, by);
 }
 
-/* What was reserved for a run of `t` is given back. */
+/* The reservation for a run of `t` is given back. */
 TIX_INLINE void account_settle(struct tix_account *payer, struct tix_thread *t)
 {
 	account_move(payer, -t->reserved_vtime);

@@ -44,7 +44,7 @@
 #ifndef TIX_FUNDING_H
 #define TIX_FUNDING_H
 
-#include "arch.h"
+#include "../../arch.h"
 
 #define FUND_ONE (1ull << 62)
 #define FUND_FUNDERS 16u
@@ -181,7 +181,7 @@ TIX_INLINE void fund_rescale(struct fund_graph *gr, struct fund_node *base, u32 
 	gr->epoch++;
 }
 
-#include "exchange.h"
+#include "../../exchange.h"
 
 /* Base's active tickets are others now. */
 TIX_FN void fund_rate(struct fund_graph *gr, struct fund_node *base)

@@ -7,7 +7,7 @@
  * divided by a principal's value (funding.h). All three are arrays that the environment supplies
  * (an arena in the kernel, memory on the host) and that are addressed by index.
  *
- * Who writes what: a queue and the clients linked there, under that queue's lock. A thread's
+ * Writers: a queue and the clients linked there, whoever has that queue's lock. A thread's
  * own fields, its CPU, while it wakes, runs or sleeps (the kernel serialises these). Accounts,
  * by atomic additions, whoever charges. Values, under the graph's lock.
  */
