@@ -11,14 +11,17 @@
 #define PRICE 256u		/* as it is where CPUs are together, Q8 */
 #define PRICE_MOST (64 * PRICE)
 
-/* The CPU after `at` in turn that is not `cpu`. */
-static __always_inline u32 next_cpu(u32 at, u32 cpu)
+/* The next CPU to look at, which is not `cpu`. Kept in memory: the verifier then sees one loop over any CPU. */
+static __always_inline u32 next_cpu(volatile u32 *probe, u32 cpu)
 {
-	if (++at >= nr_cpu_ids)
-		at = 0;
-	if (at == cpu && ++at >= nr_cpu_ids)
-		at = 0;
-	return at;
+	u32 at = *probe + 1;
+
+	if (at == cpu)
+		at++;
+	if (at >= nr_cpu_ids)
+		at = cpu ? 0 : 1;
+	*probe = at;
+	return *probe;
 }
 
 /*
@@ -47,15 +50,16 @@ static __always_inline s64 ahead_of(const struct tix_cpu *c, u32 at)
 	return CPU(at)->queue.vt.nr ? (s64)(CPU(at)->queue.clock - c->queue.clock) : FAR;
 }
 
-/* Of the CPUs after `at`, LOOK_ROUND at most, and itself, the one whose clock is furthest behind. */
+/* CPU `at` is `ahead`: of it and the LOOK_ROUND CPUs after it the one whose clock is furthest behind. */
 static __noinline u32 most_behind(u32 cpu, u32 at, s64 ahead)
 {
+	struct tix_cpu *c = CPU(cpu);
 	u32 n, most = at;
 	s64 other;
 
 	bpf_for(n, 0, LOOK_ROUND) {
-		at = next_cpu(at, cpu);
-		other = ahead_of(CPU(cpu), at);
+		at = next_cpu(&c->probe, cpu);
+		other = ahead_of(c, at);
 		if (other < ahead) {
 			ahead = other;
 			most = at;
@@ -65,14 +69,16 @@ static __noinline u32 most_behind(u32 cpu, u32 at, s64 ahead)
 }
 
 /* A thread of another CPU's to run on `cpu` next, which waits nowhere any longer; or 0. */
-static __noinline u32 balance(u32 cpu, struct tix_cpu *c, bool busy)
+__noinline int tix_balance(u32 cpu, bool busy)
 {
-	u32 n, at = c->probe, i = 0;
+	struct tix_cpu *c = CPU(cpu);
+	u32 n, at, i = 0;
 	s64 ahead, apart = passes(APART_NS);
 
+	USES_ARENA();
 	busy |= c->queue.vt.nr > 0;
 	bpf_for(n, 0, nr_cpu_ids) {
-		at = next_cpu(at, cpu);
+		at = next_cpu(&c->probe, cpu);
 		ahead = ahead_of(c, at);
 		if (!busy && ahead != FAR)
 			i = tix_take_over(at, cpu);
@@ -85,7 +91,6 @@ static __noinline u32 balance(u32 cpu, struct tix_cpu *c, bool busy)
 		if (busy || i)
 			break;
 	}
-	c->probe = at;
 	return i;
 }
 

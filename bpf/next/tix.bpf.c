@@ -184,7 +184,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	for (try = 0; try < TRIES && can_loop; try++) {
 		i = 0;
 		if (nr_cpu_ids > 1)
-			i = balance(cpu, c, runnable);
+			i = tix_balance(cpu, runnable);
 		if (!i && c->queue.vt.nr)
 			i = tix_pick(cpu, running, now);
 		if (!i)
