@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What docs/threats.md says of the repository itself.
+//! What documents say of the repository itself, and what it says of them.
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
@@ -43,28 +43,156 @@ fn every_threat_has_tests_and_they_are_there() {
     assert!(rows.count() >= 15 && tests >= 30);
 }
 
-/// The source files below `dir`, but for what is built.
-fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+/// The files below `dir` whose names end in one of `ends`, but for what is built.
+fn files(dir: &Path, ends: &[&str], found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         match path.is_dir() {
-            true if name != "target" && !name.starts_with('.') => sources(&path, found),
-            false if name.ends_with(".rs") => found.push(path),
+            true if name != "target" && !name.starts_with('.') => files(&path, ends, found),
+            false if ends.iter().any(|end| name.ends_with(end)) => found.push(path),
             _ => {}
         }
     }
 }
 
+/// Of every file with such an ending: its path from the root of the repository, and what it says.
+fn texts(ends: &[&str]) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    files(&root(), ends, &mut found);
+    let text = |path: PathBuf| {
+        let text = read_to_string(&path).unwrap();
+        (path.strip_prefix(root()).unwrap().to_owned(), text)
+    };
+    found.into_iter().map(text).collect()
+}
+
+/// The headings of a document, as links name them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|l| l.starts_with('#'));
+    let anchor = |heading: &str| {
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = words
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.collect::<String>().replace(' ', "-")
+    };
+    headings.map(anchor).collect()
+}
+
+/// The sections that are cited after each `model.md` in `text`: `§2, §3 and §5`, also across lines of
+/// a comment.
+fn cited(text: &str) -> Vec<String> {
+    let between = |c: char| c.is_whitespace() || "*/!,".contains(c);
+    let mut sections = Vec::new();
+    for mut rest in text.split("model.md").skip(1) {
+        // Past the end of a link.
+        rest = rest.trim_start_matches(')');
+        loop {
+            let next = rest.trim_start_matches(between);
+            let next = next.strip_prefix("and").unwrap_or(next);
+            let Some(number) = next.trim_start_matches(between).strip_prefix('§') else {
+                break;
+            };
+            let end = number.find(|c: char| !c.is_ascii_digit() && c != '.');
+            let (number, after) = number.split_at(end.unwrap_or(number.len()));
+            sections.push(number.trim_end_matches('.').to_owned());
+            rest = after;
+        }
+    }
+    sections
+}
+
+#[test]
+fn every_section_of_the_model_that_is_cited_is_there() {
+    assert_eq!(
+        cited("model.md §2, Nieh §9; model.md\n * §3,\n * §5 and §6.1. [m](model.md) §7"),
+        ["2", "3", "5", "6.1", "7"]
+    );
+    let model = read_to_string(root().join("docs/model.md")).unwrap();
+    let headings = model.lines().filter(|l| l.starts_with("##"));
+    let sections: BTreeSet<&str> = headings
+        .filter_map(|l| l.trim_start_matches('#').split_whitespace().next())
+        .map(|number| number.trim_end_matches('.'))
+        .collect();
+    let mut count = 0;
+    for (path, text) in texts(&[".rs", ".h", ".c", ".md"]) {
+        if path.ends_with("daemon/fuzz/tests/repository.rs") {
+            continue;
+        }
+        for section in cited(&text) {
+            assert!(
+                sections.contains(section.as_str()),
+                "{}: docs/model.md has no §{section}",
+                path.display()
+            );
+            count += 1;
+        }
+    }
+    assert!(count >= 50, "{count}");
+}
+
+/// What is at other places is not looked at.
+#[test]
+fn links_in_documents_lead_somewhere() {
+    let mut count = 0;
+    for (path, text) in texts(&[".md"]) {
+        let links = text.split("](").skip(1).filter_map(|l| l.split(')').next());
+        for link in links.filter(|l| !l.contains("://") && !l.contains(' ')) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let to = match file {
+                "" => root().join(&path),
+                file => root().join(&path).parent().unwrap().join(file),
+            };
+            let from = path.display();
+            assert!(to.exists(), "{from}: there is no {file}");
+            if !anchor.is_empty() {
+                let there = anchors(&read_to_string(&to).unwrap());
+                assert!(there.contains(anchor), "{from}: {file} has no #{anchor}");
+            }
+            count += 1;
+        }
+    }
+    assert!(count >= 50, "{count}");
+}
+
+/// In documents, a path in backquotes, from the root of the repository, `bpf/`, `daemon/src/` or
+/// the document; anywhere, a document in docs/.
+#[test]
+fn files_that_are_named_are_there() {
+    let is_path = |w: &str| {
+        let ends = [".rs", ".h", ".c", ".md", ".toml", ".varlink"];
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        w.contains('/') && w.chars().all(plain) && ends.iter().any(|end| w.ends_with(end))
+    };
+    let mut count = 0;
+    for (path, text) in texts(&[".md", ".rs", ".h", ".c"]) {
+        let document = path.extension().is_some_and(|e| e == "md");
+        let quoted = text.split('`').skip(1).step_by(2).filter(|_| document);
+        let words = text.split(|c: char| c.is_whitespace() || "`'\"()[],:;<>".contains(c));
+        let words = words.map(|w| w.split('#').next().unwrap().trim_end_matches('.'));
+        let named = words.filter(|w| w.starts_with("docs/")).chain(quoted);
+        for name in named.filter(|w| is_path(w) && !w.starts_with('/')) {
+            let beside = root().join(&path).parent().unwrap().join(name);
+            let below = ["", "bpf", "daemon/src"].map(|dir| root().join(dir).join(name));
+            assert!(
+                beside.exists() || below.iter().any(|p| p.exists()),
+                "{}: there is no {name}",
+                path.display()
+            );
+            count += 1;
+        }
+    }
+    assert!(count >= 100, "{count}");
+}
+
 /// A crate is what rustc compiles at once: a library, a program, a test.
 #[test]
 fn unsafe_code_has_its_place() {
-    let mut files = Vec::new();
-    sources(&root(), &mut files);
+    let files = texts(&[".rs"]);
     assert!(files.len() > 200, "{}", files.len());
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for path in files {
-        let code = read_to_string(&path).unwrap();
+    for (path, code) in files {
         let words = ["unsafe {", "unsafe impl ", "unsafe fn ", "unsafe extern "];
         let code: String = code
             .lines()
@@ -75,7 +203,7 @@ fn unsafe_code_has_its_place() {
         if own || !words.iter().any(|w| code.contains(w)) {
             continue;
         }
-        let path = path.strip_prefix(root()).unwrap().display().to_string();
+        let path = path.display().to_string();
         let at = |mark: &str| path.find(mark).map(|i| path[..i + mark.len()].to_owned());
         let program = path.contains("/src/bin/").then(|| path.clone());
         let of = program
