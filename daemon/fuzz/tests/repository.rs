@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What documents say of the repository itself, and what it says of them.
+//! Documents and the repository agree: tests, sections, links and names that one says of the other.
 
 #![allow(clippy::unwrap_used)]
 
@@ -132,7 +132,7 @@ fn every_section_of_the_model_that_is_cited_is_there() {
     assert!(count >= 50, "{count}");
 }
 
-/// What is at other places is not looked at.
+/// Links to other sites are not followed.
 #[test]
 fn links_in_documents_lead_somewhere() {
     let mut count = 0;
@@ -184,6 +184,42 @@ fn files_that_are_named_are_there() {
         }
     }
     assert!(count >= 100, "{count}");
+}
+
+/// The glossary's names stand in the code: `NAME`s as words, and files by the ends of their paths.
+#[test]
+fn the_code_has_what_the_glossary_names() {
+    let dirs = ["bpf", "daemon/src", "policies"];
+    let mut code = texts(&[".rs", ".h", ".c"]);
+    // bpf/next is not in force.
+    code.retain(|(path, _)| {
+        dirs.iter().any(|dir| path.starts_with(dir)) && !path.starts_with("bpf/next")
+    });
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let words: BTreeSet<&str> = code
+        .iter()
+        .flat_map(|(_, text)| text.split(|c| !is_part(c)))
+        .collect();
+    let glossary = read_to_string(root().join("docs/glossary.md")).unwrap();
+    let lines = glossary.split("Code: ").skip(1);
+    let names = lines.flat_map(|l| {
+        l.split("\n\n")
+            .next()
+            .unwrap()
+            .split('`')
+            .skip(1)
+            .step_by(2)
+    });
+    let mut count = 0;
+    for name in names {
+        let there = match name.contains('.') {
+            true => code.iter().any(|(path, _)| path.ends_with(name)),
+            false => name.split("::").all(|word| words.contains(word)),
+        };
+        assert!(there, "the glossary names {name}");
+        count += 1;
+    }
+    assert!(count >= 80, "{count}");
 }
 
 /// A crate is what rustc compiles at once: a library, a program, a test.
