@@ -71,8 +71,9 @@ fn a_crowd_that_forks_or_moves_pages_keeps_nobody_waiting() {
         }
         let found = reports.get::<Compaction>("compaction", "").unwrap().result;
         assert!(found.moved > 50, "{found:?}");
-        // A touch may wait for one of the crowd, which runs within the ten seconds that any thread
-        // does. Seen: less than 100 ms mostly, 910 ms once.
+        // A crowd that is ahead of its due cannot pay for one that moves pages, and a touch waits for
+        // a turn of it: 0.9 s in two of three runs, as without that rule, and 6 ms in the third. The
+        // bound is the ten seconds within which any thread runs, so the rule itself is not judged.
         assert!(found.touch_ms < 10_000.0, "{found:?}");
     }
 }
