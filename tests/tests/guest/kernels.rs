@@ -67,15 +67,9 @@ fn what_does_not_hold_is_told() {
         c.check("cpu.idle", || {
             write("/a", "cpu.idle", "1")?;
             let held = is_held("cpu.idle")?;
-            // Two of the same weight, or one beside a hundred.
-            let said = tixctl("explain /a")?.ok()?;
-            // Beside what sleeps, as it happens.
-            let [all, active] = match held {
-                true => ["1 of 101 tickets", "(101 of them active)"],
-                false => ["100 of 200 tickets", "(200 of them active)"],
-            };
-            let tells = said.out.contains(all) || said.out.contains(active);
-            ensure!(tells, "neither {all} nor {active}: {}", said.out);
+            // Of as many as those have that are there, active or not, as it happens.
+            let tickets = if held { "/a: 1 of " } else { "/a: 100 of " };
+            tixctl("explain /a")?.ok()?.has(tickets)?;
             write("/a", "cpu.idle", "0")?;
             told("cpu.idle", held)
         });
