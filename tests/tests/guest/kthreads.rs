@@ -27,14 +27,12 @@ pub fn all(reports: &Reports, cpus: f64) -> Result<()> {
     let bounded = |beside: Took, share: f64| {
         // One thing after the other, so no more than a CPU: what was used takes so much longer as
         // less than a CPU is due to the root cgroup, and each run may begin a quantum late. On several
-        // CPUs nothing bounds how late a run begins: that is told, and not judged (BOUNDS.md).
+        // CPUs it is a tenth of the crowd's turn, which it would wait for if it were one of them.
         let used = (beside.kernel_ms + beside.own_ms) / (share * cpus).min(1.0);
-        let most = idle + used + beside.runs as f64 * bound::QUANTUM_MS;
-        println!("{beside:?}: {most:.0} ms on one CPU");
-        assert!(
-            cpus > 1.0 || beside.all_ms < most,
-            "{beside:?}: {most} ms at most"
-        );
+        let turn = found.hogs as f64 / cpus;
+        let quanta = if cpus > 1.0 { turn / 10.0 } else { 1.0 };
+        let most = idle + used + beside.runs as f64 * quanta * bound::QUANTUM_MS;
+        assert!(beside.all_ms < most, "{beside:?}: {most} ms at most");
     };
     // Tickets of the root's own threads beside those of the hogs.
     bounded(found.alike, 100.0 / 200.0);
