@@ -7,7 +7,6 @@
 #ifndef TIX_BALANCE_BPF_H
 #define TIX_BALANCE_BPF_H
 
-#define LOOK_ROUND 16u		/* CPUs that are looked at when one is found to be behind */
 #define PRICE 256u		/* as it is where CPUs are together, Q8 */
 #define PRICE_MOST (64 * PRICE)
 
@@ -50,24 +49,6 @@ static __always_inline s64 ahead_of(const struct tix_cpu *c, u32 at)
 	return CPU(at)->queue.vt.nr ? (s64)(CPU(at)->queue.clock - c->queue.clock) : FAR;
 }
 
-/* CPU `at` is `ahead`: of it and the LOOK_ROUND CPUs after it the one whose clock is furthest behind. */
-static __noinline u32 most_behind(u32 cpu, u32 at, s64 ahead)
-{
-	struct tix_cpu *c = CPU(cpu);
-	u32 n, most = at;
-	s64 other;
-
-	bpf_for(n, 0, LOOK_ROUND) {
-		at = next_cpu(&c->probe, cpu);
-		other = ahead_of(c, at);
-		if (other < ahead) {
-			ahead = other;
-			most = at;
-		}
-	}
-	return most;
-}
-
 /* A thread of another CPU's to run on `cpu` next, which waits nowhere any longer; or 0. */
 __noinline int tix_balance(u32 cpu, bool busy)
 {
@@ -80,10 +61,8 @@ __noinline int tix_balance(u32 cpu, bool busy)
 	bpf_for(n, 0, nr_cpu_ids) {
 		at = next_cpu(&c->probe, cpu);
 		ahead = ahead_of(c, at);
-		if (!busy && ahead != FAR)
+		if ((!busy && ahead != FAR) || ahead < -apart)
 			i = tix_take_over(at, cpu);
-		else if (ahead < -apart)
-			i = tix_take_over(most_behind(cpu, at, ahead), cpu);
 		if (i)
 			stats.stolen++;
 		else

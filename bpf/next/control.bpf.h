@@ -15,7 +15,7 @@ static __always_inline bool is_node_locked(u32 i, u64 id, u32 flags)
 }
 
 /* A copy of tix_funding's argument: a stack has no room for it, nor may that be indexed before 7.0. */
-static struct tix_funding_args funding_new;
+static STATE struct tix_funding_args funding_new;
 
 static __noinline s32 funding_locked(void)
 {

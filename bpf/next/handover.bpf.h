@@ -17,7 +17,7 @@
 
 #define LEAD_MAX ((s64)1 << 32)	/* ns: so that it can be weighed */
 
-static u32 keep_round;		/* which is the last; 0: nothing has been kept */
+static STATE u32 keep_round;		/* which is the last; 0: nothing has been kept */
 
 static __always_inline s64 bounded(s64 lead)
 {

@@ -10,8 +10,8 @@
 #define RELEASE_MOST 512	/* steps of one firing of the timer, */
 #define RELEASE_PAUSE_NS 100000ull	/* and after that many it goes on so much later */
 
-static u64 limit_timer_ns;	/* when the timer fires; 0: it is off */
-static u32 releasing, release_left;	/* the limit that is looked at, and how many are left */
+static STATE u64 limit_timer_ns;	/* when the timer fires; 0: it is off */
+static STATE u32 releasing, release_left;	/* the limit that is looked at, and how many are left */
 
 /* Have the timer fire when the first of the limits is due. */
 __noinline int tix_arm_limits(void)

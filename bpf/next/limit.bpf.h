@@ -22,10 +22,10 @@
 #define CROWD_NS 5000000000ull
 #define OWED_NS (OVERDUE_NS / 2)
 
-static u32 nr_limits;		/* how many there are; 0: none of this is looked at */
-static u32 limits_epoch = 1;	/* limits come and go */
-static u64 limit_walks;
-static u64 now_ns;		/* the latest that any CPU told, under tix_lock */
+static STATE u32 nr_limits;		/* how many there are; 0: none of this is looked at */
+static STATE u32 limits_epoch = 1;	/* limits come and go */
+static STATE u64 limit_walks;
+static STATE u64 now_ns;		/* the latest that any CPU told, under tix_lock */
 
 static __always_inline void advance_locked(u64 now)
 {
@@ -130,7 +130,7 @@ __noinline int tix_debit(u32 idx, u64 ns, u64 now)
 	return 0;
 }
 
-static u64 limit_left;		/* what the limits of who was looked at last leave, ns */
+static STATE u64 limit_left;		/* what the limits of who was looked at last leave, ns */
 
 /* The limit that counts for `idx` and is used up, or 0. */
 static __noinline u32 spent_locked(u32 idx)
@@ -182,8 +182,8 @@ static __always_inline bool may_have_limit(u32 idx)
 }
 
 /* The last of the limits that threads wait for, or 0; the first is NODES[0].next_spent, as base has no limit. */
-static u32 spent_last, nr_spent;
-static u64 limit_due;		/* when one of them is to be looked at; 0: the timer knows */
+static STATE u32 spent_last, nr_spent;
+static STATE u64 limit_due;		/* when one of them is to be looked at; 0: the timer knows */
 
 static __always_inline void look_again_locked(u64 at)
 {

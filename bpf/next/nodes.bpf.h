@@ -31,8 +31,8 @@ struct {
 	__type(value, u32);
 } cgroups SEC(".maps");
 
-static u32 nodes_hi, threads_hi = 1;	/* indexes from here on were never used */
-static u32 dead_nodes = VTRR_NONE, free_nodes = VTRR_NONE, free_threads;
+static STATE u32 nodes_hi, threads_hi = 1;	/* indexes from here on were never used */
+static STATE u32 dead_nodes = VTRR_NONE, free_nodes = VTRR_NONE, free_threads;
 
 /* Make sure that [start, end) of the arena has pages. May sleep. */
 static void provide(u64 start, u64 end)

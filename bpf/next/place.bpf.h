@@ -77,13 +77,37 @@ __noinline u64 tix_latest_pool(u32 node, u64 at)
 	return at;
 }
 
+/* The thread that runs on `c` by a decision of ours, or NULL. */
+static __always_inline const struct tix_thread *running_on(const struct tix_cpu *c)
+{
+	return c->idle || !c->running ? NULL : &THREADS[c->running & (TIX_THREADS_MAX - 1)];
+}
+
+/* How far that has gone since it was picked, in virtual time. */
+static __always_inline u64 ran_on(const struct tix_cpu *c, const struct tix_thread *running, u64 now)
+{
+	u64 ran = now - (c->slice_end_ns - c->granted_ns);
+
+	if (ran > c->granted_ns)
+		ran = c->granted_ns;
+	return tix_mul_q32(ran, ACCOUNTS[running->payer < TIX_NODES_MAX ? running->payer : 0].inverse);
+}
+
+/* The clock of CPU `c` at this moment. */
+static __always_inline u64 clock_now(const struct tix_cpu *c, u64 now)
+{
+	const struct tix_thread *running = running_on(c);
+
+	return queue_mean(&c->queue, running, running ? ran_on(c, running, now) : 0);
+}
+
 /* Principal `node` has no runnable thread any longer. */
 static __always_inline void fall_asleep(u32 node, u64 now)
 {
 	struct tix_account *own = &ACCOUNTS[node];
 	struct tix_cpu *c = CPU(bpf_get_smp_processor_id());
 
-	own->lag_vtime = own->vtime - c->queue.clock;
+	own->lag_vtime = own->vtime - clock_now(c, now);
 	linger(c, node, now);
 }
 
@@ -132,9 +156,13 @@ static __always_inline void charge(const struct task_struct *p, struct tix_threa
 }
 
 /* A principal's first thread is to be placed: make it active, and have its account come back. */
-static __noinline void wake_up(u32 node, u64 clock, u64 apart, u64 now)
+static __noinline void wake_up(u32 node, u32 cpu, u64 apart, u64 now)
 {
 	struct tix_account *own = &ACCOUNTS[node];
+	struct tix_cpu *c = CPU(cpu);
+	const struct tix_thread *running = running_on(c);
+	u64 clock = clock_now(c, now);
+	u32 weight, join;
 
 	if (FUNDS[node].above)
 		tix_return_pools(node, clock, tix_mul_q32(slice_ns, own->inverse) + apart, now);
@@ -142,7 +170,9 @@ static __noinline void wake_up(u32 node, u64 clock, u64 apart, u64 now)
 		tix_update_active(node);
 	if (own->epoch != GRAPH->epoch)
 		tix_update_value(node);
-	account_return(own, clock, tix_mul_q32(slice_ns, own->inverse) + apart, passes(now - own->slept_ns));
+	weight = queue_weight(tix_mul_q32(slice_ns, own->inverse), slice_ns);
+	join = queue_join(&c->queue, running, weight);
+	account_return(own, clock, tix_mul_q32(slice_ns, own->inverse), apart, passes(now - own->slept_ns), join);
 }
 
 /* How far ahead of its siblings thread `t` is, in its principal's virtual time: a round at most. */
@@ -177,9 +207,9 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first)
 	if (first) {
 		apart = nr_cpu_ids > 1 ? passes(APART_NS) : 0;
 		if (first & OWN_FIRST)
-			wake_up(t->node, clock, apart, now);
+			wake_up(t->node, cpu, apart, now);
 		if (first & PAYER_FIRST)
-			wake_up(t->payer, clock, apart, now);
+			wake_up(t->payer, cpu, apart, now);
 	}
 	if (payer->epoch != GRAPH->epoch)
 		tix_update_value(t->payer);
@@ -203,18 +233,16 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first)
  */
 static __always_inline bool goes_before_running(const struct tix_cpu *c, const struct tix_thread *t, u64 now)
 {
-	const struct tix_thread *running;
-	u64 ran, margin, at;
+	const struct tix_thread *running = running_on(c);
+	u64 margin, at, ran;
 
-	if (c->idle || !c->running)
+	if (!running)
 		return true;
-	running = &THREADS[c->running & (TIX_THREADS_MAX - 1)];
-	ran = now - (c->slice_end_ns - c->granted_ns);
-	if (ran > c->granted_ns)
-		ran = c->granted_ns;
-	margin = t->reserved_vtime / 4;
-	at = running->tag + tix_mul_q32(ran, ACCOUNTS[running->node].inverse);
-	return (s64)(t->tag - c->queue.clock) <= 0 && (s64)(t->tag + t->period + margin - at - running->period) < 0;
+	ran = ran_on(c, running, now);
+	at = running->tag + ran;
+	margin = (t->period < running->period ? t->period : running->period) / 4;
+	return (s64)(t->tag - queue_mean(&c->queue, running, ran)) <= 0 &&
+	       (s64)(t->tag + t->period + margin - at - running->period) < 0;
 }
 
 #endif

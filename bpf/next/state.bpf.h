@@ -16,7 +16,9 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARENA);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, ARENA_PAGES);
+#ifndef TIX_HOST
 	__ulong(map_extra, ARENA_BASE);
+#endif
 } arena SEC(".maps");
 
 /* What another build is told (handover.bpf.h). */
@@ -130,10 +132,10 @@ static __always_inline void *arena_at(u64 offset)
 /* The graph's lock. */
 private(TIX) struct bpf_spin_lock tix_lock;
 
-struct tix_stats stats SEC(".data.stats");
-struct tix_exit last_exit SEC(".data.exit");
-u32 nr_online = 1;
-u32 ended;	/* this scheduler is out of force: no timer goes on. (What is static is made a bool, which BTF does not know) */
+STATE struct tix_stats stats SEC(".data.stats");
+STATE struct tix_exit last_exit SEC(".data.exit");
+STATE u32 nr_online = 1;
+STATE u32 ended;	/* this scheduler is out of force: no timer goes on. (What is static is made a bool, which BTF does not know) */
 
 /* The index of `p` in THREADS, or 0. It is kept in a field of the kernel's that belongs to the scheduler. */
 static __always_inline u32 thread_of(const struct task_struct *p)

@@ -17,11 +17,16 @@
 #include "core/queue.h"
 #include "core/account.h"
 
+#ifndef TIX_HOST	/* there each machine has its own (host/) */
+#define STATE
+#define RODATA const volatile
+#endif
+
 char _license[] SEC("license") = "GPL";
 
 const volatile u32 layout = TIX_LAYOUT;
-const volatile u32 nr_cpu_ids = 1;
-const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
+RODATA u32 nr_cpu_ids = 1;
+RODATA u64 slice_ns = 1000000;	/* Q: the quantum */
 
 #include "state.bpf.h"
 #include "limit.bpf.h"

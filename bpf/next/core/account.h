@@ -139,14 +139,22 @@ TIX_INLINE s64 account_lag_now(const struct tix_account *own, u64 passed)
 	return lag - (s64)passed;
 }
 
-/* A principal's first thread wakes up on a CPU whose clock is `clock`. */
-TIX_INLINE void account_return(struct tix_account *own, u64 clock, u64 credit, u64 passed)
+/*
+ * A principal's first thread wakes up on a CPU whose clock is `clock`, a mean that moves towards whoever joins it:
+ * `join` (Q8) is how much further away that one has to begin for its lag to be what it was afterwards. It is owed
+ * `credit` at most, and `apart` more for what CPUs' clocks may differ.
+ */
+TIX_INLINE void account_return(struct tix_account *own, u64 clock, u64 credit, u64 apart, u64 passed, u32 join)
 {
-	s64 lag = account_lag_now(own, passed);
+	s64 lag = account_lag_now(own, passed), more = 0;
 
-	if (lag < -(s64)credit)
+	if (lag < -(s64)credit) {
+		more = lag + (s64)credit;
 		lag = -(s64)credit;
-	own->vtime = clock + lag;
+		if (more < -(s64)apart)
+			more = -(s64)apart;
+	}
+	own->vtime = clock + more + (lag >> 8) * join;
 }
 
 /*

@@ -39,6 +39,18 @@ TIX_INLINE bool queue_is_far(const struct tix_queue *q, u64 tag, u32 weight)
 	return tag - q->zero + most > 2 * most;
 }
 
+#define JOIN_MOST 8u	/* where little else waits */
+
+/* What joins the mean with that weight moves it: (W + w) / W, Q8, `running` (or NULL) included in W. */
+TIX_INLINE u32 queue_join(const struct tix_queue *q, const struct tix_thread *running, u32 weight)
+{
+	u64 all = q->weight + (running ? queue_weight(running->period, running->slice_ns) : 0);
+
+	if (!all)
+		return 256;
+	return weight > all * (JOIN_MOST - 1) ? JOIN_MOST * 256 : 256 + ((u64)weight << 8) / all;
+}
+
 /* sum / weight for a sum that may be negative. */
 TIX_INLINE s64 queue_divide(s64 sum, u64 weight)
 {
@@ -77,25 +89,34 @@ TIX_INLINE void queue_unlink(struct tix_queue *q, struct vtrr_client *clients, u
 	vtrr_unlink(&q->vt, clients, c);
 }
 
+/*
+ * The mean of the tags of what is linked and of `running`, or NULL, which has gone `ran` further since it was picked,
+ * in virtual time; where there is neither, the last one.
+ */
+TIX_INLINE u64 queue_mean(const struct tix_queue *q, const struct tix_thread *running, u64 ran)
+{
+	u64 weight = q->weight, tag;
+	s64 moment = q->moment;
+	u32 own;
+
+	if (running) {
+		tag = running->tag + ran;
+		if (!weight)
+			return tag;
+		own = queue_weight(running->period, running->slice_ns);
+		if (!queue_is_far(q, tag, own)) {
+			weight += own;
+			moment += (s64)(tag - q->zero) * own;
+		}
+	}
+	return weight ? q->zero + queue_divide(moment, weight) : q->clock;
+}
+
 /* Bring the clock up to date: the mean of what is linked, and of `running`, which may go on; or NULL. */
 TIX_INLINE void queue_advance(struct tix_queue *q, const struct tix_thread *running)
 {
-	u64 weight = q->weight;
-	s64 moment = q->moment, by;
-	u32 own;
-
-	own = running ? queue_weight(running->period, running->slice_ns) : 0;
-	if (own && !queue_is_far(q, running->tag, own)) {
-		weight += own;
-		moment += (s64)(running->tag - q->zero) * own;
-	}
-	if (weight) {
-		by = queue_divide(moment, weight);
-		queue_rebase(q, by);
-		q->clock = q->zero;
-	} else if (running) {
-		q->clock = q->zero = running->tag;
-	}
+	q->clock = queue_mean(q, running, 0);
+	queue_rebase(q, q->clock - q->zero);
 }
 
 /*

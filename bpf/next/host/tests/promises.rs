@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the scheduler promises (docs/model.md §6), asked of the whole BPF program.
+//!
+//! The quantum is 1 ms. Bounds are in quanta of service: a principal's own run that is going on,
+//! one that it waits for, and one by which tags are grouped.
+
+use tix_lab::{ANY, Action, BASE, MS, Machine, NICE_0, SECOND, cycle, hog, periodic, run};
+
+/// Cgroups of these weights below the root.
+fn groups(m: &mut Machine, weights: &[u32]) -> Vec<u32> {
+    weights.iter().map(|w| m.cgroup(0, *w)).collect()
+}
+
+/// The largest distance of any thread's service from its share of `due`, ns, over `ns` from now,
+/// looked at every 10 ms.
+fn largest_error(m: &mut Machine, threads: &[Vec<u32>], due: &[f64], ns: u64) -> f64 {
+    let start: Vec<u64> = threads.iter().map(|t| m.used_by(t)).collect();
+    let mut worst: f64 = 0.0;
+    for step in 1..=ns / (10 * MS) {
+        m.run(10 * MS);
+        for ((t, was), due) in threads.iter().zip(&start).zip(due) {
+            let had = (m.used_by(t) - was) as f64;
+            worst = worst.max((had - due * (step * 10 * MS) as f64).abs());
+        }
+    }
+    worst
+}
+
+#[track_caller]
+fn near(shares: &[f64], due: &[f64], most: f64) {
+    for (share, due) in shares.iter().zip(due) {
+        assert!((share - due).abs() <= most, "{shares:.4?} of {due:?} due");
+    }
+}
+
+#[test]
+fn one_cpu_is_shared_by_weight_at_every_moment() {
+    let worst = run(1, |m| {
+        let cgroups = groups(m, &[100, 200, 300, 400, 500]);
+        let threads: Vec<_> = cgroups.iter().map(|g| m.hogs(*g, 1)).collect();
+        m.run(SECOND);
+        let due: Vec<f64> = (1..=5).map(|w| f64::from(w) / 15.0).collect();
+        largest_error(m, &threads, &due, 5 * SECOND)
+    });
+    assert!(worst < 2.0 * MS as f64, "{worst} ns");
+}
+
+#[test]
+fn one_large_beside_forty_small() {
+    let worst = run(1, |m| {
+        let large = m.cgroup(0, 4000);
+        let mut threads = vec![m.hogs(large, 1)];
+        for small in groups(m, &[100; 40]) {
+            threads.push(m.hogs(small, 1));
+        }
+        m.run(SECOND);
+        let mut due = vec![0.5];
+        due.extend([0.5 / 40.0; 40]);
+        largest_error(m, &threads, &due, 5 * SECOND)
+    });
+    assert!(worst < 2.5 * MS as f64, "{worst} ns");
+}
+
+#[test]
+fn nested_groups_divide_what_theirs_have() {
+    let shares = run(1, |m| {
+        let a = m.cgroup(0, 300);
+        let b = m.cgroup(0, 100);
+        let leaves = [
+            m.cgroup(a, 100),
+            m.cgroup(a, 200),
+            m.cgroup(b, 100),
+            m.cgroup(b, 300),
+        ];
+        let threads = leaves.map(|g| m.hogs(g, 2));
+        m.run(SECOND);
+        m.shares(&threads.each_ref().map(Vec::as_slice), 4 * SECOND)
+    });
+    near(&shares, &[0.25, 0.5, 0.0625, 0.1875], 0.001);
+}
+
+#[test]
+fn four_cpus_are_one_machine() {
+    let shares = run(4, |m| {
+        let cgroups = groups(m, &[100, 200, 300, 400]);
+        let threads: Vec<_> = cgroups.iter().map(|g| m.hogs(*g, 4)).collect();
+        m.run(SECOND);
+        let slices: Vec<_> = threads.iter().map(Vec::as_slice).collect();
+        let mut worst = vec![0.0; 4];
+        for _ in 0..5 {
+            let shares = m.shares(&slices, SECOND);
+            for i in 0..4 {
+                let off = (shares[i] - (i + 1) as f64 / 10.0).abs();
+                worst[i] = f64::max(worst[i], off);
+            }
+        }
+        worst
+    });
+    near(&shares, &[0.0; 4], 0.002);
+}
+
+#[test]
+fn one_thread_has_no_more_than_a_cpu() {
+    let shares = run(4, |m| {
+        let large = m.cgroup(0, 10000);
+        let mut threads = vec![m.hogs(large, 1)];
+        for g in groups(m, &[100, 200, 300]) {
+            threads.push(m.hogs(g, 4));
+        }
+        m.run(SECOND);
+        let slices: Vec<_> = threads.iter().map(Vec::as_slice).collect();
+        m.shares(&slices, 4 * SECOND)
+    });
+    near(&shares, &[0.25, 0.125, 0.25, 0.375], 0.003);
+}
+
+/// CPUs that each of these cgroups (weight, CPUs, threads) has.
+fn cpusets(cpus: u32, sets: &[(u32, u64)]) -> Vec<f64> {
+    run(cpus, |m| {
+        let threads: Vec<Vec<u32>> = sets
+            .iter()
+            .map(|(weight, mask)| {
+                let g = m.cgroup(0, *weight);
+                (0..4).map(|_| m.thread_on(g, *mask, NICE_0, hog())).collect()
+            })
+            .collect();
+        m.run(2 * SECOND);
+        let slices: Vec<_> = threads.iter().map(Vec::as_slice).collect();
+        let shares = m.shares(&slices, 4 * SECOND);
+        shares.iter().map(|s| s * f64::from(cpus)).collect()
+    })
+}
+
+#[test]
+fn overlapping_cpusets_are_divided_by_weight() {
+    let one = cpusets(4, &[(100, 1), (200, 7), (300, 1)]);
+    near(&one, &[0.25, 2.0, 0.75], 0.01);
+    let two = cpusets(4, &[(100, 1), (200, 7), (300, 14)]);
+    near(&two, &[2.0 / 3.0, 4.0 / 3.0, 2.0], 0.01);
+    let bound = cpusets(4, &[(100, 1), (300, 1), (100, ANY), (100, ANY)]);
+    near(&bound, &[0.25, 0.75, 1.5, 1.5], 0.02);
+}
+
+/// A thread that works 1 ms each 5.3 ms, beside so many hogs of another cgroup of the same weight.
+fn deadlines(cpus: u32, hogs: usize) -> (usize, u64) {
+    run(cpus, |m| {
+        let own = m.cgroup(0, 100);
+        let other = m.cgroup(0, 100);
+        let mut start = 0;
+        let mut late = Vec::new();
+        let (tell, told) = std::sync::mpsc::channel();
+        let t = m.thread(
+            own,
+            Box::new(move |now| {
+                if start == 0 {
+                    start = now;
+                    return Action::Run(MS);
+                }
+                let wake = start + 5_300_000;
+                tell.send(now - start).expect("whoever reads is there");
+                start = now.max(wake);
+                if now < wake {
+                    // Two actions in one: what is slept is told to the next call.
+                    start = wake;
+                    return Action::Sleep(wake - now);
+                }
+                Action::Run(MS)
+            }),
+        );
+        let _ = t;
+        m.hogs(other, hogs);
+        m.run(6 * SECOND);
+        while let Ok(took) = told.try_recv() {
+            late.push(took);
+        }
+        let beyond = late.iter().skip(20).filter(|t| **t > 5_300_000).count();
+        (beyond, late.iter().skip(20).copied().max().unwrap_or(0))
+    })
+}
+
+#[test]
+fn work_with_a_deadline_is_done_in_time() {
+    for cpus in [1, 2, 4, 16] {
+        for hogs in [2, 4, 16] {
+            let (late, longest) = deadlines(cpus, hogs);
+            assert_eq!(late, 0, "{cpus} CPUs, {hogs} hogs: {late} late, {longest} ns");
+        }
+    }
+}
+
+#[test]
+fn who_sleeps_is_served_at_once() {
+    let (p99, longest) = run(1, |m| {
+        let own = m.cgroup(0, 100);
+        let t = m.thread(own, periodic(MS / 10, 10 * MS));
+        for g in groups(m, &[100; 8]) {
+            m.hogs(g, 1);
+        }
+        m.run(SECOND);
+        m.forget_waits();
+        m.run(10 * SECOND);
+        (m.waits(t).quantile(0.99), m.waits(t).longest)
+    });
+    assert!(p99 < MS / 5 && longest < 2 * MS, "{p99} {longest}");
+}
+
+#[test]
+fn sleepers_have_their_share_and_no_more() {
+    let shares = run(1, |m| {
+        let g = groups(m, &[100, 100, 200]);
+        let sleeper = m.thread(g[0], periodic(MS / 10, MS / 10));
+        let hogs = [m.hogs(g[1], 1), m.hogs(g[2], 1)];
+        m.run(SECOND);
+        m.shares(&[&[sleeper], &hogs[0], &hogs[1]], 5 * SECOND)
+    });
+    near(&shares, &[0.25, 0.25, 0.5], 0.005);
+}
+
+#[test]
+fn nice_divides_a_cgroup() {
+    let shares = run(1, |m| {
+        let g = m.cgroup(0, 100);
+        let a = m.thread_on(g, ANY, 100, hog());
+        let b = m.thread_on(g, ANY, 300, hog());
+        m.run(SECOND);
+        m.shares(&[&[a], &[b]], 5 * SECOND)
+    });
+    near(&shares, &[0.25, 0.75], 0.003);
+}
+
+#[test]
+fn siblings_have_the_same() {
+    for cpus in [1, 4] {
+        let (least, most) = run(cpus, |m| {
+            let g = groups(m, &[100, 300]);
+            let threads = m.hogs(g[0], 10);
+            m.hogs(g[1], 10);
+            m.run(2 * SECOND);
+            let before: Vec<_> = threads.iter().map(|t| m.used(*t)).collect();
+            m.run(6 * SECOND);
+            let used: Vec<_> = threads.iter().zip(before).map(|(t, b)| m.used(*t) - b).collect();
+            (
+                *used.iter().min().expect("ten"),
+                *used.iter().max().expect("ten"),
+            )
+        });
+        assert!(least * 10 > most * 8, "{cpus} CPUs: {least} {most}");
+    }
+}
+
+/// Alice's share beside bob's attackers, of 3/4.
+fn attacked(cpus: u32, setup: impl FnOnce(&mut Machine, u32) + Send) -> f64 {
+    run(cpus, |m| {
+        let alice = m.cgroup(0, 300);
+        let bob = m.cgroup(0, 100);
+        let hogs = m.hogs(alice, cpus as usize);
+        setup(m, bob);
+        m.run(2 * SECOND);
+        m.shares(&[&hogs], 10 * SECOND)[0]
+    })
+}
+
+#[test]
+fn toggling_siblings_take_nothing() {
+    for cpus in [1, 4] {
+        for (nr, on, off) in [(2, 1, 1), (8, 3, 7), (20, 2, 2), (20, 1, 30), (50, 10, 10)] {
+            let share = attacked(cpus, |m, bob| {
+                for i in 0..nr {
+                    let g = m.cgroup(bob, 100);
+                    let phase = i as u64 * MS * (on + off) / nr;
+                    m.thread(
+                        g,
+                        cycle(vec![
+                            Action::Run(on * MS),
+                            Action::Sleep(off * MS + phase / 100),
+                        ]),
+                    );
+                }
+            });
+            assert!(
+                share > 0.7425,
+                "{cpus} CPUs: {nr} of {on}/{off}: {share}"
+            );
+        }
+    }
+}
+
+#[test]
+fn quarrels_about_locks_take_nothing() {
+    for cpus in [1, 4] {
+        for nr in [2, 8, 20] {
+            let share = attacked(cpus, |m, bob| {
+                for _ in 0..nr {
+                    let g = m.cgroup(bob, 100);
+                    m.thread(
+                        g,
+                        cycle(vec![
+                            Action::Lock(1),
+                            Action::Run(30_000),
+                            Action::Unlock(1),
+                            Action::Run(5_000),
+                        ]),
+                    );
+                }
+            });
+            assert!(share > 0.7425, "{cpus} CPUs: {nr}: {share}");
+        }
+    }
+}
+
+#[test]
+fn a_lock_of_a_crowd_is_had_in_time() {
+    let waits = run(1, |m| {
+        let crowd = m.cgroup(0, 100);
+        let root = m.cgroup(0, 1000);
+        for _ in 0..100 {
+            m.thread(
+                crowd,
+                cycle(vec![
+                    Action::Run(500_000),
+                    Action::Lock(1),
+                    Action::Run(300_000),
+                    Action::Unlock(1),
+                ]),
+            );
+        }
+        let t = m.thread(
+            root,
+            cycle(vec![
+                Action::Sleep(50 * MS),
+                Action::Lock(1),
+                Action::Run(100_000),
+                Action::Unlock(1),
+            ]),
+        );
+        m.run(10 * SECOND);
+        m.used(t) / 100_000
+    });
+    // Of 200 rounds at most; each waits for one holder at the front of a queue of a hundred.
+    assert!(waits > 20, "{waits}");
+}
+
+#[test]
+fn all_run_within_ten_seconds() {
+    run(1, |m| {
+        let large = m.cgroup(0, 10000);
+        let small = m.cgroup(0, 1);
+        m.hogs(large, 1);
+        let t = m.thread(small, hog());
+        for _ in 0..6 {
+            let before = m.used(t);
+            m.run(10 * SECOND);
+            assert!(m.used(t) > before, "nothing in 10 s");
+        }
+    });
+}
+
+#[test]
+fn a_crowd_of_thousands_has_its_share() {
+    let (shares, longest) = run(1, |m| {
+        let crowd = m.cgroup(0, 100);
+        let other = m.cgroup(0, 1000);
+        let sleeps = m.cgroup(0, 100);
+        let many = m.hogs(crowd, 3000);
+        let one = m.hogs(other, 1);
+        let t = m.thread(sleeps, periodic(MS / 10, 50 * MS));
+        m.run(10 * SECOND);
+        m.forget_waits();
+        let shares = m.shares(&[&many, &one], 20 * SECOND);
+        (shares, m.waits(t).longest)
+    });
+    near(&shares, &[1.0 / 11.0, 10.0 / 11.0], 0.01);
+    assert!(longest < 30 * MS, "{longest}");
+}
+
+#[test]
+fn a_limit_is_had_and_not_exceeded() {
+    let shares = run(1, |m| {
+        let g = groups(m, &[100, 100]);
+        m.set_limit(g[0], 100_000, 20_000);
+        let limited = m.hogs(g[0], 3);
+        let other = m.hogs(g[1], 1);
+        m.run(SECOND);
+        m.shares(&[&limited, &other], 5 * SECOND)
+    });
+    near(&shares, &[0.2, 0.8], 0.003);
+}
+
+#[test]
+fn what_a_currency_funds_is_divided() {
+    let shares = run(1, |m| {
+        let user = m.currency();
+        m.fund(user, &[(BASE, 300, false)], 0);
+        let (one, two, other) = (m.cgroup(0, 100), m.cgroup(0, 100), m.cgroup(0, 100));
+        let (a, b) = (m.node(one), m.node(two));
+        m.fund(a, &[(user, 100, false)], 0);
+        m.fund(b, &[(user, 200, false)], 0);
+        let threads = [one, two, other].map(|g| m.hogs(g, 1));
+        m.run(SECOND);
+        m.shares(&threads.each_ref().map(Vec::as_slice), 4 * SECOND)
+    });
+    near(&shares, &[0.25, 0.5, 0.25], 0.001);
+}
+
+#[test]
+fn a_hard_ticket_is_a_part_of_what_there_is() {
+    let shares = run(1, |m| {
+        let (one, two, other) = (m.cgroup(0, 100), m.cgroup(0, 100), m.cgroup(0, 100));
+        let a = m.node(one);
+        m.fund(a, &[(BASE, 400, true)], 0);
+        let threads = [one, two, other].map(|g| m.hogs(g, 1));
+        m.run(SECOND);
+        m.shares(&threads.each_ref().map(Vec::as_slice), 4 * SECOND)
+    });
+    near(&shares, &[0.4, 0.3, 0.3], 0.002);
+}
