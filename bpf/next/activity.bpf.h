@@ -29,6 +29,7 @@ __noinline int tix_update_active(u32 node)
 			NODES[node].self_active = 1;
 			fund_self(GRAPH, FUNDS, node, true);
 		}
+		count_members_locked(node);
 		release_locked(node);
 	}
 	bpf_spin_unlock(&tix_lock);
@@ -36,10 +37,27 @@ __noinline int tix_update_active(u32 node)
 	return 0;
 }
 
-/* Bring what an active principal is worth up to date. */
+/* What node `n` with its members is worth, or, of one that is no member of another, those alone that it has. */
+static __always_inline u64 value_of_all(u32 n)
+{
+	struct tix_account *a = &ACCOUNTS[n];
+	u64 value;
+
+	if (a->above)
+		return FUNDS[n].value;
+	if (!n || a->tickets <= FUND_SELF)
+		return fund_self_value(GRAPH, FUNDS, n);
+	value = fund_soft_value(GRAPH, &FUNDS[n]);
+	return a->tickets < FUNDS[n].issued ? tix_mul_q62(value, fund_ratio(a->tickets, FUNDS[n].issued)) : value;
+}
+
+/* Bring what an active principal is worth up to date. Where an account is in virtual time its lag is kept. */
 __noinline int tix_update_value(u32 node)
 {
-	u32 up;
+	u64 clock = CPU(bpf_get_smp_processor_id())->queue.clock, inverse;
+	struct tix_account *a;
+	u32 up = node;
+	s64 lag, is;
 
 	USES_ARENA();
 	BEGIN_LOOPS();
@@ -49,9 +67,17 @@ __noinline int tix_update_value(u32 node)
 	fund_refresh(GRAPH, FUNDS, node);
 	ACCOUNTS[node].inverse = account_inverse(fund_self_value(GRAPH, FUNDS, node));
 	ACCOUNTS[node].epoch = GRAPH->epoch;
-	ACCOUNTS[node].period = 0;
-	for (up = FUNDS[node].above; up && up < TIX_NODES_MAX && can_loop; up = FUNDS[up].above)
-		POOLS[up].inverse = account_inverse(FUNDS[up].value);
+	do {
+		a = &ACCOUNTS[up];
+		inverse = account_inverse(value_of_all(up));
+		if (!a->above && a->inverse_all && a->inverse_all != inverse && a->nr_busy) {
+			lag = a->vtime - clock;
+			is = in_vtime(unweighed(lag, a->inverse_all), inverse);
+			account_add(&a->vtime, is - lag);
+		}
+		a->inverse_all = inverse;
+		up = a->above;
+	} while (up && up < TIX_NODES_MAX && can_loop);
 	bpf_spin_unlock(&tix_lock);
 	return 0;
 }
@@ -62,12 +88,12 @@ static __always_inline u64 passes(u64 ns)
 	return account_vtime(ns, GRAPH->rate, nr_online);
 }
 
-/* Whether principal `node`, which sleeps, is ahead of its due yet: it is active until that is paid. */
+/* Whether what principal `node`, which sleeps, is charged to is ahead of its due yet: it is active until that is paid. */
 static __always_inline bool owes(u32 node, u64 now)
 {
-	s64 lag = ACCOUNTS[node].lag_vtime;
+	struct tix_account *a = top_of(node);
 
-	return lag > 0 && passes(now - ACCOUNTS[node].slept_ns) < (u64)lag;
+	return !a->nr_busy && a->lag_vtime > 0 && passes(now - a->slept_ns) < (u64)a->lag_vtime;
 }
 
 /* Put `node` at the end of this CPU's list. */
@@ -84,7 +110,7 @@ static __always_inline void append_lingering(struct tix_cpu *c, u32 node)
 /* The last runnable thread of `node` went to sleep on this CPU. */
 static __always_inline void linger(struct tix_cpu *c, u32 node, u64 now)
 {
-	ACCOUNTS[node].slept_ns = now;
+	NODES[node].idle_since_ns = now;
 	if (NODES[node].self_active && !__sync_lock_test_and_set(&NODES[node].lingering, 1))
 		append_lingering(c, node);
 }
@@ -98,7 +124,7 @@ static __noinline void end_lingering(struct tix_cpu *c, u64 now)
 
 	for (i = 0; i < LINGERING_MOST && can_loop; i++) {
 		node = c->first_lingering - 1;
-		if (node >= TIX_NODES_MAX || now - ACCOUNTS[node].slept_ns < LINGER_NS)
+		if (node >= TIX_NODES_MAX || now - NODES[node].idle_since_ns < LINGER_NS)
 			break;
 		c->first_lingering = NODES[node].next_lingering;
 		if (!ACCOUNTS[node].nr_runnable && owes(node, now)) {
@@ -115,11 +141,13 @@ static __noinline void end_lingering(struct tix_cpu *c, u64 now)
 static __always_inline bool count_runnable(const struct task_struct *p, struct tix_thread *t)
 {
 	struct tix_account *own = &ACCOUNTS[t->node];
+	u32 others;
 
 	if (t->weight)
 		return false;
 	t->weight = p->scx.weight;
-	__sync_fetch_and_add(&own->load, t->weight);
+	others = __sync_fetch_and_add(&own->load, t->weight);
+	join_mean(&t->served, &own->thread_mean, others, t->weight, slice_ns);
 	return !__sync_fetch_and_add(&own->nr_runnable, 1);
 }
 
@@ -127,13 +155,13 @@ static __always_inline bool count_runnable(const struct task_struct *p, struct t
 static __always_inline bool count_asleep(struct tix_thread *t)
 {
 	struct tix_account *own = &ACCOUNTS[t->node];
+	u32 weight = t->weight;
 
-	if (!t->weight)
+	if (!weight)
 		return false;
-	__sync_fetch_and_add(&own->load, -t->weight);
 	t->weight = 0;
+	leave_mean(t->served, &own->thread_mean, __sync_fetch_and_add(&own->load, -weight) - weight, weight);
 	return __sync_fetch_and_add(&own->nr_runnable, -1) == 1;
 }
-
 
 #endif

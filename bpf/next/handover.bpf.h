@@ -26,14 +26,6 @@ static __always_inline s64 bounded(s64 lead)
 	return lead < -LEAD_MAX ? -LEAD_MAX : lead;
 }
 
-/* The CPU time that virtual time `v` is worth by `inverse`, ns. */
-static __always_inline s64 unweighed(s64 v, u64 inverse)
-{
-	u64 size = fund_size(v), by = (inverse >> 16) ?: 1, whole = size / by;
-
-	return fund_like(v, (whole << 16) + ((size - whole * by) << 16) / by);
-}
-
 /* Keep what there is to be told of node `i`. */
 __noinline int tix_keep_one(u32 i)
 {
@@ -62,9 +54,9 @@ __noinline int tix_keep_one(u32 i)
 	if (n->self_active && own->nr_runnable) {
 		fund_refresh(GRAPH, FUNDS, i);
 		kept->share = fund_share(GRAPH, fund_self_value(GRAPH, FUNDS, i)) ?: 1;
-		lag = own->vtime - CPU(0)->queue.clock;
-		kept->lead_ns = bounded(unweighed(lag, own->inverse) - (s64)(own->nr_runnable * slice_ns));
-	} else if (own->used_ns) {
+		lag = position_of(i) - CPU(0)->queue.clock;
+		kept->lead_ns = bounded(unweighed(lag, own->inverse));
+	} else if (own->used_ns && !own->above) {
 		lag = account_lag_now(own, passes(now - own->slept_ns));
 		if (lag > 0)
 			kept->lead_ns = bounded(unweighed(lag, own->inverse));
@@ -154,7 +146,7 @@ int tix_take(struct tix_take_args *args)
 {
 	u64 now = scx_bpf_now();
 	struct tix_lead lead;
-	u32 i = args->node;
+	u32 i = args->node, up;
 	s64 ns;
 
 	USES_ARENA();
@@ -166,7 +158,9 @@ int tix_take(struct tix_take_args *args)
 	ns = bounded(lead.lead);
 	bpf_spin_lock(&tix_lock);
 	advance_locked(now);
-	account_move(&ACCOUNTS[i], fund_like(ns, tix_mul_q32(fund_size(ns), ACCOUNTS[i].inverse)));
+	for (up = i; ACCOUNTS[up].above && ACCOUNTS[up].above < TIX_NODES_MAX && can_loop;)
+		up = ACCOUNTS[up].above;
+	charge_top(&ACCOUNTS[up], in_vtime(ns, ACCOUNTS[up].inverse_all));
 	go_on_locked(i, &lead);
 	bpf_spin_unlock(&tix_lock);
 	if (limit_due)

@@ -43,14 +43,15 @@ static __always_inline bool waits_for(u32 i, u64 lock)
 	return i && i < TIX_THREADS_MAX && WAITS[i].waits && WAITS[i].lock == lock;
 }
 
-/* How far the account of principal `node` is ahead of the clock of CPU `cpu`: if it sleeps, where it would come back. */
+/* How far principal `node` is ahead of the clock of CPU `cpu`: if it sleeps, where it would come back. */
 static __always_inline s64 lag_on(u32 node, u32 cpu, u64 now)
 {
-	struct tix_account *a = &ACCOUNTS[node];
+	struct tix_account *a = top_of(node);
+	s64 lag = tix_position(node) - a->vtime;
 
-	if (a->nr_runnable)
-		return a->vtime - CPU(cpu)->queue.clock;
-	return account_lag_now(a, passes(now - a->slept_ns));
+	if (a->nr_busy)
+		return lag + (s64)(a->vtime - CPU(cpu)->queue.clock);
+	return lag + account_lag_now(a, passes(now - a->slept_ns));
 }
 
 /* The principal that pays for the next run of thread `i`, whose task is `p`: its own, or a donor's. */
@@ -99,7 +100,6 @@ static void boost(struct task_struct *p, u32 i, u64 now)
 	payer = payer_for(p, i, now);
 	if (payer == t->payer || !tix_unlink(i))
 		return;
-	account_settle(&ACCOUNTS[t->payer], t);
 	tix_place(i, cpu, now, set_payer(t, payer, now));
 	tix_link(cpu, i, now);
 	if (goes_before_running(CPU(cpu), t, now))

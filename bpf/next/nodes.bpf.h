@@ -95,6 +95,7 @@ static __noinline void reap(void)
 	idx = dead_nodes;
 	if (idx < TIX_NODES_MAX) {
 		dead_nodes = NODES[idx].next_free;
+		leave_above_locked(idx);
 		fund_detach(GRAPH, FUNDS, idx);
 		for (i = tix_forget(0); i < FUNDS[idx].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
 			up = FUNDS[idx].edge[i].issuer;
@@ -116,6 +117,7 @@ static __noinline void reap(void)
 		NODES[idx].nr_periods = NODES[idx].nr_throttled = NODES[idx].throttled_ns = 0;
 		NODES[idx].held_by = NODES[idx].limit_seen = 0;
 		ACCOUNTS[idx].used_ns = 0;
+		join_above_locked(idx);
 		NODES[idx].cgid = 0;
 		NODES[idx].next_free = free_nodes;
 		free_nodes = idx;
@@ -149,10 +151,9 @@ static u32 node_alloc(u32 flags)
 	PROVIDE(FUNDS_OFF, struct fund_node, i);
 	PROVIDE(NODES_OFF, struct tix_node, i);
 	PROVIDE(ACCOUNTS_OFF, struct tix_account, i);
-	PROVIDE(POOLS_OFF, struct tix_pool, i);
 	/* A page that could not be had swallows what is written to it. */
-	FUNDS[i].seen = NODES[i].weight = ACCOUNTS[i].inverse = POOLS[i].inverse = 1;
-	if (FUNDS[i].seen != 1 || NODES[i].weight != 1 || ACCOUNTS[i].inverse != 1 || POOLS[i].inverse != 1)
+	FUNDS[i].seen = NODES[i].weight = ACCOUNTS[i].inverse = 1;
+	if (FUNDS[i].seen != 1 || NODES[i].weight != 1 || ACCOUNTS[i].inverse != 1)
 		return VTRR_NONE;
 	FUNDS[i].seen = 0;
 	NODES[i].flags = flags;
@@ -166,6 +167,7 @@ static __noinline void fund_locked(u32 idx, const struct tix_funding_args *new)
 	struct fund_node *f = &FUNDS[idx];
 	u32 i;
 
+	leave_above_locked(idx);
 	fund_detach(GRAPH, FUNDS, idx);
 	for (i = tix_forget(0); i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
 		NODES[f->edge[i].issuer].nr_holders--;
@@ -179,6 +181,7 @@ static __noinline void fund_locked(u32 idx, const struct tix_funding_args *new)
 	f->hard = new->hard;
 	f->delta = new->delta << FUND_DELTA_LOG;
 	fund_attach(GRAPH, FUNDS, idx);
+	join_above_locked(idx);
 }
 
 /* Index of the node whose principal the threads of `cgrp` belong to. */
@@ -270,6 +273,7 @@ static void node_mirror(struct cgroup *cgrp, u32 weight)
 	FUNDS[i].part[0] = 0xffff;
 	FUNDS[i].nr_edges = 1;
 	fund_attach(GRAPH, FUNDS, i);
+	join_above_locked(i);
 	bpf_spin_unlock(&tix_lock);
 	bpf_map_update_elem(&cgroups, &cgid, &i, BPF_ANY);
 }
@@ -303,9 +307,11 @@ static void node_weight(u32 i, u32 weight)
 	bpf_spin_lock(&tix_lock);
 	NODES[i].weight = weight;
 	if (NODES[i].flags & TIX_NODE_BY_PARENT) {
+		leave_above_locked(i);
 		fund_detach(GRAPH, FUNDS, i);
 		FUNDS[i].edge[0].amount = weight;
 		fund_attach(GRAPH, FUNDS, i);
+		join_above_locked(i);
 	}
 	bpf_spin_unlock(&tix_lock);
 }

@@ -5,6 +5,7 @@
 
 #define OWN_FIRST 1u
 #define PAYER_FIRST 2u
+#define TURNS_MOST 2u	/* own slices that a thread may be ahead of its siblings, or behind */
 
 /* What CPU time costs thread `t`, which ran on this CPU, Q8. */
 static __always_inline u32 price_for(const struct tix_thread *t)
@@ -19,62 +20,61 @@ static __always_inline u32 price_for(const struct tix_thread *t)
 	return PRICE;
 }
 
-/* What a thread of principal `node` used is charged to all that it shares with its siblings, too. */
-__noinline int tix_charge_pools(u32 node, u64 used, u64 now)
+/* Where the threads of principal `node` are in virtual time. */
+__noinline u64 tix_position(u32 node)
 {
-	struct tix_cpu *c = CPU(bpf_get_smp_processor_id());
-	struct tix_pool *pool;
-	u32 up;
+	struct tix_account *a, *up;
+	u64 at = 0;
 
 	USES_ARENA();
 	BEGIN_LOOPS();
 	if (node >= TIX_NODES_MAX)
 		return 0;
-	for (up = FUNDS[node].above; up && up < TIX_NODES_MAX && can_loop; up = FUNDS[up].above) {
-		pool = &POOLS[up];
-		account_add(&pool->vtime, tix_mul_q32(used, pool->inverse));
-		pool->used_at_ns = now;
-		pool->lag_vtime = pool->vtime - c->queue.clock;
+	a = &ACCOUNTS[node];
+	if (a->tickets > FUND_SELF)
+		at = in_vtime(ahead_ns(a->own_served, a->mean, FUND_SELF), a->inverse);
+	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
+		up = &ACCOUNTS[a->above];
+		at += in_vtime(ahead_ns(a->served, up->mean, a->amount), a->inverse_all);
+		a = up;
 	}
-	return 0;
+	return at + a->vtime;
 }
 
-/* The pools of principal `node`, which wakes up, come back as far as nobody else uses them. */
-__noinline int tix_return_pools(u32 node, u64 clock, u64 credit, u64 now)
+/* The same; most are no members, and alone in their currency. */
+static __always_inline u64 position_of(u32 node)
 {
-	struct tix_pool *pool;
-	s64 lag;
-	u32 up;
+	struct tix_account *a = &ACCOUNTS[node];
+
+	return a->above || a->tickets > FUND_SELF ? tix_position(node) : a->vtime;
+}
+
+/* What a thread of principal `node` used is charged at each level. */
+__noinline int tix_charge(u32 node, u64 used)
+{
+	struct tix_account *a, *up;
+	u64 part;
 
 	USES_ARENA();
 	BEGIN_LOOPS();
 	if (node >= TIX_NODES_MAX)
 		return 0;
-	for (up = FUNDS[node].above; up && up < TIX_NODES_MAX && can_loop; up = FUNDS[up].above) {
-		pool = &POOLS[up];
-		lag = pool->vtime - clock;
-		if (!FUNDS[up].nr_active)
-			lag = pool->lag_vtime - (s64)passes(now - pool->used_at_ns);
-		if (lag < -(s64)credit)
-			lag = -(s64)credit;
-		pool->vtime = clock + lag;
+	a = &ACCOUNTS[node];
+	if (!a->own_is_counted || a->tickets > FUND_SELF) {
+		account_add(&a->own_served, served_by(used, FUND_SELF));
+		if (a->own_is_counted)
+			account_add(&a->mean, served_by(used, a->tickets));
 	}
+	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
+		up = &ACCOUNTS[a->above];
+		part = served_by(used, a->amount);
+		account_add(&a->served, part);
+		if (a->is_counted)
+			account_add(&up->mean, served_by(used, up->tickets));
+		a = up;
+	}
+	charge_top(a, tix_mul_q32(used, a->inverse_all));
 	return 0;
-}
-
-/* The latest of the accounts of all that principal `node` shares with its siblings; or `at`. */
-__noinline u64 tix_latest_pool(u32 node, u64 at)
-{
-	u32 up;
-
-	USES_ARENA();
-	BEGIN_LOOPS();
-	if (node >= TIX_NODES_MAX)
-		return at;
-	for (up = FUNDS[node].above; up && up < TIX_NODES_MAX && can_loop; up = FUNDS[up].above)
-		if ((s64)(POOLS[up].vtime - at) > 0)
-			at = POOLS[up].vtime;
-	return at;
 }
 
 /* The thread that runs on `c` by a decision of ours, or NULL. */
@@ -88,9 +88,10 @@ static __always_inline u64 ran_on(const struct tix_cpu *c, const struct tix_thre
 {
 	u64 ran = now - (c->slice_end_ns - c->granted_ns);
 
-	if (ran > c->granted_ns)
-		ran = c->granted_ns;
-	return tix_mul_q32(ran, ACCOUNTS[running->payer < TIX_NODES_MAX ? running->payer : 0].inverse);
+	/* Alone it goes on when its slice is over. */
+	if (ran >> 32)
+		ran = 0;
+	return ran * (running->period >> 8) / ((running->slice_ns >> 8) ?: 1);
 }
 
 /* The clock of CPU `c` at this moment. */
@@ -101,21 +102,71 @@ static __always_inline u64 clock_now(const struct tix_cpu *c, u64 now)
 	return queue_mean(&c->queue, running, running ? ran_on(c, running, now) : 0);
 }
 
-/* Principal `node` has no runnable thread any longer. */
-static __always_inline void fall_asleep(u32 node, u64 now)
+/* Principal `node` has its first runnable thread, on `cpu`: it is back, and what it is a member of. */
+__noinline int tix_rise(u32 node, u32 cpu, u64 now)
 {
-	struct tix_account *own = &ACCOUNTS[node];
-	struct tix_cpu *c = CPU(bpf_get_smp_processor_id());
+	struct tix_cpu *c = CPU(cpu);
+	struct tix_account *a, *up;
+	u64 credit, apart;
+	u32 weight;
+	bool first;
 
-	own->lag_vtime = own->vtime - clock_now(c, now);
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (node >= TIX_NODES_MAX)
+		return 0;
+	a = &ACCOUNTS[node];
+	if (a->tickets > FUND_SELF)
+		clamp_served(&a->own_served, a->mean, FUND_SELF, slice_ns);
+	first = !__sync_fetch_and_add(&a->nr_busy, 1);
+	while (first && a->above && a->above < TIX_NODES_MAX && can_loop) {
+		up = &ACCOUNTS[a->above];
+		clamp_served(&a->served, up->mean, a->amount, slice_ns);
+		a->busy_in = a->above;
+		first = !__sync_fetch_and_add(&up->nr_busy, 1);
+		a = up;
+	}
+	if (!first)
+		return 0;
+	a->busy_in = 0;
+	apart = nr_cpu_ids > 1 ? passes(APART_NS) : 0;
+	credit = tix_mul_q32(slice_ns, a->inverse_all);
+	weight = queue_weight(credit, slice_ns);
+	account_return(a, clock_now(c, now), credit, apart, passes(now - a->slept_ns),
+		       queue_join(&c->queue, running_on(c), weight));
+	return 0;
+}
+
+/* It has none any longer. */
+__noinline int tix_fall(u32 node, u64 now)
+{
+	struct tix_cpu *c = CPU(bpf_get_smp_processor_id());
+	struct tix_account *a;
+	bool last;
+
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (node >= TIX_NODES_MAX)
+		return 0;
+	a = &ACCOUNTS[node];
+	last = __sync_fetch_and_add(&a->nr_busy, -1) == 1;
+	while (last && a->busy_in && a->busy_in < TIX_NODES_MAX && can_loop) {
+		a = &ACCOUNTS[a->busy_in];
+		last = __sync_fetch_and_add(&a->nr_busy, -1) == 1;
+	}
+	if (last) {
+		a->lag_vtime = a->vtime - clock_now(c, now);
+		a->slept_ns = now;
+	}
 	linger(c, node, now);
+	return 0;
 }
 
 /* Thread `t` does not count as runnable any longer. */
 static __always_inline void uncount(struct tix_thread *t, u64 now)
 {
 	if (count_asleep(t))
-		fall_asleep(t->node, now);
+		tix_fall(t->node, now);
 }
 
 /*
@@ -130,7 +181,7 @@ static __always_inline u32 set_payer(struct tix_thread *t, u32 node, u64 now)
 		return 0;
 	t->payer = node;
 	if (was != t->node && was < TIX_NODES_MAX && __sync_fetch_and_add(&ACCOUNTS[was].nr_runnable, -1) == 1)
-		fall_asleep(was, now);
+		tix_fall(was, now);
 	if (node == t->node || node >= TIX_NODES_MAX)
 		return 0;
 	return __sync_fetch_and_add(&ACCOUNTS[node].nr_runnable, 1) ? 0 : PAYER_FIRST;
@@ -139,51 +190,72 @@ static __always_inline u32 set_payer(struct tix_thread *t, u32 node, u64 now)
 /* `p` has run: charge it. */
 static __always_inline void charge(const struct task_struct *p, struct tix_thread *t)
 {
-	u64 used = p->se.sum_exec_runtime - t->sum_ns;
+	u64 sum = p->se.sum_exec_runtime, used = sum - t->sum_ns, now, cost;
+	struct tix_account *own = &ACCOUNTS[t->node], *payer = &ACCOUNTS[t->payer];
 
-	if (used && ACCOUNTS[t->payer].epoch != GRAPH->epoch && NODES[t->payer].self_active)
+	t->placed = 0;
+	t->sum_ns = sum;
+	if (!used || used >> 32)	/* it was in another class, or a clock went backwards */
+		return;
+	if (payer->epoch != GRAPH->epoch && NODES[t->payer].self_active)
 		tix_update_value(t->payer);
-	account_charge(&ACCOUNTS[t->payer], &ACCOUNTS[t->node], t, p->se.sum_exec_runtime, p->scx.weight,
-		       price_for(t));
-	if (FUNDS[t->payer].above && used)
-		tix_charge_pools(t->payer, used, scx_bpf_now());
+	account_add(&own->used_ns, used);
+	if (t->payer == t->node && t->weight && own->load > t->weight) {
+		t->served += served_by(used, t->weight);
+		account_add(&own->thread_mean, served_by(used, own->load));
+	}
+	cost = used * price_for(t) >> 8;
+	if (payer->above || payer->tickets != FUND_SELF)
+		tix_charge(t->payer, cost);
+	else
+		charge_top(payer, tix_mul_q32(cost, payer->inverse_all));
+	if (t->payer == t->node && !(nr_limits && may_have_limit(t->node)))
+		return;
+	now = scx_bpf_now();
 	if (t->payer != t->node) {
 		stats.lent_ns += used;
-		set_payer(t, t->node, scx_bpf_now());
+		set_payer(t, t->node, now);
 	}
-	if (nr_limits && used && may_have_limit(t->node))
-		tix_debit(t->node, used, scx_bpf_now());
+	if (nr_limits && may_have_limit(t->node))
+		tix_debit(t->node, used, now);
 }
 
 /* A principal's first thread is to be placed: make it active, and have its account come back. */
-static __noinline void wake_up(u32 node, u32 cpu, u64 apart, u64 now)
+static __noinline void wake_up(u32 node, u32 cpu, u64 now)
 {
-	struct tix_account *own = &ACCOUNTS[node];
-	struct tix_cpu *c = CPU(cpu);
-	const struct tix_thread *running = running_on(c);
-	u64 clock = clock_now(c, now);
-	u32 weight, join;
-
-	if (FUNDS[node].above)
-		tix_return_pools(node, clock, tix_mul_q32(slice_ns, own->inverse) + apart, now);
+	if (node >= TIX_NODES_MAX)
+		return;
 	if (!NODES[node].self_active)
 		tix_update_active(node);
-	if (own->epoch != GRAPH->epoch)
+	if (ACCOUNTS[node].epoch != GRAPH->epoch)
 		tix_update_value(node);
-	weight = queue_weight(tix_mul_q32(slice_ns, own->inverse), slice_ns);
-	join = queue_join(&c->queue, running, weight);
-	account_return(own, clock, tix_mul_q32(slice_ns, own->inverse), apart, passes(now - own->slept_ns), join);
+	tix_rise(node, cpu, now);
 }
 
-/* How far ahead of its siblings thread `t` is, in its principal's virtual time: a round at most. */
-static __always_inline s64 lead_vtime(struct tix_account *own, struct tix_thread *t, u32 nr)
+/*
+ * How far thread `t` is ahead of its siblings, in virtual time: by TURNS_MOST of its own slices at most, and by no
+ * more than a round.
+ */
+static __always_inline s64 lead_of(struct tix_account *own, struct tix_thread *t, u64 round)
 {
-	s64 lead = account_lead(own, t, own->slice_ns, nr);
-	u64 size = fund_size(lead), part, round;
+	u64 most = served_by(slice_ns * TURNS_MOST, t->weight), size;
+	s64 x = within(t->served - own->thread_mean, most);
 
-	part = tix_mul_q32(account_at_nice_0(size * own->load, 10000), own->inverse);
-	round = passes(ROUND_NS);
-	return fund_like(lead, part < round ? part : round);
+	t->served = own->thread_mean + x;
+	/* x weights ns are ahead; each is worth inverse * load / weight. */
+	size = tix_mul_q32((fund_size(x) >> 8) * own->load >> (SERVED_LOG - 8), own->inverse);
+	return fund_like(x, size < round ? size : round);
+}
+
+/* What an account is further from `clock` than it may be is forgotten, or forgiven; by how much it moves. */
+static __always_inline s64 bound_top(struct tix_account *a, u64 clock, u64 near)
+{
+	s64 off = a->vtime - clock, by;
+
+	by = within(off, near + (off < 0 ? passes(BEHIND_NS) : passes(AHEAD_NS))) - off;
+	if (by)
+		account_add(&a->vtime, by);
+	return by;
 }
 
 /*
@@ -195,41 +267,39 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first)
 	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
 	struct tix_queue *q = &CPU(cpu)->queue;
 	struct tix_account *own, *payer;
-	u64 period, clock = q->clock, apart;
-	s64 lead = 0;
-	u32 nr = 1;
+	u64 clock = q->clock, at, round;
+	s64 off;
+	bool is_one_of;
 
 	USES_ARENA();
 	if (t->node >= TIX_NODES_MAX || t->payer >= TIX_NODES_MAX)
 		return 0;
 	own = &ACCOUNTS[t->node];
 	payer = &ACCOUNTS[t->payer];
-	if (first) {
-		apart = nr_cpu_ids > 1 ? passes(APART_NS) : 0;
-		if (first & OWN_FIRST)
-			wake_up(t->node, cpu, apart, now);
-		if (first & PAYER_FIRST)
-			wake_up(t->payer, cpu, apart, now);
-	}
+	if (first & OWN_FIRST)
+		wake_up(t->node, cpu, now);
+	if (first & PAYER_FIRST)
+		wake_up(t->payer, cpu, now);
 	if (payer->epoch != GRAPH->epoch)
 		tix_update_value(t->payer);
-	if (t->payer == t->node)
-		nr = own->nr_runnable ?: 1;
-	account_slice(payer, slice_ns, GRAPH->rate, nr_online, nr);
-	period = payer->period;
-	if (nr > 1)
-		lead = lead_vtime(own, t, nr);
-	account_place(payer, t, period, lead, clock, GRAPH->rate, nr_online, !first && q->vt.nr > 0);
-	if (FUNDS[t->payer].above)
-		t->tag = tix_latest_pool(t->payer, t->tag);
-	t->period = period * nr;
-	t->slice_ns = payer->slice_ns;
+	is_one_of = t->payer == t->node && own->load > t->weight;
+	round = passes(ROUND_NS);
+	account_slice(payer, t, is_one_of, slice_ns, round);
+	at = position_of(t->payer);
+	/* Where others wait the account is no further from the clock than these bounds. Most are near. */
+	off = at - clock;
+	if (!first && q->vt.nr && fund_size(off) > t->period * 2)
+		at += bound_top(top_of(t->payer), clock, t->period * 2);
+	t->tag = at;
+	if (is_one_of)
+		t->tag += lead_of(own, t, round);
+	t->placed = 1;
 	return 0;
 }
 
 /*
  * Whether thread `t`, which has just been placed, is to run at once in place of what runs on CPU `c`: it is
- * eligible, and finishes earlier by a quarter of a slice.
+ * eligible, and finishes earlier by a quarter of the shorter period of both.
  */
 static __always_inline bool goes_before_running(const struct tix_cpu *c, const struct tix_thread *t, u64 now)
 {

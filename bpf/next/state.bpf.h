@@ -43,6 +43,7 @@ struct tix_node {
 	/* activity.bpf.h */
 	u32 lingering;		/* it is on a CPU's list of those that went to sleep lately */
 	u32 next_lingering;
+	u64 idle_since_ns;	/* when its last runnable thread went to sleep */
 	/* limit.bpf.h: cpu.max, or a currency's limit; ns, */
 	u64 quota;		/* 0: it has no limit of its own */
 	u64 every, burst;
@@ -82,8 +83,7 @@ struct tix_cpu {
 #define FUNDS_OFF PAGE
 #define NODES_OFF (FUNDS_OFF + ROUND_UP(sizeof(struct fund_node) * TIX_NODES_MAX))
 #define ACCOUNTS_OFF (NODES_OFF + ROUND_UP(sizeof(struct tix_node) * TIX_NODES_MAX))
-#define POOLS_OFF (ACCOUNTS_OFF + ROUND_UP(sizeof(struct tix_account) * TIX_NODES_MAX))
-#define THREADS_OFF (POOLS_OFF + ROUND_UP(sizeof(struct tix_pool) * TIX_NODES_MAX))
+#define THREADS_OFF (ACCOUNTS_OFF + ROUND_UP(sizeof(struct tix_account) * TIX_NODES_MAX))
 #define CLIENTS_OFF (THREADS_OFF + ROUND_UP(sizeof(struct tix_thread) * TIX_THREADS_MAX))
 #define WAITS_OFF (CLIENTS_OFF + ROUND_UP(sizeof(struct vtrr_client) * TIX_THREADS_MAX))
 #define CPUS_OFF (WAITS_OFF + ROUND_UP(sizeof(struct tix_wait) * TIX_THREADS_MAX))
@@ -118,7 +118,6 @@ static __always_inline void *arena_at(u64 offset)
 #define FUNDS ((struct fund_node *)arena_at(FUNDS_OFF))
 #define NODES ((struct tix_node *)arena_at(NODES_OFF))
 #define ACCOUNTS ((struct tix_account *)arena_at(ACCOUNTS_OFF))
-#define POOLS ((struct tix_pool *)arena_at(POOLS_OFF))
 #define THREADS ((struct tix_thread *)arena_at(THREADS_OFF))
 #define CLIENTS ((struct vtrr_client *)arena_at(CLIENTS_OFF))
 #define WAITS ((struct tix_wait *)arena_at(WAITS_OFF))

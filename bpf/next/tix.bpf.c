@@ -30,6 +30,7 @@ RODATA u64 slice_ns = 1000000;	/* Q: the quantum */
 
 #include "state.bpf.h"
 #include "limit.bpf.h"
+#include "members.bpf.h"
 #include "nodes.bpf.h"
 #include "queue.bpf.h"
 #include "activity.bpf.h"
@@ -85,7 +86,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	t->cpus = cpus_of(p, cpu);
 	t->cpu = cpu;
 	/* One that made room in a decision on this CPU has been charged and placed there. */
-	if (!t->reserved_vtime || t->sum_ns != p->se.sum_exec_runtime) {
+	if (!t->placed || t->sum_ns != p->se.sum_exec_runtime) {
 		charge(p, t);
 		first = count_runnable(p, t);
 		if (WAITS[i].lock)
@@ -218,6 +219,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	stats.keeps++;
 }
 
+/* It goes to sleep. Or it is taken out for a moment, maybe while it runs, to be changed: then it still counts. */
 void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	u32 i = thread_of(p);
@@ -227,7 +229,27 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 	if (!i)
 		return;
 	charge(p, t);
-	uncount(t, scx_bpf_now());
+	if (deq_flags & SCX_DEQ_SLEEP)
+		uncount(t, scx_bpf_now());
+}
+
+/* Its nice value is another. What it is ahead of its siblings, in ns, stays. */
+void BPF_STRUCT_OPS(tix_set_weight, struct task_struct *p, u32 weight)
+{
+	u32 i = thread_of(p), was;
+	struct tix_thread *t = &THREADS[i];
+	struct tix_account *own = &ACCOUNTS[t->node];
+	s64 lead;
+
+	USES_ARENA();
+	was = t->weight;
+	if (!i || !was || !weight)
+		return;
+	charge(p, t);
+	lead = within(t->served - own->thread_mean, served_by(DEBT_NS, was));
+	t->served = own->thread_mean + scaled(lead, was, weight);
+	t->weight = weight;
+	__sync_fetch_and_add(&own->load, weight - was);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
@@ -243,10 +265,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 	t = &THREADS[i];
 	t->pid = p->pid;
 	t->queue = t->weight = t->held_by = 0;
-	t->reserved_vtime = WAITS[i].lock = WAITS[i].waits = 0;
+	t->placed = WAITS[i].lock = WAITS[i].waits = 0;
 	t->sum_ns = p->se.sum_exec_runtime;
 	t->node = t->payer = node_of(args->cgroup);
-	t->inner_ns = ACCOUNTS[t->node].inner_ns;
+	t->served = ACCOUNTS[t->node].thread_mean;
 	task_join(t->node);
 	p->scx.dsq_vtime = i;
 	if (thread_of(p) != i)
@@ -261,7 +283,7 @@ void BPF_STRUCT_OPS(tix_enable, struct task_struct *p)
 
 	USES_ARENA();
 	THREADS[i].sum_ns = p->se.sum_exec_runtime;
-	THREADS[i].inner_ns = ACCOUNTS[THREADS[i].node].inner_ns;
+	THREADS[i].served = ACCOUNTS[THREADS[i].node].thread_mean;
 }
 
 /* Leaves it, for another or for ever. */
@@ -296,16 +318,22 @@ void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,
 {
 	u32 i = thread_of(p);
 	struct tix_thread *t = &THREADS[i];
+	u64 now = scx_bpf_now();
+	bool was_counted;
 
 	USES_ARENA();
 	if (!i)
 		return;
+	was_counted = t->weight;
 	charge(p, t);
-	uncount(t, scx_bpf_now());
+	uncount(t, now);
 	task_leave(t->node);
 	t->node = t->payer = node_of(to);
-	t->inner_ns = ACCOUNTS[t->node].inner_ns;
+	t->served = ACCOUNTS[t->node].thread_mean;
 	task_join(t->node);
+	/* It may be running, and counts there as it did here. */
+	if (was_counted && count_runnable(p, t))
+		wake_up(t->node, scx_bpf_task_cpu(p), now);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tix_cgroup_init, struct cgroup *cgrp,
@@ -370,6 +398,7 @@ SCX_OPS_DEFINE(tix_ops,
 	       .dequeue = (void *)tix_dequeue,
 	       .dispatch = (void *)tix_dispatch,
 	       .quiescent = (void *)tix_quiescent,
+	       .set_weight = (void *)tix_set_weight,
 	       .init_task = (void *)tix_init_task,
 	       .enable = (void *)tix_enable,
 	       .disable = (void *)tix_disable,

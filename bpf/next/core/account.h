@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A principal's account: what its threads' runs are charged to, and where they are placed.
+ * Accounts: what has been used, and where that puts whoever has used it.
  *
- * The problem: threads of a principal run on many CPUs at once, and together they get its
- * share of the machine, however they are spread.
+ * The problem: threads of a principal run on many CPUs, beside siblings that come and go, and
+ * get its share of the machine all the same. Whatever siblings do among themselves takes
+ * nothing from anybody else.
  *
- * The rule: there is one account for each principal, in virtual time. Whichever CPU ran a
- * thread of it adds what was used, divided by the principal's value. A thread that is put into
- * a queue reserves a slice ahead, so that those put there after it have later tags; what it
- * used instead is settled when its run ends. A principal that comes back from sleep stands as
- * far from the clock of the CPU as it stood from the one where it went to sleep, less what time
- * has passed since: it owes what it had too much, and is owed a slice at most.
+ * The rule. What a thread has used is charged at each level above it. A member of a currency
+ * has had so much for each of its tickets (`served`); the mean of that among the active members
+ * is theirs, and a member is ahead of it or behind. When a member joins or leaves, the mean
+ * moves so that the distances from it add up to nothing, as in EEVDF. A node that is no member of
+ * a currency (base funds it, or several do) has an account in virtual time: what it used,
+ * divided by its value. The place of a thread is that account, and what the levels below are
+ * ahead, each divided by its value. So the account at the top has all that is used below it: a
+ * sibling that is served early is served at its siblings' cost.
  *
- * Example: P is worth 1/2 and has two threads, slices of 1 ms, the account at 10 ms. Put into
- * queues they have the tags 10 and 12, and the account is at 14. The first uses 0.5 ms: 2 - 1
- * are given back, the account is at 13, and it is placed there next.
+ * Example: alice is worth 1/2 and has the cgroups P and Q with 100 tickets each; both compute
+ * and are at the mean. P runs for 1 ms. alice's account is 2 ms further; P has had 10 us a
+ * ticket, the mean is 5 us. P is 0.5 ms ahead (5 us * 100) and Q as much behind; each is worth
+ * 1/4. P's place is 2 + 0.5 * 4 = 4 ms, which is 1 ms / (1/4); Q's is 2 - 2 = 0, as before.
  *
- * Cost: an atomic addition for each placing and each charge.
+ * Cost: four additions a level for a charge. A place costs two multiplications a level, and
+ * nothing where a node is alone at its level.
  *
- * Limits: while a principal's value changes what is reserved is settled by the old one.
+ * Limits: the tag of who waits is as of when it was placed. Inside a currency nobody is more
+ * than DEBT_NS ahead or behind.
  */
 #ifndef TIX_CORE_ACCOUNT_H
 #define TIX_CORE_ACCOUNT_H
@@ -26,11 +32,86 @@
 #include "types.h"
 
 #define account_add(where, what) __sync_fetch_and_add(where, what)
+#define SERVED_LOG 24u
 
-/* CPU time at nice 0 that is worth `ns` at nice weight `weight`. */
-TIX_INLINE u64 account_at_nice_0(u64 ns, u32 weight)
+/* What `ns` are for each of so many tickets. */
+TIX_INLINE u64 served_by(u64 ns, u64 tickets)
 {
-	return weight == 100 || !weight ? ns : ns * 100 / weight;
+	return (ns << SERVED_LOG) / (tickets ?: 1);
+}
+
+/* `x` within `most` of 0. */
+TIX_INLINE s64 within(s64 x, u64 most)
+{
+	if (x > (s64)most)
+		return most;
+	return x < -(s64)most ? -(s64)most : x;
+}
+
+/* x * a / b, where x is signed and b not 0. */
+TIX_INLINE s64 scaled(s64 x, u64 a, u64 b)
+{
+	u64 size = fund_size(x) * a / (b ?: 1);
+
+	return fund_like(x, size);
+}
+
+/* By how many ns one that has had `served` with so many tickets is ahead of the mean. */
+TIX_INLINE s64 ahead_ns(u64 served, u64 mean, u64 tickets)
+{
+	s64 x = within(served - mean, served_by(DEBT_NS, tickets));
+
+	return fund_like(x, fund_size(x) * tickets >> SERVED_LOG);
+}
+
+/* Virtual time that `ns` are of one of that value. */
+TIX_INLINE s64 in_vtime(s64 ns, u64 inverse)
+{
+	return fund_like(ns, tix_mul_q32(fund_size(ns), inverse));
+}
+
+/* The CPU time that virtual time `v` is worth by `inverse`, ns. */
+TIX_INLINE s64 unweighed(s64 v, u64 inverse)
+{
+	u64 size = fund_size(v), by = (inverse >> 16) ?: 1, whole = size / by;
+
+	return fund_like(v, (whole << 16) + ((size - whole * by) << 16) / by);
+}
+
+/* One that comes back is behind by `credit` at most. */
+TIX_INLINE void clamp_served(u64 *served, u64 mean, u64 tickets, u64 credit)
+{
+	s64 least = -(s64)served_by(credit, tickets);
+
+	if ((s64)(*served - mean) < least)
+		*served = mean + least;
+}
+
+/*
+ * One that has had `*served` joins those with `others` tickets, and is then behind by `credit` ns at most. It
+ * is further from the mean before than after.
+ */
+TIX_INLINE void join_mean(u64 *served, u64 *mean, u64 others, u64 tickets, u64 credit)
+{
+	s64 x;
+
+	if (!others) {
+		*mean = *served;
+		return;
+	}
+	clamp_served(served, *mean, tickets, credit + scaled(credit, tickets, others));
+	x = within(*served - *mean, served_by(DEBT_NS, tickets));
+	*served = *mean + x;
+	account_add(mean, scaled(x, tickets, others + tickets));
+}
+
+/* One leaves, and those with `others` tickets stay. */
+TIX_INLINE void leave_mean(u64 served, u64 *mean, u64 others, u64 tickets)
+{
+	s64 x = within(served - *mean, served_by(DEBT_NS, tickets));
+
+	if (others)
+		account_add(mean, -scaled(x, tickets, others));
 }
 
 /* 1 / value in Q32.32, rounded up to INVERSE_MAX. */
@@ -44,62 +125,6 @@ TIX_INLINE u64 account_inverse(u64 value)
 	return ((1ull << 63) / (value >> by)) << (31 - by);
 }
 
-/* `by` is added to an account; to one that sleeps so that it comes back with it. */
-TIX_INLINE void account_move(struct tix_account *a, s64 by)
-{
-	account_add(&a->vtime, by);
-	if (!a->nr_runnable)
-		account_add(&a->lag_vtime, by);
-}
-
-/* The reservation for a run of `t` is given back. */
-TIX_INLINE void account_settle(struct tix_account *payer, struct tix_thread *t)
-{
-	account_move(payer, -t->reserved_vtime);
-	t->reserved_vtime = 0;
-}
-
-/*
- * `t` has used CPU time up to `sum`, at `price` (Q8) of the CPU: its payer is charged, and what was
- * reserved given back.
- */
-TIX_INLINE void account_charge(struct tix_account *payer, struct tix_account *own,
-			       struct tix_thread *t, u64 sum, u32 weight, u32 price)
-{
-	u64 used = sum - t->sum_ns;
-
-	if (used >> 40)		/* it was in another class, or a clock went backwards */
-		used = 0;
-	t->sum_ns = sum;
-	account_move(payer, (tix_mul_q32(used, payer->inverse) * price >> 8) - t->reserved_vtime);
-	t->reserved_vtime = 0;
-	account_add(&own->used_ns, used);
-	t->inner_ns += account_at_nice_0(used, weight);
-	if (own->nr_runnable > 1)
-		account_add(&own->inner_ns, account_at_nice_0(used, own->load));
-}
-
-/*
- * How far ahead of its siblings' mean thread `t` is, in its principal's virtual time: by two of its
- * own turns at most.
- */
-TIX_INLINE s64 account_lead(struct tix_account *own, struct tix_thread *t, u64 slice_ns, u32 nr)
-{
-	s64 lead = t->inner_ns - own->inner_ns;
-	s64 most = account_at_nice_0(slice_ns, t->weight) * 2, least = -(s64)slice_ns * 2;
-
-	if (nr <= 1) {
-		t->inner_ns = own->inner_ns;
-		return 0;
-	}
-	if (lead > most)
-		lead = most;
-	if (lead < least)
-		lead = least;
-	t->inner_ns = own->inner_ns + lead;
-	return lead;
-}
-
 /* Where V may be for `ns`, in virtual time: `rate` is the graph's, for each CPU's worth. */
 TIX_INLINE u64 account_vtime(u64 ns, u64 rate, u32 nr_cpus)
 {
@@ -107,32 +132,34 @@ TIX_INLINE u64 account_vtime(u64 ns, u64 rate, u32 nr_cpus)
 }
 
 /*
- * Bring the slice of a principal's threads up to date, of which `nr` are runnable: short enough for each to
- * have one in a round. `rate` is the graph's.
+ * The slice of a thread of the principal `own`, of which it is one of several, or its only one, and its period:
+ * short enough to have one in a round.
  */
-TIX_INLINE void account_slice(struct tix_account *own, u64 slice_ns, u64 rate, u32 nr_cpus, u32 nr)
+TIX_INLINE void account_slice(const struct tix_account *own, struct tix_thread *t, bool is_one_of,
+			      u64 slice_ns, u64 round)
 {
-	u64 round, all;
+	u64 period = tix_mul_q32(slice_ns, own->inverse), shrunk;
 
-	if (own->rate == rate && own->nr == nr && own->period)
-		return;
-	own->rate = rate;
-	own->nr = nr;
-	round = account_vtime(ROUND_NS, rate, nr_cpus);
-	all = tix_mul_q32(slice_ns, own->inverse) * nr;
-	if (all > round) {
-		slice_ns = round / ((own->inverse * nr >> 32) ?: 1);
-		if (slice_ns < MIN_SLICE_NS)
-			slice_ns = MIN_SLICE_NS;
+	if (is_one_of && own->load > t->weight && t->weight) {
+		if (period >> 40)	/* beyond any round, however many siblings there are */
+			period = 1ull << 40;
+		period = period * own->load / t->weight;
 	}
-	own->slice_ns = slice_ns;
-	own->period = tix_mul_q32(slice_ns, own->inverse);
+	if (period > round) {
+		shrunk = slice_ns * (round >> 16) / (period >> 16);
+		if (shrunk < MIN_SLICE_NS)
+			shrunk = MIN_SLICE_NS;
+		period = period / slice_ns * shrunk;
+		slice_ns = shrunk;
+	}
+	t->slice_ns = slice_ns;
+	t->period = period;
 }
 
-/* How far a principal that sleeps would be ahead of a CPU's clock now, as that has passed by `passed`. */
-TIX_INLINE s64 account_lag_now(const struct tix_account *own, u64 passed)
+/* How far one that sleeps would be ahead of a CPU's clock now, as that has passed by `passed`. */
+TIX_INLINE s64 account_lag_now(const struct tix_account *a, u64 passed)
 {
-	s64 lag = own->lag_vtime;
+	s64 lag = a->lag_vtime;
 
 	if (lag > 0 && passed >= (u64)lag)
 		return -(s64)(passed - lag);
@@ -140,13 +167,13 @@ TIX_INLINE s64 account_lag_now(const struct tix_account *own, u64 passed)
 }
 
 /*
- * A principal's first thread wakes up on a CPU whose clock is `clock`, a mean that moves towards whoever joins it:
- * `join` (Q8) is how much further away that one has to begin for its lag to be what it was afterwards. It is owed
+ * A node that is no member comes back on a CPU whose clock is `clock`, a mean that moves towards whoever joins it:
+ * `join` (Q8) is how much further away it has to begin for its lag to be what it was afterwards. It is owed
  * `credit` at most, and `apart` more for what CPUs' clocks may differ.
  */
-TIX_INLINE void account_return(struct tix_account *own, u64 clock, u64 credit, u64 apart, u64 passed, u32 join)
+TIX_INLINE void account_return(struct tix_account *a, u64 clock, u64 credit, u64 apart, u64 passed, u32 join)
 {
-	s64 lag = account_lag_now(own, passed), more = 0;
+	s64 lag = account_lag_now(a, passed), more = 0;
 
 	if (lag < -(s64)credit) {
 		more = lag + (s64)credit;
@@ -154,28 +181,15 @@ TIX_INLINE void account_return(struct tix_account *own, u64 clock, u64 credit, u
 		if (more < -(s64)apart)
 			more = -(s64)apart;
 	}
-	own->vtime = clock + more + (lag >> 8) * join;
+	a->vtime = clock + more + (lag >> 8) * join;
 }
 
-/*
- * Place `t`: reserve a slice of its payer, and give it a tag. Where others wait the account is no further from
- * `clock` than these bounds.
- */
-TIX_INLINE void account_place(struct tix_account *payer, struct tix_thread *t, u64 period,
-			      s64 lead_vtime, u64 clock, u64 rate, u32 nr_cpus, bool bounded)
+/* The account of a node that is no member moves by `by`; of one that sleeps so that it comes back with it. */
+TIX_INLINE void charge_top(struct tix_account *a, s64 by)
 {
-	s64 off = payer->vtime - clock, by = 0, near = (s64)(payer->nr + 2) * (s64)period, far;
-
-	/* Most are near, and what is far needs no looking at. */
-	if (bounded && off < -near) {
-		far = near + account_vtime(BEHIND_NS, rate, nr_cpus);
-		by = off < -far ? -far - off : 0;
-	} else if (bounded && off > near) {
-		far = near + account_vtime(AHEAD_NS, rate, nr_cpus);
-		by = off > far ? far - off : 0;
-	}
-	t->reserved_vtime = period;
-	t->tag = account_add(&payer->vtime, by + (s64)period) + by + lead_vtime;
+	account_add(&a->vtime, by);
+	if (!a->nr_busy)
+		account_add(&a->lag_vtime, by);
 }
 
 #endif

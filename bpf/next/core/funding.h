@@ -82,7 +82,6 @@ struct fund_node {
 	struct fund_edge edge[FUND_FUNDERS];
 	u16 part[FUND_FUNDERS];	/* in which proportion what it gives rests with them */
 	u16 hard;		/* bit i: edge[i] is a hard ticket */
-	u32 above;		/* the issuer of the soft ticket that is worth most; base, if a hard one is */
 };
 
 /*
@@ -342,7 +341,6 @@ TIX_INLINE void fund_compute(struct fund_graph *gr, struct fund_node *nodes, u32
 {
 	struct fund_node *node = &nodes[n];
 	u64 seen = fund_origin(gr, nodes, node), value = tix_forget(0);
-	u64 worth, more, most = tix_forget(0), at = tix_forget(0);
 	u32 i;
 
 	node->epoch = gr->epoch;
@@ -350,15 +348,8 @@ TIX_INLINE void fund_compute(struct fund_graph *gr, struct fund_node *nodes, u32
 		return;
 	node->seen = seen;
 	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
-		worth = tix_forget(fund_ticket_value(gr, nodes, node, i));
-		value += worth;
-		/* If it is more than the most so far; without a branch, of which the verifier follows both ways. */
-		more = (s64)(most - worth) >> 63;
-		most ^= (most ^ worth) & more;
-		at ^= (at ^ i) & more;
+		value += tix_forget(fund_ticket_value(gr, nodes, node, i));
 	}
-	at = tix_forget(at) & (FUND_FUNDERS - 1);
-	node->above = node->edge[at].issuer * (1 - (node->hard >> at & 1));
 	value = fund_exchanged(gr, node, value);
 	if (value != node->value || node->soft_rest) {
 		node->value = value;
@@ -511,7 +502,6 @@ TIX_FN void fund_attach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
 	struct fund_node *node = &nodes[n];
 
-	node->above = node->nr_edges && !(node->hard & 1) ? node->edge[0].issuer : FUND_BASE; /* until it is known */
 	gr->epoch++;
 	node->seen = ~0ull;	/* computed from funders that it no longer has */
 	gr->deltas += fund_size(node->delta);

@@ -14,8 +14,8 @@
  * time, tags 0. V = 0: A is next (finish 1.5), and comes back with the tag 1.5; V = 1: B (3),
  * back with 3; V = 2: A (3), back with 3; V = 3, and so on: A B A.
  *
- * Limits: a tag too far from the mean for its weight does not count in it (FAR_MOMENT: 1 s of a
- * whole CPU's worth); a weight below 2^-WEIGHT_LOG of the whole counts as that.
+ * Limits: a tag that is later than the mean by FAR_PERIODS does not count in it; a weight below
+ * 2^-WEIGHT_LOG of the whole counts as that.
  *
  * All of this is under the queue's lock.
  */
@@ -32,11 +32,10 @@ TIX_INLINE u32 queue_weight(u64 period, u64 slice_ns)
 	return weight ? (weight >> WEIGHT_LOG ? 1u << WEIGHT_LOG : weight) : 1;
 }
 
-TIX_INLINE bool queue_is_far(const struct tix_queue *q, u64 tag, u32 weight)
+/* Whether a tag is so far after the mean that it does not count there: then few move it far. */
+TIX_INLINE bool queue_is_far(const struct tix_queue *q, u64 tag, u64 period)
 {
-	u64 most = FAR_MOMENT / weight;
-
-	return tag - q->zero + most > 2 * most;
+	return (s64)(tag - q->zero - period * FAR_PERIODS) > 0;
 }
 
 #define JOIN_MOST 8u	/* where little else waits */
@@ -72,7 +71,7 @@ TIX_INLINE void queue_link(struct tix_queue *q, struct vtrr_client *clients,
 
 	if (!q->weight && !q->vt.nr)
 		q->zero = t->tag;
-	if (queue_is_far(q, t->tag, weight))
+	if (queue_is_far(q, t->tag, t->period))
 		weight = 0;
 	q->weight += weight;
 	q->moment += (s64)(t->tag - q->zero) * weight;
@@ -104,7 +103,7 @@ TIX_INLINE u64 queue_mean(const struct tix_queue *q, const struct tix_thread *ru
 		if (!weight)
 			return tag;
 		own = queue_weight(running->period, running->slice_ns);
-		if (!queue_is_far(q, tag, own)) {
+		if (!queue_is_far(q, tag, running->period)) {
 			weight += own;
 			moment += (s64)(tag - q->zero) * own;
 		}
@@ -143,8 +142,14 @@ TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients,
 				c = VTRR_NONE;
 		}
 	}
-	if (c != VTRR_NONE)
-		queue_unlink(q, clients, c);
+	if (c == VTRR_NONE)
+		return c;
+	queue_unlink(q, clients, c);
+	/* All are later: time goes on to where the first is. */
+	if (!q->weight && (s64)(clients[c].tag - q->clock) > 0) {
+		queue_rebase(q, clients[c].tag - q->zero);
+		q->clock = q->zero;
+	}
 	return c;
 }
 

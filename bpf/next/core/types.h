@@ -23,10 +23,11 @@
 #define BEHIND_NS 64000000ull		/* how far an account may be behind a CPU's clock, */
 #define AHEAD_NS 1000000000ull		/* or ahead of it, */
 #define APART_NS 10000000ull		/* and CPUs' clocks apart from each other */
+#define DEBT_NS 1000000000ull	/* what anybody may be ahead or behind inside of a currency */
 #define LINGER_NS 1000000ull		/* a principal that sleeps counts as active for that long */
 #define INVERSE_MAX (1ull << 56)	/* 2^-24 of what values are counted against: the smallest weight */
 #define WEIGHT_LOG 26u			/* of a whole CPU's worth in a queue's mean, 2^this */
-#define FAR_MOMENT (1ull << 56)		/* weight times how far a tag is from the mean, if it counts there */
+#define FAR_PERIODS 4u		/* of its own that a tag may be after a queue's mean to count in it */
 
 /* A thread. Where it waits is `queue`; its place there is the client of the same index. */
 struct tix_thread {
@@ -35,11 +36,11 @@ struct tix_thread {
 	u32 payer;		/* whose account its run is charged to */
 	u32 queue;		/* the CPU in whose queue it is linked, and 1; 0: none */
 	u32 weight;		/* its nice weight while it counts as runnable, or 0 */
+	u32 placed;		/* its tag is for a run that has not begun */
 	u64 cpus;		/* that it may use: bit n for those that are n modulo 64 */
 	u64 sum_ns;		/* its CPU time up to which it has been charged */
 	u64 tag;		/* start tag of its present or coming run, virtual time */
-	u64 reserved_vtime;	/* what its principal's account was charged ahead for that */
-	u64 inner_ns;		/* its virtual time inside the principal, ns at nice 0 */
+	u64 served;		/* what it has had among its siblings, 2^-24 ns for each of its weight */
 	u64 period;		/* of its client: when it is due again, virtual time */
 	u32 slice_ns;
 	u32 cpu;		/* that it was placed on last */
@@ -54,32 +55,30 @@ struct tix_wait {
 	u32 waits;		/* it waits for it yet */
 };
 
-/* A principal's account, and what its threads' tags are computed from. */
-struct tix_account {
-	u64 vtime;		/* what has been used and what is reserved, in virtual time */
-	u64 inner_ns;		/* virtual time inside the principal, ns at nice 0 */
-	u64 used_ns;
-	u32 nr_runnable;
-	u32 load;		/* sum of their nice weights */
-	u64 inverse;		/* 1 / value in Q32.32, as of `epoch` of the graph */
-	u64 epoch;
-	u64 rate;		/* of the graph, and nr_runnable, that its slice */
-	u32 nr;
-	u32 slice_ns;		/* and its period were computed from */
-	u64 period;		/* of a slice, virtual time */
-	u64 slept_ns;		/* when its last runnable thread went to sleep */
-	s64 lag_vtime;		/* how far its account was ahead of that CPU's clock then */
-};
-
 /*
- * The account of all that the tickets of a currency back: a principal that has just come is not
- * served before what its siblings have had already is paid for.
+ * What a node has had (account.h). One that holds a soft ticket of one currency, and nothing else, is a member
+ * of that; its threads are another member of its own.
  */
-struct tix_pool {
-	u64 vtime;		/* what has been used, in virtual time */
-	u64 inverse;		/* 1 / value of the currency in Q32.32 */
-	u64 used_at_ns;		/* when it was charged last, */
+struct tix_account {
+	u64 vtime;		/* of one that is no member: what has been used, in virtual time */
+	u64 served;		/* of a member: what it has had, 2^-24 ns for each of its tickets */
+	u64 own_served;		/* what its own threads have had, for each of FUND_SELF */
+	u64 mean;		/* of its active members, by tickets, */
+	u64 tickets;		/* and the tickets that these hold */
+	u64 thread_mean;	/* of its runnable threads, by weight, 2^-24 ns */
+	u64 inverse;		/* 1 / value of its own threads in Q32.32, as of `epoch` of the graph */
+	u64 inverse_all;	/* 1 / value of it with its members */
+	u64 epoch;
+	u64 used_ns;		/* by its own threads */
+	u64 slept_ns;		/* of one that is no member: when the last thread of its members went to sleep, */
 	s64 lag_vtime;		/* and how far it was ahead of that CPU's clock then */
+	u32 above;		/* the currency that it is a member of, or 0 */
+	u32 amount;		/* the tickets of that which it holds */
+	u32 is_counted, own_is_counted;	/* it, or its own threads, are in that mean */
+	u32 nr_busy;		/* members with a runnable thread, its own threads included, */
+	u32 busy_in;		/* and the node in which it counts as one */
+	u32 nr_runnable;	/* of its own */
+	u32 load;		/* sum of their nice weights */
 };
 
 /* The threads that wait for a CPU. */

@@ -429,7 +429,7 @@ static void enqueue(struct lab_task *t, u64 flags)
 }
 
 /* Out of its hands, wherever it is. */
-static void dequeue(struct lab_task *t)
+static void dequeue(struct lab_task *t, u64 flags)
 {
 	update_curr(t->cpu);
 	if (t->in_bpf) {
@@ -439,7 +439,7 @@ static void dequeue(struct lab_task *t)
 		local_remove(t);
 	}
 	t->p.scx.flags &= ~SCX_TASK_QUEUED;
-	tix_quiescent(&t->p, 0);
+	tix_quiescent(&t->p, flags);
 }
 
 static void wake(struct lab_task *t, bool is_new)
@@ -509,7 +509,7 @@ static void schedule(u32 cpu)
 	as_current(cpu);
 	if (prev && prev->state != RUNNABLE && prev->p.scx.flags & SCX_TASK_QUEUED) {
 		prev->p.scx.flags &= ~SCX_TASK_QUEUED;
-		tix_quiescent(&prev->p, 0);
+		tix_quiescent(&prev->p, SCX_DEQ_SLEEP);
 	}
 	queued = prev && prev->p.scx.flags & SCX_TASK_QUEUED;
 	if (queued && prev->p.scx.slice) {
@@ -609,7 +609,7 @@ static void leave(struct lab_task *t)
 	if (t->state == DEAD)
 		return;
 	if (t->p.scx.flags & SCX_TASK_QUEUED)
-		dequeue(t);
+		dequeue(t, SCX_DEQ_SLEEP);
 	t->state = DEAD;
 	tix_disable(&t->p);
 	tix_exit_task(&t->p, &args);
@@ -621,7 +621,7 @@ static bool taken_out(struct lab_task *t)
 	bool queued = t->p.scx.flags & SCX_TASK_QUEUED;
 
 	if (queued)
-		dequeue(t);
+		dequeue(t, 0);
 	return queued;
 }
 
@@ -632,16 +632,8 @@ static void put_back(struct lab_task *t, bool was_queued)
 	if (!was_queued)
 		return;
 	if (c->curr == t->index && t->cpus.bits[0] >> t->cpu & 1) {
-		/* It runs: enqueued, then set as the next again. */
+		/* It runs: straight into the local queue, and out of it as the next again. */
 		t->p.scx.flags |= SCX_TASK_QUEUED;
-		t->in_bpf = true;
-		tix_enqueue(&t->p, 0);
-		if (t->in_bpf) {
-			tix_dequeue(&t->p, 0);
-			t->in_bpf = false;
-		} else if (t->in_local) {
-			local_remove(t);
-		}
 		return;
 	}
 	if (c->curr == t->index) {
@@ -989,6 +981,7 @@ void lab_nice(u32 thread, u32 weight)
 		return;
 	queued = taken_out(t);
 	t->p.scx.weight = weight;
+	tix_set_weight(&t->p, weight);
 	put_back(t, queued);
 }
 
@@ -1077,13 +1070,9 @@ void lab_dump(void)
 			CPU(i)->queue.vt.nr, CPU(i)->price, M->cpu[i].curr);
 	for (u32 i = 1; i <= M->nr_tasks; i++) {
 		struct tix_thread *t = &THREADS[thread_of(&M->task[i]->p)];
-		struct tix_account *a = &ACCOUNTS[t->node];
-
-		fprintf(stderr, "  %u: cpu %u, tag %+lld, period %llu, account %+lld, reserved %llu, inner %+lld us\n", i,
+		fprintf(stderr, "  %u: cpu %u, tag %+lld, period %llu, account %+lld, slice %u\n", i,
 			M->task[i]->cpu, (long long)((s64)(t->tag - CPU(0)->queue.clock) / (s64)unit),
 			(unsigned long long)(t->period / unit),
-			(long long)((s64)(a->vtime - CPU(0)->queue.clock) / (s64)unit),
-			(unsigned long long)(t->reserved_vtime / unit),
-			(long long)((s64)(t->inner_ns - a->inner_ns) / 1000));
+			(long long)((s64)(tix_position(t->node) - CPU(0)->queue.clock) / (s64)unit), t->slice_ns);
 	}
 }

@@ -5,6 +5,8 @@
 //! time is simulated, and passes in [`Machine::run`]. The machine's state is thread-local on the
 //! C side, so each one has a host thread of its own, and the same programs always end the same.
 
+pub mod adversary;
+
 use std::ffi::{CStr, c_char, c_void};
 
 /// What a thread does next.

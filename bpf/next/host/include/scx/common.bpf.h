@@ -75,6 +75,7 @@ enum scx_enq_flags : u64 {
 	SCX_ENQ_PREEMPT = 1ull << 32,
 	SCX_ENQ_LAST = 1ull << 41,
 };
+enum scx_deq_flags { SCX_DEQ_SLEEP = 1 };
 enum scx_kick_flags { SCX_KICK_IDLE = 1, SCX_KICK_PREEMPT = 2 };
 enum scx_ent_flags { SCX_TASK_QUEUED = 1 };
 enum cgroup_subsys_id { cpu_cgrp_id };

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Searches for plots: `adversary [CPUS [SEEDS [FIRST]]]`; tells the worst; of one seed, what of it is enough.
+
+use tix_lab::adversary::{Plot, reduced};
+
+fn main() {
+    let args: Vec<u64> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
+    let arg = |i: usize, otherwise| args.get(i).copied().unwrap_or(otherwise);
+    let (cpus, seeds, first) = (arg(0, 1) as u32, arg(1, 100), arg(2, 0));
+    if seeds == 1 {
+        let plot = Plot::random(cpus, first);
+        let was = plot.outcome(5);
+        let less = reduced(
+            &plot,
+            |o| if was.alice < 0.99 { o.alice < 0.99 } else { o.longest * 10 > was.longest * 8 },
+            5,
+        );
+        println!("{was:?}\n{less:#?}\n{:?}", less.outcome(5));
+        return;
+    }
+    let mut outcomes: Vec<_> = (first..first + seeds)
+        .map(|seed| (seed, Plot::random(cpus, seed).outcome(5)))
+        .collect();
+    outcomes.sort_by(|a, b| a.1.alice.total_cmp(&b.1.alice));
+    for (seed, o) in outcomes.iter().take(8) {
+        println!("seed {seed}: alice {:.4} of her due", o.alice);
+    }
+    outcomes.sort_by_key(|o| u64::MAX - o.1.longest);
+    for (seed, o) in outcomes.iter().take(8) {
+        println!("seed {seed}: a wait of {} us, p99 {} us", o.longest / 1000, o.p99 / 1000);
+    }
+}
