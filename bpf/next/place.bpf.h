@@ -20,6 +20,15 @@ static __always_inline u32 price_for(const struct tix_thread *t)
 	return PRICE;
 }
 
+/*
+ * What `used` costs thread `t`, ns. Where those who run and wait on this CPU are not worth all of it, each has
+ * more than its due as nobody else wants it: that is free, and the CPU's clock keeps the pace of the others.
+ */
+static __always_inline u64 cost_of(const struct tix_thread *t, u64 used)
+{
+	return used * price_for(t) >> 8;
+}
+
 /* Where the threads of principal `node` are in virtual time. */
 __noinline u64 tix_position(u32 node)
 {
@@ -204,7 +213,7 @@ static __always_inline void charge(const struct task_struct *p, struct tix_threa
 		t->served += served_by(used, t->weight);
 		account_add(&own->thread_mean, served_by(used, own->load));
 	}
-	cost = used * price_for(t) >> 8;
+	cost = cost_of(t, used);
 	if (payer->above || payer->tickets != FUND_SELF)
 		tix_charge(t->payer, cost);
 	else
@@ -232,19 +241,14 @@ static __noinline void wake_up(u32 node, u32 cpu, u64 now)
 	tix_rise(node, cpu, now);
 }
 
-/*
- * How far thread `t` is ahead of its siblings, in virtual time: by TURNS_MOST of its own slices at most, and by no
- * more than a round.
- */
-static __always_inline s64 lead_of(struct tix_account *own, struct tix_thread *t, u64 round)
+/* How far thread `t` is ahead of its siblings, in virtual time: by TURNS_MOST of its own slices at most. */
+static __always_inline s64 lead_of(const struct tix_account *own, struct tix_thread *t)
 {
-	u64 most = served_by(slice_ns * TURNS_MOST, t->weight), size;
-	s64 x = within(t->served - own->thread_mean, most);
+	s64 x = within(t->served - own->thread_mean, served_by(t->slice_ns * TURNS_MOST, t->weight));
 
 	t->served = own->thread_mean + x;
-	/* x weights ns are ahead; each is worth inverse * load / weight. */
-	size = tix_mul_q32((fund_size(x) >> 8) * own->load >> (SERVED_LOG - 8), own->inverse);
-	return fund_like(x, size < round ? size : round);
+	/* It is x * weight ns, of which each is worth inverse * load / weight. */
+	return fund_like(x, tix_mul_q32((fund_size(x) >> 8) * own->load >> (SERVED_LOG - 8), own->inverse));
 }
 
 /* What an account is further from `clock` than it may be is forgotten, or forgiven; by how much it moves. */
@@ -288,11 +292,11 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first)
 	at = position_of(t->payer);
 	/* Where others wait the account is no further from the clock than these bounds. Most are near. */
 	off = at - clock;
-	if (!first && q->vt.nr && fund_size(off) > t->period * 2)
+	if (!first && q->vt.nr && off > (s64)t->period * 2)
 		at += bound_top(top_of(t->payer), clock, t->period * 2);
 	t->tag = at;
 	if (is_one_of)
-		t->tag += lead_of(own, t, round);
+		t->tag += lead_of(own, t);
 	t->placed = 1;
 	return 0;
 }
