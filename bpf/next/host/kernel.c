@@ -964,7 +964,7 @@ void lab_move(u32 thread, u32 cgroup)
 	struct cgroup *from = t->cgroup;
 	bool queued;
 
-	if (t->state == DEAD || cgroup >= M->nr_cgroups)
+	if (t->state == DEAD || cgroup >= M->nr_cgroups || from == M->cgroup[cgroup])
 		return;
 	queued = taken_out(t);
 	tix_cgroup_move(&t->p, from, M->cgroup[cgroup]);

@@ -15,12 +15,27 @@ fn main() {
             |o| if was.alice < 0.99 { o.alice < 0.99 } else { o.longest * 10 > was.longest * 8 },
             5,
         );
+        if was.alice >= 0.99 {
+            less.dump_when_late(5, was.longest / 2);
+        }
         println!("{was:?}\n{less:#?}\n{:?}", less.outcome(5));
         return;
     }
     let mut outcomes: Vec<_> = (first..first + seeds)
         .map(|seed| (seed, Plot::random(cpus, seed).outcome(5)))
         .collect();
+    let late = |ns: u64| outcomes.iter().filter(|o| o.1.longest > ns).count();
+    let short = |part: f64| outcomes.iter().filter(|o| o.1.alice < part).count();
+    println!(
+        "{cpus} CPUs, {seeds} plots: alice below 0.99 of her due in {}, below 0.9 in {}; \
+         a wait over 5 ms in {}, 20 ms in {}, 100 ms in {}, 1 s in {}",
+        short(0.99),
+        short(0.9),
+        late(5_000_000),
+        late(20_000_000),
+        late(100_000_000),
+        late(1_000_000_000)
+    );
     outcomes.sort_by(|a, b| a.1.alice.total_cmp(&b.1.alice));
     for (seed, o) in outcomes.iter().take(8) {
         println!("seed {seed}: alice {:.4} of her due", o.alice);

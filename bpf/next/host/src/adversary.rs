@@ -163,15 +163,41 @@ impl Plot {
         }
     }
 
+    /// Run it until carol has waited for so many ns, and tell what the scheduler keeps then.
+    pub fn dump_when_late(&self, seconds: u64, late: u64) {
+        run(self.cpus, |m| {
+            let sleeper = self.set_up(m).1;
+            m.run(2 * SECOND);
+            let mut since = m.now();
+            for _ in 0..seconds * 10_000 {
+                m.run(MS / 10);
+                if !m.is_runnable(sleeper) || m.is_running(sleeper) {
+                    since = m.now();
+                } else if m.now() - since > late {
+                    m.dump();
+                    m.run(late / 2);
+                    m.dump();
+                    return;
+                }
+            }
+        });
+    }
+
+    /// alice's threads, and carol's.
+    fn set_up(&self, m: &mut Machine) -> (Vec<u32>, u32) {
+        let alice = m.cgroup(0, 300);
+        let bob = m.cgroup(0, 100);
+        let carol = m.cgroup(0, 100);
+        let hogs = m.hogs(alice, self.alice);
+        let sleeper = m.thread(carol, periodic(MS / 10, 20 * MS));
+        self.begin(m, bob);
+        (hogs, sleeper)
+    }
+
     /// Try it for so many seconds, after two.
     pub fn outcome(&self, seconds: u64) -> Outcome {
         run(self.cpus, |m| {
-            let alice = m.cgroup(0, 300);
-            let bob = m.cgroup(0, 100);
-            let carol = m.cgroup(0, 100);
-            let hogs = m.hogs(alice, self.alice);
-            let sleeper = m.thread(carol, periodic(MS / 10, 20 * MS));
-            self.begin(m, bob);
+            let (hogs, sleeper) = self.set_up(m);
             m.run(2 * SECOND);
             m.forget_waits();
             let shares = m.shares(&[&hogs, &[sleeper]], seconds * SECOND);
