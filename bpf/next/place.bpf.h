@@ -111,8 +111,11 @@ static __always_inline u64 clock_now(const struct tix_cpu *c, u64 now)
 	return queue_mean(&c->queue, running, running ? ran_on(c, running, now) : 0);
 }
 
-/* Principal `node` has its first runnable thread, on `cpu`: it is back, and what it is a member of. */
-__noinline int tix_rise(u32 node, u32 cpu, u64 now)
+/*
+ * Principal `node` has its first runnable thread, on `cpu`: it is back, and what it is a member of. `joins`: the
+ * thread does not run there yet, and so will move the mean.
+ */
+__noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 {
 	struct tix_cpu *c = CPU(cpu);
 	struct tix_account *a, *up;
@@ -142,7 +145,7 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now)
 	credit = tix_mul_q32(slice_ns, a->inverse_all);
 	weight = queue_weight(credit, slice_ns);
 	account_return(a, clock_now(c, now), credit, apart, passes(now - a->slept_ns),
-		       queue_join(&c->queue, running_on(c), weight));
+		       joins ? queue_join(&c->queue, running_on(c), weight) : 256);
 	return 0;
 }
 
@@ -230,7 +233,7 @@ static __always_inline void charge(const struct task_struct *p, struct tix_threa
 }
 
 /* A principal's first thread is to be placed: make it active, and have its account come back. */
-static __noinline void wake_up(u32 node, u32 cpu, u64 now)
+static __noinline void wake_up(u32 node, u32 cpu, u64 now, bool joins)
 {
 	if (node >= TIX_NODES_MAX)
 		return;
@@ -238,7 +241,7 @@ static __noinline void wake_up(u32 node, u32 cpu, u64 now)
 		tix_update_active(node);
 	if (ACCOUNTS[node].epoch != GRAPH->epoch)
 		tix_update_value(node);
-	tix_rise(node, cpu, now);
+	tix_rise(node, cpu, now, joins);
 }
 
 /* How far thread `t` is ahead of its siblings, in virtual time: by TURNS_MOST of its own slices at most. */
@@ -281,9 +284,9 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first)
 	own = &ACCOUNTS[t->node];
 	payer = &ACCOUNTS[t->payer];
 	if (first & OWN_FIRST)
-		wake_up(t->node, cpu, now);
+		wake_up(t->node, cpu, now, true);
 	if (first & PAYER_FIRST)
-		wake_up(t->payer, cpu, now);
+		wake_up(t->payer, cpu, now, true);
 	if (payer->epoch != GRAPH->epoch)
 		tix_update_value(t->payer);
 	is_one_of = t->payer == t->node && own->load > t->weight;

@@ -319,21 +319,27 @@ void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,
 	u32 i = thread_of(p);
 	struct tix_thread *t = &THREADS[i];
 	u64 now = scx_bpf_now();
-	bool was_counted;
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct tix_thread was;
 
 	USES_ARENA();
 	if (!i)
 		return;
-	was_counted = t->weight;
 	charge(p, t);
-	uncount(t, now);
-	task_leave(t->node);
+	was = *t;
 	t->node = t->payer = node_of(to);
 	t->served = ACCOUNTS[t->node].thread_mean;
 	task_join(t->node);
-	/* It may be running, and counts there as it did here. */
-	if (was_counted && count_runnable(p, t))
-		wake_up(t->node, scx_bpf_task_cpu(p), now);
+	/* It may be running, and counts there as it did here: there first, so that nobody above both seems to sleep. */
+	if (was.weight) {
+		t->weight = 0;
+		if (count_runnable(p, t))
+			wake_up(t->node, cpu, now, CPU(cpu)->running != i);
+	}
+	if (was.payer != was.node)
+		set_payer(&was, was.node, now);
+	uncount(&was, now);
+	task_leave(was.node);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tix_cgroup_init, struct cgroup *cgrp,
