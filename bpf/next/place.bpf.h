@@ -174,6 +174,28 @@ __noinline int tix_fall(u32 node, u64 now)
 	return 0;
 }
 
+/* A thread of principal `node` yields while it is behind: what it does not want now is owed to it no longer. */
+__noinline int tix_forfeit(u32 node, u64 clock)
+{
+	struct tix_account *a, *up;
+
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (node >= TIX_NODES_MAX)
+		return 0;
+	a = &ACCOUNTS[node];
+	if (a->tickets > FUND_SELF)
+		clamp_served(&a->own_served, a->mean, FUND_SELF, 0);
+	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
+		up = &ACCOUNTS[a->above];
+		clamp_served(&a->served, up->mean, a->amount, 0);
+		a = up;
+	}
+	if (a->nr_busy <= 1 && (s64)(a->vtime - clock) < 0)
+		a->vtime = clock;
+	return 0;
+}
+
 /* Thread `t` does not count as runnable any longer. */
 static __always_inline void uncount(struct tix_thread *t, u64 now)
 {

@@ -179,6 +179,8 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		yields = !c->kicked && c->running == own && c->slice_end_ns > now + TIMER_MIN_NS;
 		t->cpus = cpus_of(prev, cpu);
 		charge(prev, t);
+		if (yields && (s64)(t->tag - c->queue.clock) < 0)
+			tix_forfeit(t->payer, c->queue.clock);
 		first = count_runnable(prev, t);
 		if (WAITS[own].lock)
 			first |= set_payer(t, payer_for(prev, own, now), now);
