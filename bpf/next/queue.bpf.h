@@ -73,7 +73,7 @@ __noinline int tix_pick(u32 cpu, u32 running, u64 now)
 	if (running)
 		own = &THREADS[running];
 	bpf_spin_lock(&l->lock);
-	t = queue_pick(&CPU(cpu)->queue, CLIENTS, own, now);
+	t = queue_pick(&CPU(cpu)->queue, CLIENTS, THREADS, own, now);
 	if (t < TIX_THREADS_MAX)
 		THREADS[t].queue = 0;
 	else

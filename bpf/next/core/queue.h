@@ -38,6 +38,12 @@ TIX_INLINE bool queue_is_far(const struct tix_queue *q, u64 tag, u64 period)
 	return (s64)(tag - q->zero - period * FAR_PERIODS) > 0;
 }
 
+/* Under which tag one is filed: a group's ring has room for 8 periods, and those before the mean need it. */
+TIX_INLINE u64 queue_filed(const struct tix_queue *q, u64 tag, u64 period)
+{
+	return queue_is_far(q, tag, period) ? q->zero + period * FAR_PERIODS : tag;
+}
+
 #define JOIN_MOST 8u	/* where little else waits */
 
 /* What joins the mean with that weight moves it: (W + w) / W, Q8, `running` (or NULL) included in W. */
@@ -73,10 +79,11 @@ TIX_INLINE void queue_link(struct tix_queue *q, struct vtrr_client *clients,
 		q->zero = t->tag;
 	if (queue_is_far(q, t->tag, t->period))
 		weight = 0;
+	clients[c].weight = weight;
+	clients[c].counted = t->tag;
 	q->weight += weight;
 	q->moment += (s64)(t->tag - q->zero) * weight;
-	clients[c].weight = weight;
-	vtrr_link(&q->vt, clients, c, t->tag, vtrr_group_of(t->period), false, now);
+	vtrr_link(&q->vt, clients, c, queue_filed(q, t->tag, t->period), vtrr_group_of(t->period), now);
 }
 
 TIX_INLINE void queue_unlink(struct tix_queue *q, struct vtrr_client *clients, u32 c)
@@ -84,7 +91,7 @@ TIX_INLINE void queue_unlink(struct tix_queue *q, struct vtrr_client *clients, u
 	struct vtrr_client *client = &clients[c];
 
 	q->weight -= client->weight;
-	q->moment -= (s64)(client->tag - q->zero) * client->weight;
+	q->moment -= (s64)(client->counted - q->zero) * client->weight;
 	vtrr_unlink(&q->vt, clients, c);
 }
 
@@ -118,38 +125,72 @@ TIX_INLINE void queue_advance(struct tix_queue *q, const struct tix_thread *runn
 	queue_rebase(q, q->clock - q->zero);
 }
 
+/* File it anew, further on, and count it if it counts now. */
+TIX_INLINE void queue_refile(struct tix_queue *q, struct vtrr_client *clients, const struct tix_thread *t, u32 c)
+{
+	struct vtrr_client *client = &clients[c];
+	u32 weight = queue_weight(t->period, t->slice_ns);
+
+	if (!client->weight && !queue_is_far(q, t->tag, t->period)) {
+		client->weight = weight;
+		q->weight += weight;
+		q->moment += (s64)(t->tag - q->zero) * weight;
+	}
+	vtrr_refile(&q->vt, clients, c, queue_filed(q, t->tag, t->period));
+}
+
+#define OVERDUE_PART 8u	/* of a CPU's time, this part is for who has waited too long, at most */
+#define REFILES 2u	/* in one decision */
+
+/* The eligible thread with the earliest finish tag; if there is none, the one with the earliest tag. */
+TIX_INLINE u32 queue_first(struct tix_queue *q, struct vtrr_client *clients,
+			   const struct tix_thread *threads)
+{
+	u32 c, tries;
+
+	vtrr_peek(&q->vt, q->clock);
+	c = vtrr_first(&q->vt);
+	/* One that counts earlier than it is has come up: it is filed anew, further on. */
+	for (tries = 0; tries < REFILES && c < TIX_THREADS_MAX && can_loop; tries++) {
+		if (!q->vt.choice.eligible || (s64)(threads[c].tag - q->clock) <= 0)
+			break;
+		queue_refile(q, clients, &threads[c], c);
+		vtrr_peek(&q->vt, q->clock);
+		c = vtrr_first(&q->vt);
+	}
+	return c;
+}
+
 /*
  * The thread to run next, which is linked no longer; or VTRR_NONE: `running` goes on, or there is
  * none. Whoever has waited too long comes first.
  */
 TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients,
-			  const struct tix_thread *running, u64 now)
+			  const struct tix_thread *threads, const struct tix_thread *running, u64 now)
 {
 	struct vtrr_choice own;
 	u32 c, group;
 
 	queue_advance(q, running);
-	c = vtrr_overdue(&q->vt, clients, now, OVERDUE_NS);
-	if (c == VTRR_NONE) {
-		vtrr_peek(&q->vt, q->clock);
-		c = vtrr_first(&q->vt);
+	c = VTRR_NONE;
+	if ((s64)(now - q->overdue_ns) >= 0)
+		c = vtrr_overdue(&q->vt, clients, now, OVERDUE_NS);
+	if (c < TIX_THREADS_MAX) {
+		/* Not many in a row, however many have waited too long: others have shares. */
+		q->overdue_ns = now + threads[c].slice_ns * OVERDUE_PART;
+	} else {
+		c = queue_first(q, clients, threads);
 		if (c != VTRR_NONE && running) {
 			group = vtrr_group_of(running->period);
 			own.head = running->tag;
-			own.finish = running->tag + vtrr_period(group);
+			own.finish = own.head + vtrr_period(group);
 			own.eligible = (s64)(running->tag - q->clock) <= 0;
 			if (!vtrr_before(&q->vt.choice, &own))
 				c = VTRR_NONE;
 		}
 	}
-	if (c == VTRR_NONE)
-		return c;
-	queue_unlink(q, clients, c);
-	/* All are later: time goes on to where the first is. */
-	if (!q->weight && (s64)(clients[c].tag - q->clock) > 0) {
-		queue_rebase(q, clients[c].tag - q->zero);
-		q->clock = q->zero;
-	}
+	if (c != VTRR_NONE)
+		queue_unlink(q, clients, c);
 	return c;
 }
 

@@ -19,7 +19,7 @@
 
 #define MIN_SLICE_NS 100000ull
 #define ROUND_NS 1500000000ull		/* slices shrink so that each thread has one in it */
-#define OVERDUE_NS 4000000000ull	/* whoever waits longer is next, whatever its tag */
+#define OVERDUE_NS 5000000000ull	/* whoever waits longer is next, whatever its tag */
 #define BEHIND_NS 64000000ull		/* how far an account may be behind a CPU's clock, */
 #define AHEAD_NS 1000000000ull		/* or ahead of it, */
 #define APART_NS 10000000ull		/* and CPUs' clocks apart from each other */
@@ -27,7 +27,7 @@
 #define LINGER_NS 1000000ull		/* a principal that sleeps counts as active for that long */
 #define INVERSE_MAX (1ull << 56)	/* 2^-24 of what values are counted against: the smallest weight */
 #define WEIGHT_LOG 26u			/* of a whole CPU's worth in a queue's mean, 2^this */
-#define FAR_PERIODS 4u		/* of its own that a tag may be after a queue's mean to count in it */
+#define FAR_PERIODS 4u		/* of its own that a tag may be from a queue's mean to count, or be filed as it is */
 
 /* A thread. Where it waits is `queue`; its place there is the client of the same index. */
 struct tix_thread {
@@ -87,6 +87,7 @@ struct tix_queue {
 	s64 moment;		/* sum of weight * (tag - zero) of what is linked */
 	u64 weight;		/* sum of these weights */
 	u64 clock;		/* the mean at the last pick, what ran included */
+	u64 overdue_ns;		/* nobody is picked before that for having waited too long */
 	struct vtrr vt;
 };
 

@@ -58,7 +58,8 @@ struct vtrr_client {
 	u16 group;
 	u16 slot;
 	u32 linked;
-	u32 weight;			/* the caller's (queue.h) */
+	u32 weight;			/* the caller's (queue.h), */
+	u64 counted;			/* and where it counts */
 };
 
 struct vtrr_group {
@@ -189,13 +190,8 @@ TIX_INLINE void vtrr_proceed(struct vtrr *v, u32 group, u64 by)
 	}
 }
 
-/*
- * File client `c` under `tag` in group `group`, at the time `since`, which is not before
- * that of any other; `front` puts it before those of the same slot. The client must not be
- * linked.
- */
-TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients,
-			  u32 c, u64 tag, u32 group, bool front, u64 since)
+/* Put client `c` into the slot of `tag` in group `group`. */
+TIX_INLINE void vtrr_put(struct vtrr *v, struct vtrr_client *clients, u32 c, u64 tag, u32 group)
 {
 	struct vtrr_group *g;
 	struct vtrr_client *me = &clients[c];
@@ -227,16 +223,10 @@ TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients,
 	me->tag = tag;
 	me->group = group;
 	me->slot = s;
-	me->linked = 1;
 	if (!(g->map & (1ull << s))) {
 		me->next = me->prev = VTRR_NONE;
 		g->head[s] = g->tail[s] = c;
 		g->map |= 1ull << s;
-	} else if (front) {
-		me->prev = VTRR_NONE;
-		me->next = g->head[s];
-		clients[g->head[s]].prev = c;
-		g->head[s] = c;
 	} else {
 		me->next = VTRR_NONE;
 		me->prev = g->tail[s];
@@ -245,20 +235,10 @@ TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients,
 	}
 	v->map[group / 64] |= 1ull << (group % 64);
 
-	me->since = since;
-	me->newer = me->older = VTRR_NONE;
-	if (v->nr) {
-		me->older = v->newest;
-		clients[v->newest].newer = c;
-	} else {
-		v->oldest = c;
-	}
-	v->newest = c;
-	v->nr++;
 }
 
-/* Take client `c` out. The client must be linked. */
-TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
+/* Take it out of there. */
+TIX_INLINE void vtrr_take(struct vtrr *v, struct vtrr_client *clients, u32 c)
 {
 	struct vtrr_client *me = &clients[c];
 	u32 group = me->group, s = me->slot & (VTRR_SLOTS - 1);
@@ -276,6 +256,44 @@ TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
 		g->tail[s] = me->prev;
 	else
 		clients[me->next].prev = me->prev;
+	if (g->head[s] != VTRR_NONE)
+		return;
+	g->map &= ~(1ull << s);
+	lo = vtrr_lo(v, group);
+	if (!g->map)
+		vtrr_proceed(v, group, 0);
+	else if (s == (lo & (VTRR_SLOTS - 1)))
+		vtrr_proceed(v, group, (u64)tix_ctz64(vtrr_rotate(g->map, lo)) << vtrr_shift(group));
+}
+
+/*
+ * File client `c` under `tag` in group `group`, at the time `since`, which is not before
+ * that of any other. The client must not be linked.
+ */
+TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients, u32 c, u64 tag, u32 group, u64 since)
+{
+	struct vtrr_client *me = &clients[c];
+
+	vtrr_put(v, clients, c, tag, group);
+	me->linked = 1;
+	me->since = since;
+	me->newer = me->older = VTRR_NONE;
+	if (v->nr) {
+		me->older = v->newest;
+		clients[v->newest].newer = c;
+	} else {
+		v->oldest = c;
+	}
+	v->newest = c;
+	v->nr++;
+}
+
+/* Take client `c` out. The client must be linked. */
+TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
+{
+	struct vtrr_client *me = &clients[c];
+
+	vtrr_take(v, clients, c);
 	if (me->older == VTRR_NONE)
 		v->oldest = me->newer;
 	else
@@ -286,41 +304,13 @@ TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
 		clients[me->newer].older = me->older;
 	me->linked = 0;
 	v->nr--;
-	if (g->head[s] == VTRR_NONE) {
-		g->map &= ~(1ull << s);
-		lo = vtrr_lo(v, group);
-		if (!g->map)
-			vtrr_proceed(v, group, 0);
-		else if (s == (lo & (VTRR_SLOTS - 1)))
-			vtrr_proceed(v, group, (u64)tix_ctz64(vtrr_rotate(g->map, lo)) << vtrr_shift(group));
-	}
 }
 
-/*
- * Client `c`, which is linked, has waited since `since`, longer than it is filed: it is the oldest now, and
- * counts as no younger than who was that.
- */
-TIX_FN void vtrr_age(struct vtrr *v, struct vtrr_client *clients, u32 c, u64 since)
+/* Client `c`, which is linked, is filed under another tag; it has waited as long as before. */
+TIX_FN void vtrr_refile(struct vtrr *v, struct vtrr_client *clients, u32 c, u64 tag)
 {
-	struct vtrr_client *me = &clients[c];
-	u32 first = v->oldest;
-
-	if ((s64)(me->since - since) <= 0)
-		return;
-	if (first != c) {
-		if ((s64)(since - clients[first].since) > 0)
-			since = clients[first].since;
-		clients[me->older].newer = me->newer;
-		if (me->newer == VTRR_NONE)
-			v->newest = me->older;
-		else
-			clients[me->newer].older = me->older;
-		me->older = VTRR_NONE;
-		me->newer = first;
-		clients[first].older = c;
-		v->oldest = c;
-	}
-	me->since = since;
+	vtrr_take(v, clients, c);
+	vtrr_put(v, clients, c, tag, clients[c].group);
 }
 
 /*
