@@ -47,6 +47,8 @@ RODATA u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "core.bpf.h"
 #include "dump.bpf.h"
 
+#define STALE_NS 100000000ull
+#define STALE_MOST 3	/* picks of one decision that are placed anew */
 #define TRIES 8		/* picks of one decision: a thread may be gone by then, or have to wait for a limit */
 
 s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -161,6 +163,25 @@ static __always_inline u32 slice_of(u32 i, u64 now)
 	return left < slice ? left : slice;
 }
 
+/*
+ * Thread `i` has been picked, and was placed so long ago that values may be others: place it anew, once. True: it is
+ * not eligible any longer, and waits again.
+ */
+static __noinline bool is_later_now(u32 cpu, u32 i, u64 now)
+{
+	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
+	u64 waited = now - CLIENTS[i & (TIX_THREADS_MAX - 1)].since;
+
+	if (waited < STALE_NS || waited > OVERDUE_NS || t->placed > 1)
+		return false;
+	tix_place(i, cpu, now, 0);
+	t->placed = 2;
+	if ((s64)(t->tag - CPU(cpu)->queue.clock) <= 0 || !CPU(cpu)->queue.vt.nr)
+		return false;
+	tix_link(cpu, i, now);
+	return true;
+}
+
 void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct tix_cpu *c = CPU(cpu);
@@ -197,6 +218,8 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			i = tix_pick(cpu, running, now);
 		if (!i)
 			break;
+		if (try < STALE_MOST && is_later_now(cpu, i, now))
+			continue;
 		slice = slice_of(i, now);
 		if (slice && run_thread(cpu, i, now, slice))
 			return;
