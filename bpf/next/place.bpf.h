@@ -119,7 +119,7 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 {
 	struct tix_cpu *c = CPU(cpu);
 	struct tix_account *a, *up;
-	u64 credit, apart;
+	u64 credit;
 	u32 weight;
 	bool first;
 
@@ -141,10 +141,9 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 	if (!first)
 		return 0;
 	a->busy_in = 0;
-	apart = nr_cpu_ids > 1 ? passes(APART_NS) : 0;
 	credit = tix_mul_q32(slice_ns, a->inverse_all);
 	weight = queue_weight(credit, slice_ns);
-	account_return(a, clock_now(c, now), credit, apart, passes(now - a->slept_ns),
+	account_return(a, clock_now(c, now), credit, passes(now - a->slept_ns),
 		       joins ? queue_join(&c->queue, running_on(c), weight) : 256);
 	return 0;
 }

@@ -169,19 +169,15 @@ TIX_INLINE s64 account_lag_now(const struct tix_account *a, u64 passed)
 /*
  * A node that is no member comes back on a CPU whose clock is `clock`, a mean that moves towards whoever joins it:
  * `join` (Q8) is how much further away it has to begin for its lag to be what it was afterwards. It is owed
- * `credit` at most, and `apart` more for what CPUs' clocks may differ.
+ * `credit` at most.
  */
-TIX_INLINE void account_return(struct tix_account *a, u64 clock, u64 credit, u64 apart, u64 passed, u32 join)
+TIX_INLINE void account_return(struct tix_account *a, u64 clock, u64 credit, u64 passed, u32 join)
 {
-	s64 lag = account_lag_now(a, passed), more = 0;
+	s64 lag = account_lag_now(a, passed);
 
-	if (lag < -(s64)credit) {
-		more = lag + (s64)credit;
+	if (lag < -(s64)credit)
 		lag = -(s64)credit;
-		if (more < -(s64)apart)
-			more = -(s64)apart;
-	}
-	a->vtime = clock + more + (lag >> 8) * join;
+	a->vtime = clock + (lag >> 8) * join;
 }
 
 /* The account of a node that is no member moves by `by`; of one that sleeps so that it comes back with it. */
