@@ -38,6 +38,18 @@ TIX_INLINE bool queue_is_far(const struct tix_queue *q, u64 tag, u64 period)
 	return (s64)(tag - q->zero - period * FAR_PERIODS) > 0;
 }
 
+/* Where a tag counts in the mean. Sums have room for those that are this far before it. */
+TIX_INLINE u64 queue_counted(const struct tix_queue *q, u64 tag)
+{
+	return (s64)(tag - q->zero) < -COUNTED_MOST ? q->zero - COUNTED_MOST : tag;
+}
+
+/* What a tag that counts adds to the sum. */
+TIX_INLINE s64 queue_moment(const struct tix_queue *q, u64 counted, u32 weight)
+{
+	return ((s64)(counted - q->zero) >> MOMENT_LOG) * weight;
+}
+
 /* Under which tag one is filed: a group's ring has room for 8 periods, and those before the mean need it. */
 TIX_INLINE u64 queue_filed(const struct tix_queue *q, u64 tag, u64 period)
 {
@@ -65,8 +77,9 @@ TIX_INLINE s64 queue_divide(s64 sum, u64 weight)
 /* Count the mean from its present place on, so that the sum stays small. */
 TIX_INLINE void queue_rebase(struct tix_queue *q, s64 by)
 {
+	by &= ~0ull << MOMENT_LOG;
 	q->zero += by;
-	q->moment -= by * (s64)q->weight;
+	q->moment -= (by >> MOMENT_LOG) * (s64)q->weight;
 }
 
 /* Link thread `c`, which carries its tag and period, at the time `now` by the caller's clock. */
@@ -80,9 +93,9 @@ TIX_INLINE void queue_link(struct tix_queue *q, struct vtrr_client *clients,
 	if (queue_is_far(q, t->tag, t->period))
 		weight = 0;
 	clients[c].weight = weight;
-	clients[c].counted = t->tag;
+	clients[c].counted = queue_counted(q, t->tag);
 	q->weight += weight;
-	q->moment += (s64)(t->tag - q->zero) * weight;
+	q->moment += queue_moment(q, clients[c].counted, weight);
 	vtrr_link(&q->vt, clients, c, queue_filed(q, t->tag, t->period), vtrr_group_of(t->period), now);
 }
 
@@ -91,7 +104,7 @@ TIX_INLINE void queue_unlink(struct tix_queue *q, struct vtrr_client *clients, u
 	struct vtrr_client *client = &clients[c];
 
 	q->weight -= client->weight;
-	q->moment -= (s64)(client->counted - q->zero) * client->weight;
+	q->moment -= queue_moment(q, client->counted, client->weight);
 	vtrr_unlink(&q->vt, clients, c);
 }
 
@@ -112,10 +125,10 @@ TIX_INLINE u64 queue_mean(const struct tix_queue *q, const struct tix_thread *ru
 		own = queue_weight(running->period, running->slice_ns);
 		if (!queue_is_far(q, tag, running->period)) {
 			weight += own;
-			moment += (s64)(tag - q->zero) * own;
+			moment += queue_moment(q, queue_counted(q, tag), own);
 		}
 	}
-	return weight ? q->zero + queue_divide(moment, weight) : q->clock;
+	return weight ? q->zero + ((u64)queue_divide(moment, weight) << MOMENT_LOG) : q->clock;
 }
 
 /* Bring the clock up to date: the mean of what is linked, and of `running`, which may go on; or NULL. */
@@ -133,8 +146,9 @@ TIX_INLINE void queue_refile(struct tix_queue *q, struct vtrr_client *clients, c
 
 	if (!client->weight && !queue_is_far(q, t->tag, t->period)) {
 		client->weight = weight;
+		client->counted = t->tag;
 		q->weight += weight;
-		q->moment += (s64)(t->tag - q->zero) * weight;
+		q->moment += queue_moment(q, t->tag, weight);
 	}
 	vtrr_refile(&q->vt, clients, c, queue_filed(q, t->tag, t->period));
 }

@@ -27,6 +27,8 @@
 #define LINGER_NS 1000000ull		/* a principal that sleeps counts as active for that long */
 #define INVERSE_MAX (1ull << 56)	/* 2^-24 of what values are counted against: the smallest weight */
 #define WEIGHT_LOG 26u			/* of a whole CPU's worth in a queue's mean, 2^this */
+#define MOMENT_LOG 10u		/* sums are in 2^this of virtual time */
+#define COUNTED_MOST (1ll << 48)	/* virtual time by which a tag counts as before a queue's mean, at most */
 #define FAR_PERIODS 4u		/* of its own that a tag may be from a queue's mean to count, or be filed as it is */
 
 /* A thread. Where it waits is `queue`; its place there is the client of the same index. */
