@@ -39,7 +39,7 @@ static __always_inline void set_price(struct tix_cpu *c, s64 ahead, u64 apart)
 			ratio = PRICE_MOST;
 		now = ahead < 0 ? PRICE * PRICE / ratio ?: 1 : ratio;
 	}
-	c->price += ((s32)now - (s32)c->price) / 8;
+	c->price += ((s32)now - (s32)c->price) / 32;	/* slowly: none is to hit one of them by chance */
 }
 
 /* How far the clock of CPU `at` is ahead of that of `c`; nobody waits there: FAR. */

@@ -112,6 +112,24 @@ static __always_inline u64 clock_now(const struct tix_cpu *c, u64 now)
 }
 
 /*
+ * Where one that comes back on CPU `c` would be if it were neither behind nor ahead: where few wait a clock may be far
+ * ahead of others, so another one is looked at.
+ */
+static __always_inline u64 clock_to_join(const struct tix_cpu *c, u64 now)
+{
+	u64 clock = clock_now(c, now), other;
+	const struct tix_cpu *at;
+
+	if (nr_cpu_ids == 1)
+		return clock;
+	at = CPU(c->probe);
+	if (at == c || (at->idle && !at->queue.vt.nr))
+		return clock;
+	other = clock_now(at, now);
+	return (s64)(other - clock) < 0 ? other : clock;
+}
+
+/*
  * Principal `node` has its first runnable thread, on `cpu`: it is back, and what it is a member of. `joins`: the
  * thread does not run there yet, and so will move the mean.
  */
@@ -143,7 +161,7 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 	a->busy_in = 0;
 	credit = tix_mul_q32(slice_ns, a->inverse_all);
 	weight = queue_weight(credit, slice_ns);
-	account_return(a, clock_now(c, now), credit, passes(now - a->slept_ns),
+	account_return(a, clock_to_join(c, now), credit, passes(now - a->slept_ns),
 		       joins ? queue_join(&c->queue, running_on(c), weight) : 256);
 	return 0;
 }
