@@ -32,7 +32,7 @@ __noinline int tix_keep_one(u32 i)
 	struct tix_account *own;
 	struct tix_kept *kept;
 	struct tix_node *n;
-	u64 now = scx_bpf_now();
+	u64 now = scx_bpf_now(), at;
 	s64 lag;
 
 	USES_ARENA();
@@ -44,6 +44,7 @@ __noinline int tix_keep_one(u32 i)
 	kept = &n->kept;
 	if (!(n->flags & TIX_NODE_CGROUP))
 		return 0;
+	at = position_of(i);
 	bpf_spin_lock(&tix_lock);
 	kept->round = keep_round;
 	kept->cgid = n->cgid;
@@ -54,7 +55,7 @@ __noinline int tix_keep_one(u32 i)
 	if (n->self_active && own->nr_runnable) {
 		fund_refresh(GRAPH, FUNDS, i);
 		kept->share = fund_share(GRAPH, fund_self_value(GRAPH, FUNDS, i)) ?: 1;
-		lag = position_of(i) - CPU(0)->queue.clock;
+		lag = at - CPU(0)->queue.clock;
 		kept->lead_ns = bounded(unweighed(lag, own->inverse));
 	} else if (own->used_ns && !own->above) {
 		lag = account_lag_now(own, passes(now - own->slept_ns));

@@ -79,7 +79,7 @@ static __noinline void join_above_locked(u32 n)
 		if (above)
 			a->served = ACCOUNTS[above].mean;
 		else
-			a->vtime = CPU(bpf_get_smp_processor_id())->queue.clock;
+			a->vtime = CPU(0)->queue.clock;
 		a->lag_vtime = a->inverse_all = 0;
 		a->above = above;
 		if (was)
