@@ -18,6 +18,8 @@ fn main() {
         .include("include")
         .opt_level(2)
         .warnings(true)
+        .flag("-Wno-sign-compare")
+        .flag("-Wno-unused-but-set-variable")
         .flag("-Wno-unused-parameter")
         .flag("-Wno-deprecated-non-prototype")
         .flag("-Wno-unknown-attributes")

@@ -4,7 +4,10 @@
 use tix_lab::adversary::{Plot, reduced};
 
 fn main() {
-    let args: Vec<u64> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
+    let args: Vec<u64> = std::env::args()
+        .skip(1)
+        .filter_map(|a| a.parse().ok())
+        .collect();
     let arg = |i: usize, otherwise| args.get(i).copied().unwrap_or(otherwise);
     let (cpus, seeds, first) = (arg(0, 1) as u32, arg(1, 100), arg(2, 0));
     if seeds == 1 {
@@ -12,7 +15,13 @@ fn main() {
         let was = plot.outcome(5);
         let less = reduced(
             &plot,
-            |o| if was.alice < 0.99 { o.alice < 0.99 } else { o.longest * 10 > was.longest * 8 },
+            |o| {
+                if was.alice < 0.99 {
+                    o.alice < 0.99
+                } else {
+                    o.longest * 10 > was.longest * 8
+                }
+            },
             5,
         );
         if was.alice >= 0.99 {
@@ -42,6 +51,10 @@ fn main() {
     }
     outcomes.sort_by_key(|o| u64::MAX - o.1.longest);
     for (seed, o) in outcomes.iter().take(8) {
-        println!("seed {seed}: a wait of {} us, p99 {} us", o.longest / 1000, o.p99 / 1000);
+        println!(
+            "seed {seed}: a wait of {} us, p99 {} us",
+            o.longest / 1000,
+            o.p99 / 1000
+        );
     }
 }

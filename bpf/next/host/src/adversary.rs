@@ -12,7 +12,7 @@ use crate::{ANY, Action, MS, Machine, SECOND, cycle, periodic, run};
 pub struct Random(pub u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,7 +22,7 @@ impl Random {
 
     /// 0 ... end - 1.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.draw() % end
     }
 
     /// 50 us ... 50 ms, small ones as often as large ones.
@@ -147,7 +147,11 @@ impl Plot {
     fn begin(&self, m: &mut Machine, bob: u32) {
         let mut cgroups = Vec::new();
         for (i, weight) in self.cgroups.iter().enumerate() {
-            let above = if i > self.cgroups.len() / 2 { cgroups[0] } else { bob };
+            let above = if i > self.cgroups.len() / 2 {
+                cgroups[0]
+            } else {
+                bob
+            };
             cgroups.push(m.cgroup(above, *weight));
         }
         // alice's threads and carol's came before.
@@ -159,7 +163,12 @@ impl Plot {
                 other => *other,
             });
             let program = cycle(actions.collect());
-            m.thread_on(cgroups[t.cgroup as usize % cgroups.len()], t.cpus, t.nice, program);
+            m.thread_on(
+                cgroups[t.cgroup as usize % cgroups.len()],
+                t.cpus,
+                t.nice,
+                program,
+            );
         }
     }
 

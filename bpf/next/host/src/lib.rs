@@ -210,7 +210,10 @@ extern "C" fn next(ctx: *mut c_void, thread: u32, now: u64, action: *mut RawActi
     let side = unsafe { &mut *ctx.cast::<Side>() };
     // SAFETY: the caller's own, which is zeroed.
     let out = unsafe { &mut *action };
-    let program = side.programs.get_mut(thread as usize).and_then(Option::as_mut);
+    let program = side
+        .programs
+        .get_mut(thread as usize)
+        .and_then(Option::as_mut);
     let next = program.map_or(Action::Wait, |p| p.next(now));
     (out.what, out.arg) = match next {
         Action::Run(ns) => (0, ns),

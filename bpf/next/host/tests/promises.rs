@@ -121,7 +121,9 @@ fn cpusets(cpus: u32, sets: &[(u32, u64)]) -> Vec<f64> {
             .iter()
             .map(|(weight, mask)| {
                 let g = m.cgroup(0, *weight);
-                (0..4).map(|_| m.thread_on(g, *mask, NICE_0, hog())).collect()
+                (0..4)
+                    .map(|_| m.thread_on(g, *mask, NICE_0, hog()))
+                    .collect()
             })
             .collect();
         m.run(2 * SECOND);
@@ -183,7 +185,10 @@ fn work_with_a_deadline_is_done_in_time() {
     for cpus in [1, 2, 4, 16] {
         for hogs in [2, 4, 16] {
             let (late, longest) = deadlines(cpus, hogs);
-            assert_eq!(late, 0, "{cpus} CPUs, {hogs} hogs: {late} late, {longest} ns");
+            assert_eq!(
+                late, 0,
+                "{cpus} CPUs, {hogs} hogs: {late} late, {longest} ns"
+            );
         }
     }
 }
@@ -238,7 +243,11 @@ fn siblings_have_the_same() {
             m.run(2 * SECOND);
             let before: Vec<_> = threads.iter().map(|t| m.used(*t)).collect();
             m.run(6 * SECOND);
-            let used: Vec<_> = threads.iter().zip(before).map(|(t, b)| m.used(*t) - b).collect();
+            let used: Vec<_> = threads
+                .iter()
+                .zip(before)
+                .map(|(t, b)| m.used(*t) - b)
+                .collect();
             (
                 *used.iter().min().expect("ten"),
                 *used.iter().max().expect("ten"),
@@ -267,7 +276,7 @@ fn toggling_siblings_take_nothing() {
             let share = attacked(cpus, |m, bob| {
                 for i in 0..nr {
                     let g = m.cgroup(bob, 100);
-                    let phase = i as u64 * MS * (on + off) / nr;
+                    let phase = i * MS * (on + off) / nr;
                     m.thread(
                         g,
                         cycle(vec![
@@ -277,10 +286,7 @@ fn toggling_siblings_take_nothing() {
                     );
                 }
             });
-            assert!(
-                share > 0.7425,
-                "{cpus} CPUs: {nr} of {on}/{off}: {share}"
-            );
+            assert!(share > 0.7425, "{cpus} CPUs: {nr} of {on}/{off}: {share}");
         }
     }
 }

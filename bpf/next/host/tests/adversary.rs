@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A hundred plots for each number of CPUs (src/adversary.rs): none takes a hundredth of alice's
+//! share over five seconds. How long carol waits is told, not judged yet.
+
+use tix_lab::MS;
+use tix_lab::adversary::Plot;
+
+/// Plots 0 ... 99 on a machine of `cpus`. The same seed always ends the same.
+fn nobody_is_robbed(cpus: u32) {
+    let mut late = 0;
+    for seed in 0..100 {
+        let outcome = Plot::random(cpus, seed).outcome(5);
+        assert!(
+            outcome.alice > 0.99,
+            "plot {seed} on {cpus} CPUs: alice has {:.4} of her due",
+            outcome.alice
+        );
+        late += u32::from(outcome.longest > 5 * MS);
+    }
+    println!("{cpus} CPUs: carol waited for more than 5 ms in {late} of 100 plots");
+}
+
+#[test]
+fn nobody_is_robbed_on_one_cpu() {
+    nobody_is_robbed(1);
+}
+
+#[test]
+fn nobody_is_robbed_on_two_cpus() {
+    nobody_is_robbed(2);
+}
+
+#[test]
+fn nobody_is_robbed_on_four_cpus() {
+    nobody_is_robbed(4);
+}
