@@ -35,6 +35,10 @@ fn main() -> Result<ExitCode> {
     let data = open.maps.data_data.as_deref_mut();
     data.context("data")?.nr_online = online;
     let mut skel = open.load()?;
+    let verified: u64 = libbpf_rs::query::ProgInfoIter::default()
+        .map(|program| u64::from(program.verified_insns))
+        .sum();
+    eprintln!("tix-bpf-next: {verified} instructions verified");
     let _waits = skel.progs.tix_contention.attach()?;
     let _has = skel.progs.tix_contention_end.attach()?;
     let link = skel.maps.tix_ops.attach_struct_ops()?;
