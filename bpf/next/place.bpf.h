@@ -20,15 +20,6 @@ static __always_inline u32 price_for(const struct tix_thread *t)
 	return PRICE;
 }
 
-/*
- * What `used` costs thread `t`, ns. Where those who run and wait on this CPU are not worth all of it, each has
- * more than its due as nobody else wants it: that is free, and the CPU's clock keeps the pace of the others.
- */
-static __always_inline u64 cost_of(const struct tix_thread *t, u64 used)
-{
-	return used * price_for(t) >> 8;
-}
-
 /* Where the threads of principal `node` are in virtual time. */
 __noinline u64 tix_position(u32 node)
 {
@@ -255,7 +246,7 @@ static __always_inline void charge(const struct task_struct *p, struct tix_threa
 		t->served += served_by(used, t->weight);
 		account_add(&own->thread_mean, served_by(used, own->load));
 	}
-	cost = cost_of(t, used);
+	cost = used * price_for(t) >> 8;
 	if (payer->above || payer->tickets != FUND_SELF)
 		tix_charge(t->payer, cost);
 	else
@@ -293,14 +284,14 @@ static __always_inline s64 lead_of(const struct tix_account *own, struct tix_thr
 	return fund_like(x, tix_mul_q32((fund_size(x) >> 8) * own->load >> (SERVED_LOG - 8), own->inverse));
 }
 
-/* What an account is further from `clock` than it may be is forgotten, or forgiven; by how much it moves. */
+/* What an account is more than AHEAD_NS and `near` ahead of `clock` is forgiven: by how much it moves. */
 static __always_inline s64 bound_top(struct tix_account *a, u64 clock, u64 near)
 {
-	s64 off = a->vtime - clock, by;
+	s64 by = clock + near + passes(AHEAD_NS) - a->vtime;
 
-	by = within(off, near + (off < 0 ? passes(BEHIND_NS) : passes(AHEAD_NS))) - off;
-	if (by)
-		account_add(&a->vtime, by);
+	if (by >= 0)
+		return 0;
+	account_add(&a->vtime, by);
 	return by;
 }
 
@@ -332,7 +323,7 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first)
 	round = passes(ROUND_NS);
 	account_slice(payer, t, is_one_of, slice_ns, round);
 	at = position_of(t->payer);
-	/* Where others wait the account is no further from the clock than these bounds. Most are near. */
+	/* Where others wait an account is not too far ahead of the clock. Most are near. */
 	off = at - clock;
 	if (!first && q->vt.nr && off > (s64)t->period * 2)
 		at += bound_top(top_of(t->payer), clock, t->period * 2);

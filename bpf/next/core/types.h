@@ -20,8 +20,7 @@
 #define MIN_SLICE_NS 100000ull
 #define ROUND_NS 1500000000ull		/* slices shrink so that each thread has one in it */
 #define OVERDUE_NS 5000000000ull	/* whoever waits longer is next, whatever its tag */
-#define BEHIND_NS 64000000ull		/* how far an account may be behind a CPU's clock, */
-#define AHEAD_NS 1000000000ull		/* or ahead of it, */
+#define AHEAD_NS 1000000000ull	/* how far an account may be ahead of a CPU's clock, */
 #define APART_NS 10000000ull		/* and CPUs' clocks apart from each other */
 #define DEBT_NS 1000000000ull	/* what anybody may be ahead or behind inside of a currency */
 #define LINGER_NS 1000000ull		/* a principal that sleeps counts as active for that long */
