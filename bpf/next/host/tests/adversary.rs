@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A hundred plots for each number of CPUs (src/adversary.rs): none takes a hundredth of alice's
-//! share over five seconds. How long carol waits is told, not judged yet.
+//! share over ten seconds. How long carol waits is told, not judged yet.
 
 use tix_lab::MS;
 use tix_lab::adversary::Plot;
@@ -9,7 +9,7 @@ use tix_lab::adversary::Plot;
 fn nobody_is_robbed(cpus: u32) {
     let mut late = 0;
     for seed in 0..100 {
-        let outcome = Plot::random(cpus, seed).outcome(5);
+        let outcome = Plot::random(cpus, seed).outcome(10);
         assert!(
             outcome.alice > 0.99,
             "plot {seed} on {cpus} CPUs: alice has {:.4} of her due",
