@@ -99,6 +99,26 @@ fn four_cpus_are_one_machine() {
     near(&shares, &[0.0; 4], 0.002);
 }
 
+/// All begin on one CPU, as children of one shell do, and are spread by what CPUs take over.
+#[test]
+fn who_begins_on_one_cpu_has_its_share_of_all() {
+    let shares = run(4, |m| {
+        let cgroups = groups(m, &[100, 200, 300, 400]);
+        let threads: Vec<Vec<u32>> = cgroups
+            .iter()
+            .map(|g| (0..4).map(|_| m.thread_on(*g, 1, NICE_0, hog())).collect())
+            .collect();
+        m.run(SECOND);
+        for t in threads.iter().flatten() {
+            m.set_cpus(*t, ANY);
+        }
+        m.run(SECOND);
+        let slices: Vec<_> = threads.iter().map(Vec::as_slice).collect();
+        m.shares(&slices, 4 * SECOND)
+    });
+    near(&shares, &[0.1, 0.2, 0.3, 0.4], 0.002);
+}
+
 #[test]
 fn one_thread_has_no_more_than_a_cpu() {
     let shares = run(4, |m| {
