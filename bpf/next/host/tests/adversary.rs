@@ -8,9 +8,6 @@ use tix_lab::adversary::Plot;
 /// CPUs and plots that take more, 0.013 of her due at most: not kept yet.
 const NOT_KEPT: [(u32, u64); 2] = [(1, 86), (4, 82)];
 
-/// CPUs and plots that take more, 0.013 of her due at most: not kept yet.
-const NOT_KEPT: [(u32, u64); 2] = [(1, 86), (4, 82)];
-
 /// Plots 0 ... 99 on a machine of `cpus`. The same seed always ends the same.
 fn nobody_is_robbed(cpus: u32) {
     let mut late = 0;
