@@ -10,12 +10,13 @@
 //! Cost: a thread for each question; [`KEPT`] answers. Limits: that there is no such user is not
 //! kept, nor an error: the next who asks may hear otherwise. A thread that hangs stays.
 
+use crate::policy::User;
 use crate::policy::users::{self, Names, System};
-use crate::policy::{NOBODY, User};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tix_model::NOBODY;
 use tokio::sync::watch;
 
 /// Questions without an answer, at most: beyond these nothing is asked.

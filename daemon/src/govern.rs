@@ -221,7 +221,7 @@ fn declare(core: &mut Core, d: &Declared) {
             &d.name,
             d.owner.unwrap_or(0),
             d.group.unwrap_or(0),
-            d.mode.unwrap_or(crate::policy::DEFAULT_MODE),
+            d.mode.unwrap_or(tix_model::DEFAULT_MODE),
         ),
         Some(_) => broker(core, &d.name, d.owner, d.group, d.mode),
     };

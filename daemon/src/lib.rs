@@ -19,4 +19,3 @@ pub mod repeats;
 pub mod resident;
 pub mod store;
 mod sys;
-pub use tix_api::units;

@@ -12,9 +12,9 @@ use crate::cgroups::systemd;
 use crate::core::{Core, Failure, Handle};
 use crate::ledger::{Caller, DEFAULT_MODE, Op};
 use std::time::Duration;
+use tix_model::LIFELINE;
 use tokio::sync::broadcast;
 
-pub const NAME: &str = "lifeline";
 const UNITS: [&str; 5] = [
     "init.scope",
     "ssh.service",
@@ -103,10 +103,10 @@ pub fn create(core: &mut Core) -> Result<(), Failure> {
     if !systemd::is_running() {
         return Ok(());
     }
-    if core.ledger.find(NAME).is_none() {
+    if core.ledger.find(LIFELINE).is_none() {
         let create = Op::Create {
             cid: core.ledger.next_cid(),
-            name: NAME.into(),
+            name: LIFELINE.into(),
             owner: 0,
             group: 0,
             mode: DEFAULT_MODE,
@@ -114,7 +114,7 @@ pub fn create(core: &mut Core) -> Result<(), Failure> {
         core.submit(&[create], &Caller::ROOT)?;
     }
     // Each time: what raised it may have been taken back with a step that could not be kept.
-    if let Some(cid) = core.ledger.find(NAME) {
+    if let Some(cid) = core.ledger.find(LIFELINE) {
         core.keep_lifeline(cid, &paths());
     }
     Ok(())
@@ -131,7 +131,7 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
         if free
             && let Err(e) = core.submit(
                 &[Op::Bind {
-                    name: NAME.into(),
+                    name: LIFELINE.into(),
                     path: path.clone(),
                 }],
                 &Caller::ROOT,

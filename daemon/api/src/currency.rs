@@ -29,17 +29,12 @@ impl Resource {
 
     /// Its name on the wire.
     pub fn name(self) -> &'static str {
-        match self {
-            Resource::Cpu => "cpu",
-            Resource::Disk => "disk",
-            Resource::Memory => "memory",
-            Resource::Net => "net",
-        }
+        tix_model::Resource::from(self).name()
     }
 
     /// Something gives each what its tickets say. Of others no tickets are given any more.
     pub fn is_enforced(self) -> bool {
-        self != Resource::Net
+        tix_model::Resource::from(self).is_enforced()
     }
 }
 

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod convert;
 mod currency;
 mod error;
 mod explain;
@@ -20,7 +21,6 @@ mod limit;
 mod log;
 mod market;
 mod replies;
-pub mod shell;
 mod status;
 pub mod units;
 mod watch;
@@ -33,6 +33,7 @@ pub use log::*;
 pub use market::*;
 pub use replies::*;
 pub use status::*;
+pub use tix_model::shell;
 pub use watch::*;
 
 use futures_util::Stream;

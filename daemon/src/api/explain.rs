@@ -9,8 +9,8 @@
 //! each ticket above the currency once, and a queue entry per ticket that a shown path passes.
 
 use super::held;
-use super::view::{currency, kind, to_limits};
-use crate::core::{Core, to_api};
+use super::view::{currency, to_limits};
+use crate::core::Core;
 use crate::ledger::{BASE, Cid, Ledger, Resource, Ticket};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
@@ -202,7 +202,7 @@ fn step(l: &Ledger, edge: &Edge, holder: Cid, r: Resource) -> api::Step {
     api::Step {
         issuer: l.name(t.issuer),
         holder: l.name(holder),
-        kind: kind(t.kind),
+        kind: t.kind.into(),
         amount: t.amount,
         bytes: t.bytes.then_some(true),
         issued_active: l.soft_active(t.issuer, r),
@@ -239,7 +239,7 @@ pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainRep
     paths.sort_by(|a, b| b.entitlement.total_cmp(&a.entitlement));
     Some(api::ExplainReply {
         currency,
-        resource: to_api(r),
+        resource: tix_api::Resource::from(r),
         base_tickets: l.total(r),
         paths,
         limits: to_limits(core, cid, r),

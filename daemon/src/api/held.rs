@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Whether anything holds shares of a resource now. What is said of a share anywhere asks here.
 
+use super::decides;
 use super::session::Session;
-use super::{decides, view};
 use crate::cgroups::{Root, systemd};
-use crate::core::{Core, File};
+use crate::core::Core;
 use crate::enforce::disk::{Device, Disk, Mechanism};
 use crate::ledger::{Cid, Resource};
 use std::collections::BTreeMap;
 use tix_api::{NotHeld, Problem, shell};
+use tix_model::File;
 
 /// Cgroups that are looked for in the tree on the writer, for one request: each takes as many reads
 /// as it lies deep.
@@ -19,7 +20,7 @@ const CURRENCIES: usize = 256;
 impl Session {
     /// Why nothing holds now what has been done for `resource`.
     pub(super) async fn not_held(&self, resource: tix_api::Resource) -> Option<Problem> {
-        let r = view::from_api(resource);
+        let r = tix_model::Resource::from(resource);
         // It is done: that tixd ends before it has said this is no reason to call it refused.
         let answer = self.ask(move |core| not_held(core, r)).await;
         answer.ok().flatten()
@@ -62,7 +63,7 @@ pub fn all_not_held(core: &Core) -> Option<Vec<NotHeld>> {
     let not_held = |r: Resource| {
         let Problem { message, hint } = not_held(core, r)?;
         Some(NotHeld {
-            resource: crate::core::to_api(r),
+            resource: tix_api::Resource::from(r),
             message,
             hint,
         })

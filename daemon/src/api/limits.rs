@@ -3,7 +3,7 @@
 
 use super::amount::Amount;
 use super::session::Session;
-use super::{held, names, view};
+use super::{held, names};
 use crate::core::Core;
 use crate::enforce::limit::quota;
 use crate::ledger::{self, BASE, Cid, Ledger, Op};
@@ -17,7 +17,7 @@ impl Session {
         resource: Resource,
         milli: Amount,
     ) -> Result<LimitReply, Error> {
-        let resource = view::from_api(resource);
+        let resource = tix_model::Resource::from(resource);
         let name = self.change_limit(name, move |name| Op::Limit {
             name,
             resource,
@@ -38,7 +38,7 @@ impl Session {
         name: String,
         resource: Resource,
     ) -> Result<UnlimitReply, Error> {
-        let resource = view::from_api(resource);
+        let resource = tix_model::Resource::from(resource);
         let name = self.change_limit(name, move |name| Op::Unlimit { name, resource });
         Ok(UnlimitReply { name: name.await? })
     }

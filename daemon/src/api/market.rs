@@ -3,7 +3,6 @@
 
 use super::session::bad;
 use super::{names, view};
-use crate::core::to_api;
 use crate::dealer;
 use crate::ledger::{self, Event, Ledger, Refusal, Terms};
 use std::collections::BTreeMap;
@@ -40,7 +39,7 @@ impl Asked {
         let side = |text: &Option<String>, was: Option<(ledger::Resource, u64)>| match text {
             Some(text) => {
                 let (r, amount) = rights::resource_and_amount(text).map_err(bad)?;
-                let r = view::from_api(r);
+                let r = tix_model::Resource::from(r);
                 Ok((r, amount.milli(l.total(r))))
             }
             None => was.ok_or_else(|| Refusal::BadOffer("one without an amount".to_owned())),
@@ -54,7 +53,7 @@ impl Asked {
                 return Err(Refusal::BadOffer(what));
             }
             (Some(text), _) => {
-                let least = rights::parse(text, to_api(wants)).map_err(bad)?;
+                let least = rights::parse(text, tix_api::Resource::from(wants)).map_err(bad)?;
                 least.milli(l.total(wants))
             }
             (None, Some(true)) => want,
@@ -81,7 +80,7 @@ impl Asked {
 
 fn rights_of(r: ledger::Resource, milli: u64) -> Rights {
     Rights {
-        resource: to_api(r),
+        resource: tix_api::Resource::from(r),
         amount: rights::number(milli),
     }
 }

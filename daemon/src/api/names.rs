@@ -344,7 +344,7 @@ pub fn held(
     kind: crate::ledger::Kind,
 ) -> (u64, bool) {
     let ends = l.find(holder).zip(l.find(issuer));
-    ends.and_then(|(h, i)| l.held(h, i, super::view::from_api(r), kind))
+    ends.and_then(|(h, i)| l.held(h, i, tix_model::Resource::from(r), kind))
         .map_or((0, false), |g| (g.amount, g.bytes))
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `Reserve`.
 
+use super::names;
 use super::session::Session;
-use super::{names, view};
 use crate::ledger::{Hard, Kind, Ledger, Op};
 use tix_api::{Error, ReserveReply, Resource};
 
@@ -21,7 +21,7 @@ impl Session {
             let op = Op::Reserve {
                 holder: holder.clone(),
                 issuer: issuer.clone(),
-                resource: view::from_api(resource),
+                resource: tix_model::Resource::from(resource),
                 amount,
             };
             let reply = move |l: &Ledger| {

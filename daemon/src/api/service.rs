@@ -13,11 +13,11 @@ use super::whole::{
 use super::{explain, jobs, journal, market, names, view};
 use crate::core::{Core, now_usec};
 use crate::ledger::{Event as Happened, Kind as TicketKind, Ledger, Op, Refusal};
-use crate::units;
 use futures_util::Stream;
 use std::rc::Rc;
 use std::sync::Arc;
 use tix_api::*;
+use tix_model::units;
 use tokio::sync::mpsc;
 use zlink::Reply;
 
@@ -68,7 +68,7 @@ impl Session {
     ) -> Result<CreateReply, Error> {
         let owner = owner.unwrap_or(self.caller.uid);
         let group = group.unwrap_or(self.caller.gid);
-        let mode = mode.map_or(crate::ledger::DEFAULT_MODE, |m| {
+        let mode = mode.map_or(tix_model::DEFAULT_MODE, |m| {
             u16::try_from(m).unwrap_or(u16::MAX)
         });
         self.make(move |l| {
@@ -117,7 +117,7 @@ impl Session {
             let op = Op::Fund {
                 holder: holder.clone(),
                 issuer: issuer.clone(),
-                resource: view::from_api(resource),
+                resource: tix_model::Resource::from(resource),
                 amount: amount.0,
             };
             let reply = move |l: &Ledger| FundReply {
@@ -144,7 +144,7 @@ impl Session {
             let op = Op::Unfund {
                 holder: holder.clone(),
                 issuer: issuer.clone(),
-                resource: view::from_api(resource),
+                resource: tix_model::Resource::from(resource),
                 amount: amount.map(|a| a.0),
             };
             let reply = move |l: &Ledger| FundReply {
@@ -182,7 +182,7 @@ impl Session {
             let op = Op::Unreserve {
                 holder: holder.clone(),
                 issuer: issuer.clone(),
-                resource: view::from_api(resource),
+                resource: tix_model::Resource::from(resource),
             };
             Ok((vec![op], move |_: &Ledger| UnreserveReply {
                 holder,
@@ -296,7 +296,7 @@ impl Session {
     ) -> Result<WholeExplain, Error> {
         let name = names::currency(&self.handle, &name, self.caller.uid).await?;
         let wanted = name.clone();
-        let r = view::from_api(resource.unwrap_or(Resource::Cpu));
+        let r = tix_model::Resource::from(resource.unwrap_or(Resource::Cpu));
         self.read_clocks().await?;
         let found = self
             .ask(move |core| {

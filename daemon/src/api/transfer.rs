@@ -6,10 +6,10 @@ use crate::core::Core;
 use crate::ledger::{
     BASE, Caller, Cid, End, Key, Kind, Ledger, POLICY, Resource, Row, Withdrawn, is_root,
 };
-use crate::units;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tix_api::{Error, ImportReply};
+use tix_model::units;
 
 /// The first line.
 const HEAD: &str = r#"{"format":"tix ledger","version":1}"#;

@@ -7,13 +7,13 @@ use super::held;
 use super::limits;
 use super::peer::Process;
 use crate::cgroups;
-use crate::core::{Core, now_usec, to_api};
+use crate::core::{Core, now_usec};
 use crate::enforce::disk::Mechanism;
 use crate::enforce::presence::Outlook;
 use crate::ledger::{self, BASE, Cid, Currency, Event, POLICY, Refusal, Resource, TIXD, fraction};
 use crate::store::Record;
-use crate::units;
 use tix_api as api;
+use tix_model::units;
 
 pub fn refusal(r: &Refusal) -> api::Error {
     use api::Error as E;
@@ -78,22 +78,6 @@ pub fn unbound(told: &[Event]) -> Vec<String> {
     paths.collect()
 }
 
-pub fn from_api(r: api::Resource) -> Resource {
-    match r {
-        api::Resource::Cpu => Resource::Cpu,
-        api::Resource::Disk => Resource::Disk,
-        api::Resource::Memory => Resource::Memory,
-        api::Resource::Net => Resource::Net,
-    }
-}
-
-pub fn kind(k: ledger::Kind) -> api::Kind {
-    match k {
-        ledger::Kind::Soft => api::Kind::Soft,
-        ledger::Kind::Hard => api::Kind::Hard,
-    }
-}
-
 fn cgroup_of(c: &Currency) -> Option<String> {
     let own = c.mirror.as_ref().map(|m| m.path.clone());
     own.or_else(|| c.bindings().next().map(str::to_owned))
@@ -106,13 +90,13 @@ fn funding(core: &Core, c: &Currency) -> Vec<api::Funding> {
         let first = out.len();
         for t in core.ledger.tickets(c, r).filter(|t| !t.kept) {
             let from = core.ledger.name(t.issuer);
-            let same = |f: &&mut api::Funding| f.from == from && f.kind == kind(t.kind);
+            let same = |f: &&mut api::Funding| f.from == from && f.kind == api::Kind::from(t.kind);
             match out[first..].iter_mut().find(same) {
                 Some(f) => f.amount += t.amount,
                 None => out.push(api::Funding {
                     from,
-                    resource: to_api(r),
-                    kind: kind(t.kind),
+                    resource: tix_api::Resource::from(r),
+                    kind: t.kind.into(),
                     amount: t.amount,
                     bytes: t.bytes.then_some(true),
                 }),
@@ -135,7 +119,7 @@ fn exchanges(core: &Core, cid: Cid) -> Vec<api::ExchangeTicket> {
         let with = other.map(|(p, _, _)| ledger.name(*p)).unwrap_or_default();
         let mine = x.legs.iter().filter(|(p, _, _)| *p == cid);
         mine.map(|(_, r, n)| api::ExchangeTicket {
-            resource: to_api(*r),
+            resource: tix_api::Resource::from(*r),
             amount_milli: *n,
             with: with.clone(),
         })

@@ -10,13 +10,13 @@ mod tests;
 mod again;
 
 use super::files::{Cgroup, Error, Gives, Root};
-use crate::ledger::DISK_TICKETS;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
+use tix_model::DEFAULT_CGROUP_WEIGHT;
 
 /// What happened in the tree. Parents come before children, except that removals come children first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -483,12 +483,12 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
     /// How many tickets for the disk its file says.
     fn disk(&mut self, path: &str, cgroup: &Cgroup) -> Result<u64, ()> {
         match cgroup.disk_weight() {
-            Ok(w) => Ok(w.unwrap_or(DISK_TICKETS)),
+            Ok(w) => Ok(w.unwrap_or(DEFAULT_CGROUP_WEIGHT)),
             Err(e) => {
                 if !e.is_gone() {
                     self.trouble(path, &e)?;
                 }
-                Ok(DISK_TICKETS)
+                Ok(DEFAULT_CGROUP_WEIGHT)
             }
         }
     }

@@ -127,7 +127,7 @@ pub async fn enable_cpu(unit: &str) -> Result<(), Error> {
     let at = |e| about(unit, e);
     let bus = Bus::connect().await?;
     let manager = ManagerProxy::new(&bus.0).await.map_err(at)?;
-    let weight = zbus::Variant::from(100u64);
+    let weight = zbus::Variant::from(tix_model::DEFAULT_CGROUP_WEIGHT);
     manager
         .set_unit_properties(unit, true, &[("CPUWeight", weight)])
         .await

@@ -3,12 +3,14 @@
 //! then written.
 
 use super::Core;
-use super::marks::{File, Mark, Written, lasts};
+use super::marks::lasts;
+use crate::enforce::number;
 use crate::enforce::protection::{self, Kernel};
 use crate::enforce::weight;
 use crate::ledger::Resource;
-use crate::lifeline;
 use std::collections::BTreeMap;
+use tix_model::LIFELINE;
+use tix_model::{File, Mark, Written};
 
 /// Files that are written in one turn: each takes some 10 µs.
 const BITE: usize = 128;
@@ -56,7 +58,7 @@ impl Core {
         }
         let terms = weight::Terms {
             resource: Resource::Cpu,
-            whole: self.ledger.find(lifeline::NAME),
+            whole: self.ledger.find(LIFELINE),
             live: false,
             most: weight::MOST,
         };
@@ -225,7 +227,7 @@ impl Core {
         let stands = match had.before {
             None => had.number,
             // Whether the last one was written is not known.
-            Some(before) => match file.read(&self.root, path) {
+            Some(before) => match number::read(file, &self.root, path) {
                 Ok(n) if n == self.shown(file, had.number) => had.number,
                 _ => before,
             },

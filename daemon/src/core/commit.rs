@@ -13,8 +13,8 @@ use super::beside::Rank;
 use super::{Core, Failure, now_usec, tell, warned};
 use crate::directory::Directory;
 use crate::ledger::{Caller, Change, Event, Op, TIXD};
-use crate::lifeline;
 use crate::store::{Error, Record, Store};
+use tix_model::LIFELINE;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -316,7 +316,7 @@ impl Core {
             return;
         }
         let users = directory.names(makers).await;
-        let renamed = self.ledger.move_into_spaces(&users, &[lifeline::NAME]);
+        let renamed = self.ledger.move_into_spaces(&users, &[LIFELINE]);
         let mut records = Vec::new();
         for r in &renamed {
             let mut text = format!(

@@ -3,14 +3,15 @@
 //! as often as they like.
 
 use super::Core;
-use super::marks::{File, Mark, Written};
 use super::repeated::{Kind, Notice};
 use super::tell::blank;
 use crate::enforce::disk;
+use crate::enforce::number;
 use crate::enforce::steward::Properties;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
+use tix_model::{File, Mark, Written};
 
 #[derive(Debug)]
 pub(super) struct Corrected {
@@ -43,7 +44,7 @@ impl Core {
             let Some(w) = self.marks.get(file, path) else {
                 continue;
             };
-            let found = file.read(&self.root, path);
+            let found = number::read(file, &self.root, path);
             match found {
                 Ok(n) if n == self.shown(file, w.number) => {
                     if file == File::IoWeight && !disk::agrees(&self.root, path, w.number) {
@@ -129,7 +130,7 @@ impl Core {
             .collect();
         let mut otherwise = Vec::new();
         for (mark, w) in all {
-            match mark.0.read(&self.root, &mark.1) {
+            match number::read(mark.0, &self.root, &mark.1) {
                 Ok(n) if n == w.number => self.stands(mark.0, &mark.1),
                 Ok(n) => otherwise.push((mark, n, w)),
                 Err(_) => {}

@@ -2,12 +2,14 @@
 //! What tixd wrote into cgroups' files is taken back when tix goes for good: weights are what they are without it, and guarantees what
 //! others had set.
 
-use super::marks::{File, Mark, Written};
-use super::told::{self, Numbers, Tellings};
+use super::told::{self, Tellings};
 use crate::cgroups::Root;
 use crate::enforce::disk::Disk;
+use crate::enforce::number;
 use crate::enforce::steward::Steward;
 use crate::store::{self, Store};
+use tix_model::Numbers;
+use tix_model::{File, Mark, Written};
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -59,13 +61,13 @@ fn give_back_told(
                 _ => told == n,
             })
         };
-        let found = (root.cgroup(path).ok()).and_then(|_| file.read(root, path).ok());
+        let found = (root.cgroup(path).ok()).and_then(|_| number::read(*file, root, path).ok());
         let (ours, theirs) = match found {
             Some(n) if by_tixd(n) || by_systemd(n) => (true, None),
             theirs => (false, theirs),
         };
         if ours {
-            match file.put(root, path, written.funding) {
+            match number::put(*file, root, path, written.funding) {
                 Ok(()) => done.files += 1,
                 Err(e) => {
                     done.trouble.push(e.to_string());

@@ -10,83 +10,12 @@ use super::Core;
 use super::bring::Todo;
 use super::foreign::Corrected;
 use super::told::Tellings;
-use crate::cgroups::{Root, systemd};
-use crate::enforce::{Error, disk, memory};
-use crate::ledger::DISK_TICKETS;
+use crate::cgroups::systemd;
+use crate::enforce::number;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeBounds;
 use std::time::Instant;
-
-/// A file of cgroups with one number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum File {
-    CpuWeight,
-    /// Where BFQ holds the disk's shares `io.bfq.weight`, too.
-    IoWeight,
-    MemoryMin,
-    MemoryLow,
-}
-
-impl File {
-    pub const ALL: [File; 4] = [
-        File::CpuWeight,
-        File::IoWeight,
-        File::MemoryMin,
-        File::MemoryLow,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            File::CpuWeight => "cpu.weight",
-            File::IoWeight => "io.weight",
-            File::MemoryMin => memory::MIN,
-            File::MemoryLow => memory::LOW,
-        }
-    }
-
-    /// What systemd calls it. Of `cpu.weight` it is told nothing: that is written only until tix's scheduler is in force again.
-    pub fn property(self) -> Option<&'static str> {
-        match self {
-            File::CpuWeight => None,
-            File::IoWeight => Some("IOWeight"),
-            File::MemoryMin => Some("MemoryMin"),
-            File::MemoryLow => Some("MemoryLow"),
-        }
-    }
-
-    pub(super) fn put(self, root: &Root, path: &str, number: u64) -> Result<(), Error> {
-        match self {
-            File::CpuWeight => {
-                let cgroup = root.cgroup(path)?;
-                Ok(cgroup.write("cpu.weight", &number.to_string())?)
-            }
-            File::IoWeight => disk::put(root, path, number),
-            File::MemoryMin | File::MemoryLow => memory::put(root, path, self.name(), number),
-        }
-    }
-
-    pub(super) fn read(self, root: &Root, path: &str) -> Result<u64, Error> {
-        let cgroup = root.cgroup(path)?;
-        match self {
-            File::CpuWeight => Ok(cgroup.weight()?.unwrap_or(DISK_TICKETS)),
-            File::IoWeight => Ok(cgroup.disk_weight()?.unwrap_or(DISK_TICKETS)),
-            File::MemoryMin | File::MemoryLow => memory::read(&cgroup, self.name()),
-        }
-    }
-}
-
-/// A number that tixd wrote, or is about to write.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Written {
-    pub number: u64,
-    /// What stands there when it is tixd's business no more: of a weight, the cgroup's funding; of a guarantee, what stood there before.
-    pub funding: u64,
-    /// The number of tixd's that this one takes the place of, as long as it may stand there yet.
-    pub before: Option<u64>,
-}
-
-/// By file and the cgroup's path.
-pub type Mark = (File, String);
+use tix_model::{DEFAULT_CGROUP_WEIGHT, File, Mark, Written};
 
 #[derive(Debug, Default)]
 pub(super) struct Marks {
@@ -164,7 +93,7 @@ impl Core {
             }
         }
         // tixd may have written another since it was read.
-        let now = file.read(&self.root, path).unwrap_or(read);
+        let now = number::read(file, &self.root, path).unwrap_or(read);
         let Some(w) = written else {
             return self.given_back_to(file, path, now);
         };
@@ -180,7 +109,7 @@ impl Core {
         self.forget(file, path);
         self.overhaul.due = true;
         // systemd sets what it was told a moment after it has made the cgroup.
-        if fresh && self.complete && now == DISK_TICKETS {
+        if fresh && self.complete && now == DEFAULT_CGROUP_WEIGHT {
             return w.funding;
         }
         if now != w.funding {
@@ -286,7 +215,7 @@ impl Core {
                 Some(w) => Some(w.funding),
                 // Unreadable: it is tried, and said when it is not possible.
                 None => {
-                    let read = file.read(&self.root, path).unwrap_or(0);
+                    let read = number::read(file, &self.root, path).unwrap_or(0);
                     Some(self.marks.told.before(file, path, read))
                 }
             },
@@ -303,7 +232,7 @@ impl Core {
         }
         let mark = (file, path.to_owned());
         self.files += 1;
-        match file.put(&self.root, path, number) {
+        match number::put(file, &self.root, path, number) {
             Ok(()) => {
                 self.marks.failed.remove(&mark);
                 if self

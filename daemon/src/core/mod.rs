@@ -37,7 +37,6 @@ pub use giveback::{GivenBack, give_back};
 use handle::Asks;
 pub use handle::{Handle, SLICE_STEPS, Stopwatch};
 use marks::Marks;
-pub use marks::{File, Mark, Written};
 use notices::Notices;
 use overhaul::Overhaul;
 use repeated::{Kind, Notice};
@@ -45,10 +44,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tell::blank;
-pub(crate) use tell::to_api;
 use tix_api as api;
+use tix_model::File;
 use tokio::sync::{broadcast, mpsc};
-pub use told::Numbers;
 use usage::{Counted, Usage};
 
 /// Changes of the tree that wait. Then the follower does, and the kernel's own queue of them takes over,
@@ -407,10 +405,10 @@ impl Core {
         for u in now.iter().filter(|u| !known.contains(u)) {
             let what = format!(
                 "{} of {} for {} are worth {} only: {} has no more",
-                crate::units::show_bytes(u.bytes),
+                tix_model::units::show_bytes(u.bytes),
                 u.resource.name(),
                 self.ledger.name(u.holder),
-                crate::units::show_bytes(u.worth),
+                tix_model::units::show_bytes(u.worth),
                 self.ledger.name(u.issuer),
             );
             news.push((api::EventKind::Unheld, u.holder, what));

@@ -2,8 +2,8 @@
 //! What the store knows of `marks`: it is told before a file is written.
 
 use super::Core;
-use super::marks::{Mark, Written};
-use super::told::Numbers;
+use tix_model::Numbers;
+use tix_model::{Mark, Written};
 
 impl Core {
     /// Puts into the store what has been done, or is no number of tixd's any more; later, if that

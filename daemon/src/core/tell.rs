@@ -5,9 +5,9 @@ use super::{Core, now_usec};
 use crate::dealer::Offer;
 use crate::ledger::{Cid, Event, Kind, Op, Resource, TIXD};
 use crate::store::Record;
-use crate::units;
 use std::collections::BTreeMap;
 use tix_api as api;
+use tix_model::units;
 
 /// An event, and who else than the asker should know.
 pub(super) struct Told {
@@ -86,11 +86,8 @@ impl Core {
                     worth_keeping = true;
                 }
                 (out.currency, out.issuer, out.amount) = (Some(h), Some(i), Some(*amount));
-                out.resource = Some(to_api(*resource));
-                out.kind_of_ticket = Some(match kind {
-                    Kind::Soft => api::Kind::Soft,
-                    Kind::Hard => api::Kind::Hard,
-                });
+                out.resource = Some(tix_api::Resource::from(*resource));
+                out.kind_of_ticket = Some((*kind).into());
             }
             Event::Bound { name: n, path, .. } | Event::Unbound { name: n, path, .. } => {
                 let bound = matches!(e, Event::Bound { .. });
@@ -258,7 +255,7 @@ impl Core {
         let x = self.ledger.exchange_of(id).filter(|x| x.is_a_trade());
         let Some(x) = x else { return between };
         let given = (x.legs.iter()).filter(|(_, _, n)| *n < 0).map(|(p, r, n)| {
-            let amount = units::rights::show(to_api(*r), n.unsigned_abs());
+            let amount = units::rights::show(*r, n.unsigned_abs());
             format!("{} gives {amount}", self.ledger.name(*p))
         });
         let given: Vec<String> = given.collect();
@@ -310,15 +307,6 @@ fn record(t: &Told, uid: u32, (owner, name): &(u32, String)) -> Record {
     }
 }
 
-pub(crate) fn to_api(r: Resource) -> api::Resource {
-    match r {
-        Resource::Cpu => api::Resource::Cpu,
-        Resource::Disk => api::Resource::Disk,
-        Resource::Memory => api::Resource::Memory,
-        Resource::Net => api::Resource::Net,
-    }
-}
-
 fn kind_text(r: Resource, kind: Kind) -> String {
     match kind {
         Kind::Soft => format!("{} tickets", r.name()),
@@ -336,7 +324,7 @@ fn limit_text(milli: u64) -> String {
 
 /// What an offer asks, with units.
 fn offer_text(o: &Offer) -> String {
-    let show = |r, milli| units::rights::show(to_api(r), milli);
+    let show = |r, milli| units::rights::show(r, milli);
     format!(
         "{} for {}",
         show(o.pair.gives, o.gives()),

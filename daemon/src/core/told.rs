@@ -4,13 +4,12 @@
 //! next tixd: systemd does not forget it when tixd ends.
 
 use super::Core;
-use super::marks::{File, Mark, lasts};
+use super::marks::lasts;
+use crate::enforce::number;
 use crate::store::{self, Store};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
-
-/// Numbers that systemd may set, the last one told last.
-pub type Numbers = Vec<u64>;
+use tix_model::{File, Mark, Numbers};
 
 /// A number that systemd is told, when there is time for it.
 #[derive(Debug, Clone, Copy)]
@@ -231,7 +230,7 @@ impl Core {
     pub(super) fn tell_last_words(&mut self) {
         let mut last_words = Vec::new();
         for ((file, path), number) in self.marks.told.unsure() {
-            let Ok(found) = file.read(&self.root, &path) else {
+            let Ok(found) = number::read(file, &self.root, &path) else {
                 continue;
             };
             let ours = found == self.shown(file, number);

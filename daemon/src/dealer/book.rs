@@ -3,9 +3,9 @@
 
 use super::queue::{Place, Queue};
 use super::{Offer, Pair};
-use crate::ledger::{Cid, Resource};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use tix_model::{Cid, Resource};
 
 /// An offer as it was before a change; `None`: there was none of that number.
 pub type Was = (u64, Option<Offer>);

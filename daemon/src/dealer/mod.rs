@@ -24,10 +24,7 @@ pub use book::{Book, Gone, Was};
 pub use fill::{Half, Part, crosses, fill};
 pub use place::{Deal, MAX_FILLS, MAX_TRIES, Placed, Refused, Rest, Transfer, Venue};
 
-use crate::ledger::{Cid, Resource};
-
-/// The largest amount of one resource in an offer: a tebi of thousandths times eight, so that a price fits into 128 bits with room.
-pub const MAX_AMOUNT: u64 = 1 << 53;
+use tix_model::{Cid, Resource};
 
 /// `gives` for `wants`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,7 +47,7 @@ impl Pair {
     }
 }
 
-/// An offer. Amounts are thousandths of base tickets, 1 … [`MAX_AMOUNT`].
+/// An offer. Amounts are thousandths of base tickets, 1 … [`MAX_RIGHTS`](tix_model::MAX_RIGHTS).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     pub id: u64,

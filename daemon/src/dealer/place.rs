@@ -4,7 +4,7 @@
 use super::book::{Book, Gone, Was};
 use super::fill::{Part, crosses, fill};
 use super::{Half, Offer, Pair};
-use crate::ledger::{Cid, Resource};
+use tix_model::{Cid, Resource};
 
 /// Matches of one offer: what one operation costs is bounded.
 pub const MAX_FILLS: usize = 64;

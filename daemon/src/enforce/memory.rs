@@ -6,9 +6,6 @@ use super::files::{enable, set};
 use crate::cgroups::{self, Cgroup, Root};
 use std::path::Path;
 
-pub const MIN: &str = "memory.min";
-pub const LOW: &str = "memory.low";
-
 /// `max` is all there is.
 fn parse(text: &str) -> Option<u64> {
     match text.trim() {
@@ -86,24 +83,32 @@ mod tests {
     fn written_when_it_is_another_and_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::open_any(dir.path()).unwrap();
-        let file = dir.path().join("a").join(MIN);
+        let file = dir.path().join("a").join("memory.min");
         std::fs::create_dir(dir.path().join("a")).unwrap();
         // No controller, and nothing to enable it with.
-        let missing = put(&root, "/a", MIN, 4096).unwrap_err().to_string();
+        let missing = put(&root, "/a", "memory.min", 4096)
+            .unwrap_err()
+            .to_string();
         assert!(missing.contains("memory controller"), "{missing}");
         std::fs::write(&file, "0\n").unwrap();
-        put(&root, "/a", MIN, 4096).unwrap();
-        assert_eq!(read(&root.cgroup("/a").unwrap(), MIN).unwrap(), 4096);
+        put(&root, "/a", "memory.min", 4096).unwrap();
+        assert_eq!(
+            read(&root.cgroup("/a").unwrap(), "memory.min").unwrap(),
+            4096
+        );
         // A file of another kind keeps the end of what was there: as the kernel might round.
         std::fs::write(&file, "1234567\n").unwrap();
-        let other = put(&root, "/a", MIN, 8).unwrap_err();
+        let other = put(&root, "/a", "memory.min", 8).unwrap_err();
         assert!(
             matches!(other, Error::Otherwise { wanted: 8, .. }),
             "{other}"
         );
         std::fs::write(&file, "max\n").unwrap();
-        assert_eq!(read(&root.cgroup("/a").unwrap(), MIN).unwrap(), u64::MAX);
+        assert_eq!(
+            read(&root.cgroup("/a").unwrap(), "memory.min").unwrap(),
+            u64::MAX
+        );
         std::fs::write(&file, "much\n").unwrap();
-        assert!(read(&root.cgroup("/a").unwrap(), MIN).is_err());
+        assert!(read(&root.cgroup("/a").unwrap(), "memory.min").is_err());
     }
 }

@@ -12,6 +12,7 @@ mod files;
 pub mod limit;
 pub mod measure;
 pub mod memory;
+pub mod number;
 pub mod presence;
 pub mod protection;
 pub mod steward;

@@ -7,7 +7,7 @@ use super::{
     BASE, By, Cid, Currency, DEFAULT_MODE, End, Event, Grant, Hard, Key, Kind, Ledger, MAX_AMOUNT,
     MAX_FUNDERS, Refusal, Resource, TIXD, ops::Part,
 };
-use tix_api::shell;
+use tix_model::shell;
 
 type Done = Result<Vec<Event>, Refusal>;
 

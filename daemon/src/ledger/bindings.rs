@@ -18,40 +18,10 @@ use super::brokers::{Caller, Right, is_root};
 use super::refusal::Act;
 use super::{
     BASE, Binding, By, Cid, Currency, Event, Key, Ledger, MAX_BINDINGS, Refusal, Resource,
+    Withdrawn,
 };
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use tix_api::shell;
-
-/// Which of the parent's weight tickets for a cgroup its binding withdrew. One for the CPU that it
-/// did not is put aside, and counted; one for the disk stays in force.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Withdrawn {
-    #[default]
-    Nothing,
-    Cpu,
-    /// And for the disk.
-    Both,
-}
-
-impl Withdrawn {
-    pub fn of(self, r: Resource) -> bool {
-        match r {
-            Resource::Cpu => self != Withdrawn::Nothing,
-            Resource::Disk => self == Withdrawn::Both,
-            Resource::Memory | Resource::Net => false,
-        }
-    }
-
-    /// By somebody who may issue the parent's tickets. `disk`: the currency has tickets for the disk.
-    fn by_its_issuer(disk: bool) -> Withdrawn {
-        match disk {
-            true => Withdrawn::Both,
-            false => Withdrawn::Cpu,
-        }
-    }
-}
+use tix_model::shell;
 
 impl Ledger {
     /// The paths that `name` is bound to, there or waited for.

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Brokers: who may do what to a currency (Sullivan §2.3, Table 1, and its extension in model.md §1).
 
-use super::{BASE, Broker, By, Cid, Currency, Event, Key, Ledger, POLICY, Refusal};
-use tix_api::shell;
-
-/// The mode of a new currency: everything for its owner, nothing for others.
-pub const DEFAULT_MODE: u16 = 0o700;
+use super::{BASE, Broker, By, Cid, Currency, DEFAULT_MODE, Event, Key, Ledger, POLICY, Refusal};
+use tix_model::shell;
 
 /// Who asks, as the kernel says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a currency is made of.
 
-use super::rows::By;
 use super::values::Cached;
-use super::{Cid, Resource, Withdrawn};
-use serde::{Deserialize, Serialize};
+use super::{By, Cid, Kind, Resource, Withdrawn};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    Soft,
-    Hard,
-}
 
 /// A ticket as its holder keeps it: given by `fund` or `reserve`, on top of what the cgroup tree gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,13 +3,10 @@
 
 use super::brokers::is_root;
 use super::{
-    Aside, Binding, Broker, Currency, Ended, Exchange, Grant, Key, Kind, Ledger, Leg, Limit,
-    Resource, Row,
+    Aside, Binding, Broker, Change, Currency, Ended, Exchange, Grant, Key, Kind, Ledger, Leg,
+    Limit, Resource, Row,
 };
 use rustc_hash::FxHashSet;
-
-/// A row as it is now; `None`: it is gone.
-pub type Change = (Key, Option<Row>);
 
 impl Ledger {
     /// The row under `key` is about to change.

@@ -8,14 +8,11 @@
 //! gives to do harm.
 
 use super::brokers::{Caller, Right, is_root};
-use super::{BASE, By, Cid, Currency, End, Event, Key, Ledger, Refusal, Resource};
+use super::{BASE, By, Cid, Currency, End, Event, Key, Ledger, MAX_LIMIT, Refusal, Resource};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use tix_api::shell;
-
-/// The largest limit, in thousandths of one CPU: of 1,024 CPUs.
-pub const MAX_LIMIT: u64 = 1024 * 1000;
+use tix_model::shell;
 
 /// How much a currency, and all that it funds, may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,8 @@ use super::{
     BASE, Cid, EndedLeg, Event, Exchange, Key, Ledger, MAX_BOOK, MAX_ENDED, MAX_OFFERS, Refusal,
     Resource, Row, TIXD, Terms,
 };
-use crate::dealer::{Book, Deal, Gone, MAX_AMOUNT, Offer, Pair, Placed, Refused, Rest, Venue};
+use crate::dealer::{Book, Deal, Gone, Offer, Pair, Placed, Refused, Rest, Venue};
+use tix_model::MAX_RIGHTS;
 
 type Done = Result<Vec<Event>, Refusal>;
 
@@ -197,7 +198,7 @@ impl Ledger {
             return bad(format!("{0} for {0}", t.gives.name()));
         }
         for n in [t.give, t.want] {
-            if !(1..=MAX_AMOUNT).contains(&n) {
+            if !(1..=MAX_RIGHTS).contains(&n) {
                 return bad(format!("{n} thousandths of a ticket"));
             }
         }

@@ -28,98 +28,35 @@ mod place;
 mod refusal;
 mod restore;
 mod rights;
-mod rows;
 mod spaces;
 mod tree;
 mod values;
 mod verify;
 mod waiting;
 
-pub use bindings::Withdrawn;
-pub use brokers::{Caller, DEFAULT_MODE, Right, is_root};
-pub use currency::{Currency, Grant, Issued, Kind, Mirror, Ticket};
-pub use durable::Change;
+pub use brokers::{Caller, Right, is_root};
+pub use currency::{Currency, Grant, Issued, Mirror, Ticket};
 pub use exchange::Exchange;
 pub use hard::{Hard, Unheld};
 pub use lifeline::lifeline_due;
-pub use limit::{Caps, Limit, MAX_LIMIT};
+pub use limit::{Caps, Limit};
 pub use market::Ended;
 pub use ops::{Op, Part, Ref, Terms};
 pub use refusal::Refusal;
-pub use rows::{By, End, EndedLeg, Key, Leg, POLICY, Row, TIXD};
 pub use spaces::Renamed;
 pub use tree::Cgroup;
 pub use values::fraction;
 
+pub use tix_model::{
+    BASE, By, Change, Cid, DEFAULT_MODE, End, EndedLeg, HARD_WHOLE, Key, Kind, Leg, MAX_AMOUNT,
+    MAX_ANCESTOR_EDGES, MAX_BINDINGS, MAX_BOOK, MAX_DEPTH, MAX_ENDED, MAX_FUNDERS, MAX_GIVEN,
+    MAX_HARD_OF_BASE, MAX_LIMIT, MAX_OFFERS, MAX_OWNED, POLICY, Resource, Row, SELF_TICKETS, TIXD,
+    Withdrawn,
+};
+
 use crate::dealer::Book;
 use rustc_hash::FxHashMap;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// A currency's number. Never reused within one ledger.
-pub type Cid = u64;
-/// The root of the graph.
-pub const BASE: Cid = 0;
-/// Soft tickets of the hidden leaf of a currency's own threads (model.md §1).
-pub const SELF_TICKETS: u64 = 100;
-/// Soft tickets of the disk that a cgroup without `io.weight` holds of its parent: the kernel's default of that file.
-pub const DISK_TICKETS: u64 = 100;
-/// The largest amount of one soft ticket.
-pub const MAX_AMOUNT: u64 = 1 << 31;
-/// What hard tickets divide their issuer into: thousandths.
-pub const HARD_WHOLE: u64 = 1000;
-/// Of base, at most so many thousandths are given as hard tickets: something is left for all others.
-pub const MAX_HARD_OF_BASE: u64 = 950;
-/// Funders of one currency for one resource.
-pub const MAX_FUNDERS: usize = 16;
-/// Tickets on the longest path from base.
-pub const MAX_DEPTH: usize = 32;
-/// Tickets on all paths from base to one currency.
-pub const MAX_ANCESTOR_EDGES: usize = 256;
-/// Cgroups that one currency may be bound to.
-pub const MAX_BINDINGS: usize = 64;
-/// Named currencies of one user, root excepted.
-pub const MAX_OWNED: usize = 1024;
-/// Tickets that one user has given, and limits set, root excepted.
-pub const MAX_GIVEN: usize = 8192;
-/// Offers of one user on the book, root excepted; and exchanges that one user's offers have made.
-pub const MAX_OFFERS: usize = 1024;
-/// Offers on the book, whoever made them.
-pub const MAX_BOOK: usize = 1_000_000;
-/// Exchanges that are over, and told of still.
-pub const MAX_ENDED: usize = 1024;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Resource {
-    Cpu,
-    Disk,
-    Memory,
-    Net,
-}
-
-impl Resource {
-    pub const COUNT: usize = 4;
-    pub const ALL: [Resource; Resource::COUNT] = [
-        Resource::Cpu,
-        Resource::Disk,
-        Resource::Memory,
-        Resource::Net,
-    ];
-
-    pub fn index(self) -> usize {
-        self as usize
-    }
-
-    pub fn name(self) -> &'static str {
-        ["cpu", "disk", "memory", "net"][self.index()]
-    }
-
-    /// Something gives each what its tickets say.
-    pub fn is_enforced(self) -> bool {
-        self != Resource::Net
-    }
-}
 
 /// A binding, by path: it may wait for its cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,12 +3,8 @@
 
 use super::rule::{Rule, Then};
 use super::{Grant, Place, Policy, Problem};
-use crate::ledger::{Kind, MAX_DEPTH, MAX_FUNDERS, Resource};
-use crate::units;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// Thousandths that base gives away at most; any other currency, all but one (model.md §3).
-const BASE_HARD: u64 = 950;
+use tix_model::{HARD_WHOLE, Kind, MAX_DEPTH, MAX_FUNDERS, MAX_HARD_OF_BASE, Resource, units};
 
 type Asked = (String, Resource, Kind);
 
@@ -279,10 +275,11 @@ fn each(place: &Place, grants: &[Grant]) -> Vec<Problem> {
     problems
 }
 
+/// Thousandths that `issuer` gives away at most (model.md §3).
 fn limit(issuer: &str) -> u64 {
     match issuer {
-        "base" => BASE_HARD,
-        _ => units::WHOLE - 1,
+        "base" => MAX_HARD_OF_BASE,
+        _ => HARD_WHOLE - 1,
     }
 }
 

@@ -24,16 +24,13 @@ mod values;
 pub(crate) use glob::in_slices;
 pub use problem::Problem;
 pub use report::report;
-pub use subject::{NOBODY, Subject, User, user_of_slice};
+pub use subject::{Subject, User, user_of_slice};
 pub use users::Names;
 
-use crate::ledger::{Kind, Resource};
 use rule::{Rule, Then};
 use std::fmt;
 use std::sync::Arc;
-
-/// A mode where a file gives none: the owner funds, changes and issues, nobody else does anything.
-pub const DEFAULT_MODE: u16 = 0o700;
+use tix_model::{DEFAULT_MODE, Kind, Resource};
 
 /// A ticket that a file asks for. The holder is the currency it stands with.
 #[derive(Debug, Clone, PartialEq, Eq)]

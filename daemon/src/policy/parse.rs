@@ -7,8 +7,8 @@ use super::rule::{Match, Rule, Then};
 use super::users::Names;
 use super::values::{Source, Value};
 use super::{Declared, Policy, Problem};
-use crate::ledger::Kind;
 use std::ops::Range;
+use tix_model::Kind;
 use toml::de::DeTable;
 
 /// Currencies, and rules, of all files together.

@@ -4,10 +4,11 @@
 //! Through the C library, because only it knows them all: sssd, LDAP and systemd-homed hook in there (NSS), not into /etc/passwd.
 //! **NSS may block**, for as long as a directory server takes: never call this on the writer's thread.
 
-use super::subject::{NOBODY, User};
+use super::subject::User;
 use nix::unistd::{Gid, Group, Uid, getgrouplist};
 use std::ffi::CString;
 use std::io;
+use tix_model::NOBODY;
 
 /// Who looks up the owners that a policy file names.
 pub trait Names {

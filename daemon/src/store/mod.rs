@@ -19,14 +19,12 @@ mod sum;
 
 pub use error::{Copy, Error};
 pub use log::{BITE, Page, Query, Record, SCAN};
+pub use tix_model::Change;
 
-use crate::ledger::{Key, Row};
 use rows::{Fault, Total};
 use rusqlite::{Connection, params};
 use std::path::{Path, PathBuf};
-
-/// What a row is now; `None`: gone.
-pub type Change = (Key, Option<Row>);
+use tix_model::{Key, Row};
 
 /// Rows and records that are worth a checkpoint of their own: it takes two `fsync`s.
 const TIDY: usize = 256;

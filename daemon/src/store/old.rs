@@ -5,9 +5,9 @@
 //! acknowledged. So where one does not fit what those before it come to, it is they that were over: their cgroup had gone while no tixd
 //! ran. The later one holds.
 
-use crate::ledger::{BASE, Cid, End, Key, Kind, MAX_AMOUNT, Resource, Row, Withdrawn};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use tix_model::{BASE, Cid, End, Key, Kind, MAX_AMOUNT, Resource, Row, Withdrawn};
 
 const ROOT: u32 = 0;
 /// A named currency was its owner's alone.

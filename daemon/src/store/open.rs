@@ -3,13 +3,13 @@
 
 use super::rows::Fault;
 use super::{Config, Error, Next, Store, damage, rows, schema};
-use crate::ledger::{Key, Row};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use tix_model::{Key, Row};
 
 /// What the lock file says once a ledger has been made beside it: from then on an empty directory is a loss, not a beginning.
 const MADE: &str = "There is a ledger in this directory. Move all of it away to start anew.\n";

@@ -2,9 +2,9 @@
 //! Rows of the ledger in tables of their own, each with a sum over what it says, so that a row that rotted on the disk is named.
 
 use super::sum::sum;
-use crate::ledger::{End, EndedLeg, Key, Kind, Leg, Resource, Row, Withdrawn};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, Value, ValueRef};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
+use tix_model::{End, EndedLeg, Key, Kind, Leg, Resource, Row, Withdrawn};
 
 /// An end of a ticket: an integer is a currency's number, a text is a cgroup's path.
 pub(super) const TABLES: &str = "

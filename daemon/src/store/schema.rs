@@ -4,8 +4,8 @@
 use super::old::Reduction;
 use super::rows::Fault;
 use super::{Record, State, log, rows, side};
-use crate::ledger::{Key, Resource, Row, Withdrawn};
 use rusqlite::{Connection, Transaction, params};
+use tix_model::{Key, Resource, Row, Withdrawn};
 
 /// Version of the tables; a store of a later version is not touched.
 pub const SCHEMA: i64 = 10;

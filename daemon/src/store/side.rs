@@ -2,10 +2,9 @@
 //! What is kept beside the ledger: how much named currencies used, and what tixd wrote into files of cgroups.
 
 use super::{Error, Store};
-use crate::core::{File, Mark, Numbers, Written};
-use crate::ledger::Cid;
 use rusqlite::params;
 use std::collections::BTreeMap;
+use tix_model::{Cid, File, Mark, Numbers, Written};
 
 pub(super) const USAGE: &str = "
 -- CPU time of cgroups that are gone, per named currency.

@@ -2,7 +2,7 @@
 //! The sum that is kept beside a row. It is part of the schema: another one is another schema.
 
 use super::rows::{number_of, number_of_withdrawn};
-use crate::ledger::{End, Key, Row};
+use tix_model::{End, Key, Row};
 
 /// A sum over what a row says. Every word goes in by a step that can be undone, so one changed word always changes the 64 bits, which
 /// are folded to 32 to keep rows short. It is against rot, not against forgers.

@@ -4,7 +4,8 @@
 
 use crate::machine::{BEFORE, Machine, does, funded, funding, logged, until};
 use crate::vfs::{Disk, Fault, Step};
-use tixd::core::{File, Handle};
+use tix_model::File;
+use tixd::core::Handle;
 use tixd::enforce::steward::Steward;
 use tixd::ledger::{Hard, Op, Resource};
 

@@ -5,7 +5,7 @@ use crate::common::{Model, apply, contents, currency, dir, record, ticket};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use tixd::core::{File, Written};
+use tix_model::{File, Written};
 use tixd::ledger::{End, EndedLeg, Key, Kind, Leg, POLICY, Resource, Row, Withdrawn};
 use tixd::store::{Change, Error, Query, Store};
 

@@ -4,7 +4,7 @@
 
 use crate::common::{Model, contents, currency, dir, open, raw, record, ticket};
 use crate::upgrade::{all_new, bound, rows};
-use tixd::core::{File, Written};
+use tix_model::{File, Written};
 use tixd::ledger::{End, Key, Resource, Row, Withdrawn};
 use tixd::store::{Config, Query, Store};
 

@@ -5,7 +5,7 @@ use crate::common::{Model, contents, currency, dir, open, raw, ticket};
 use crate::vfs::Disk;
 use rusqlite::Connection;
 use std::path::Path;
-use tixd::core::{File, Written};
+use tix_model::{File, Written};
 use tixd::ledger::{End, Key, Row, Withdrawn};
 use tixd::store::{Config, Error, Query, Store};
 

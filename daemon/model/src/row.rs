@@ -4,15 +4,8 @@
 //! A row names things so that it means the same after a restart: a named currency by its number, a cgroup by its path (its currency's
 //! number is new at every start). Setting a row to what it was undoes an operation; setting all of them restores the ledger.
 
-use super::{Cid, Kind, Resource, Withdrawn};
+use crate::{By, Cid, Kind, Resource};
 use serde::{Deserialize, Serialize};
-
-/// Who did it: a uid, [`POLICY`] or [`TIXD`].
-pub type By = u32;
-/// Stands for the policy among uids: the kernel gives this number to nobody.
-pub const POLICY: By = u32::MAX;
-/// Stands for tixd: what it does because a cgroup went, and what root made that is to go with its cgroup.
-pub const TIXD: By = u32::MAX - 1;
 
 /// One end of a ticket.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -137,4 +130,38 @@ pub enum Row {
         milli: u64,
         by: By,
     },
+}
+
+/// What a row is now; `None`: it is gone.
+pub type Change = (Key, Option<Row>);
+
+/// Which of the parent's weight tickets for a cgroup its binding withdrew. One for the CPU that it
+/// did not is put aside, and counted; one for the disk stays in force.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Withdrawn {
+    #[default]
+    Nothing,
+    Cpu,
+    /// And for the disk.
+    Both,
+}
+
+impl Withdrawn {
+    pub fn of(self, r: Resource) -> bool {
+        match r {
+            Resource::Cpu => self != Withdrawn::Nothing,
+            Resource::Disk => self == Withdrawn::Both,
+            Resource::Memory | Resource::Net => false,
+        }
+    }
+
+    /// By somebody who may issue the parent's tickets. `disk`: the currency has tickets for the
+    /// disk.
+    pub fn by_its_issuer(disk: bool) -> Withdrawn {
+        match disk {
+            true => Withdrawn::Both,
+            false => Withdrawn::Cpu,
+        }
+    }
 }
