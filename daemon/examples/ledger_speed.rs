@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use rustix::time::{ClockId, clock_gettime};
-use tixd::ledger::{BASE, Caller, Cid, End, Hard, Key, Kind, Ledger, Op, Part, Resource, Row};
+use tix_ledger::{BASE, Caller, Cid, End, Hard, Key, Kind, Ledger, Op, Part, Resource, Row};
 
 const CURRENCIES: u64 = 100_000;
 const TICKETS: u64 = 1_000_000;
@@ -273,7 +273,7 @@ fn looking_up(l: &mut Ledger) {
         std::hint::black_box(l.value(c, Resource::Cpu));
     });
     for n in 0..1000u64 {
-        l.cgroup_here(&tixd::ledger::Cgroup {
+        l.cgroup_here(&tix_ledger::Cgroup {
             path: &format!("/j{n}"),
             id: 10 + n,
             weight: 100,

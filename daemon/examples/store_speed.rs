@@ -8,7 +8,7 @@
 
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tixd::ledger::{End, Key, Kind, Resource, Row};
+use tix_ledger::{End, Key, Kind, Resource, Row};
 use tixd::store::{Change, Config, Error, Query, Record, Store};
 
 /// Clients that each have one operation under way: what one commit can take at most.

@@ -8,7 +8,6 @@
 
 use crate::core::{Core, Handle};
 use crate::directory::Directory;
-use crate::ledger::{Caller, Cid, Hard, Kind, Ledger, Op, POLICY, Resource};
 use crate::parts::blocking;
 use crate::policy::{Decision, Declared, Grant, Policy, Problem, Subject, user_of_slice};
 use std::collections::BTreeSet;
@@ -16,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tix_api as api;
+use tix_ledger::{Caller, Cid, Hard, Kind, Ledger, Op, POLICY, Resource};
 use tokio::sync::{Notify, broadcast};
 
 /// After so long those are decided upon again whose user was not known.

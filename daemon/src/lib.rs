@@ -7,11 +7,9 @@
 pub mod api;
 pub mod cgroups;
 pub mod core;
-pub mod dealer;
 pub mod directory;
 pub mod enforce;
 pub mod govern;
-pub mod ledger;
 pub mod lifeline;
 pub mod parts;
 pub mod policy;
@@ -19,3 +17,5 @@ pub mod repeats;
 pub mod resident;
 pub mod store;
 mod sys;
+
+pub use tix_ledger::{self as ledger, dealer};

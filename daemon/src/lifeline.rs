@@ -2,7 +2,7 @@
 //! A small share of their own for what an administrator needs when users take everything: PID 1, logins and tixd itself.
 //!
 //! Where systemd runs, these are cgroups below `/` and `/system.slice`; the currency `lifeline` is
-//! bound to them, and the ledger keeps its share in every step (`ledger/lifeline.rs`). They are
+//! bound to them, and the ledger keeps its share in every step (`daemon/ledger/src/lifeline.rs`). They are
 //! principals like any other (model.md §2): while they sleep their tickets count for nothing, so
 //! users' shares are not touched. Without systemd they live in the root cgroup, whose hidden leaf
 //! has 100 of base's tickets: nobody can take them, but what root issues beside them makes them
@@ -10,8 +10,8 @@
 
 use crate::cgroups::systemd;
 use crate::core::{Core, Failure, Handle};
-use crate::ledger::{Caller, DEFAULT_MODE, Op};
 use std::time::Duration;
+use tix_ledger::{Caller, DEFAULT_MODE, Op};
 use tix_model::LIFELINE;
 use tokio::sync::broadcast;
 

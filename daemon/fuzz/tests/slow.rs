@@ -9,7 +9,7 @@ mod vfs;
 
 use serde_json::json;
 use tix_fuzz::world::{ALICE, ALICES, BOB, Client, World, runtime, with_in};
-use tixd::ledger::{Caller, Key, Op};
+use tix_ledger::{Caller, Key, Op};
 use tokio::task::yield_now;
 use vfs::{Disk, Fault, Step};
 

@@ -104,7 +104,7 @@ fn a_subordinate_uid_looks_and_changes_nothing() {
 #[test]
 fn what_a_user_may_create_has_an_end() {
     with(&runtime(), async |world| {
-        let most = tixd::ledger::MAX_OWNED;
+        let most = tix_ledger::MAX_OWNED;
         create(world, most, ALICE, "x").await;
         let mut alice = world.connect(ALICE);
         assert_eq!(

@@ -2,8 +2,8 @@
 //! Numbers as callers may write them.
 
 use super::session::bad;
-use crate::ledger::Hard;
 use tix_api::Error;
+use tix_ledger::Hard;
 
 /// A hard share as callers write it.
 pub fn hard(milli: Option<Amount>, bytes: Option<Amount>) -> Result<Hard, Error> {

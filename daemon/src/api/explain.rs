@@ -11,10 +11,10 @@
 use super::held;
 use super::view::{currency, to_limits};
 use crate::core::Core;
-use crate::ledger::{BASE, Cid, Ledger, Resource, Ticket};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 use tix_api as api;
+use tix_ledger::{BASE, Cid, Ledger, Resource, Ticket};
 
 /// Paths in one reply.
 pub const PATHS: usize = 256;
@@ -251,8 +251,8 @@ pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainRep
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::{Caller, Op};
     use proptest::prelude::*;
+    use tix_ledger::{Caller, Op};
 
     fn apply(l: &mut Ledger, op: &Op) {
         // What would close a cycle or break a limit is left out.

@@ -110,7 +110,7 @@ async fn sample(
 ) -> Result<Sample, Failure> {
     let monotonic_usec = handle.read_clocks_now().await?;
     let currencies = handle.slices(view::currency_sample).await?;
-    let not_held = handle.call(|core| held::not_held(core, crate::ledger::Resource::Cpu));
+    let not_held = handle.call(|core| held::not_held(core, tix_ledger::Resource::Cpu));
     let not_held = not_held.await?;
     let processes = processes.await;
     Ok(Sample {

@@ -6,9 +6,9 @@ use super::session::Session;
 use crate::cgroups::{Root, systemd};
 use crate::core::Core;
 use crate::enforce::disk::{Device, Disk, Mechanism};
-use crate::ledger::{Cid, Resource};
 use std::collections::BTreeMap;
 use tix_api::{NotHeld, Problem, shell};
+use tix_ledger::{Cid, Resource};
 use tix_model::File;
 
 /// Cgroups that are looked for in the tree on the writer, for one request: each takes as many reads

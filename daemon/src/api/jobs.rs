@@ -5,8 +5,8 @@
 use super::amount::Amount;
 use super::names;
 use super::session::{Session, bad};
-use crate::ledger::{Event, Ledger, Op, Part, Resource};
 use tix_api::{Error, NiceReply, RunReply};
+use tix_ledger::{Event, Ledger, Op, Part, Resource};
 
 /// How much of its rights a currency gives up for a job.
 pub fn part(tickets: Option<Amount>, milli: Option<Amount>) -> Result<Part, Error> {

@@ -6,9 +6,9 @@ use super::session::Session;
 use super::{held, names};
 use crate::core::Core;
 use crate::enforce::limit::quota;
-use crate::ledger::{self, BASE, Cid, Ledger, Op};
 use tix_api::{Error, Limit, LimitKind, LimitReply, Problem, Resource, UnlimitReply};
 use tix_bpf::Throttle;
+use tix_ledger::{self as ledger, BASE, Cid, Ledger, Op};
 
 impl Session {
     pub(super) async fn set_limit(

@@ -3,14 +3,14 @@
 
 use super::session::bad;
 use super::{names, view};
-use crate::dealer;
-use crate::ledger::{self, Event, Ledger, Refusal, Terms};
 use std::collections::BTreeMap;
 use tix_api::units::{self, rights};
 use tix_api::{
     Error, Exchange, ExchangeReply, ExchangeState, ExchangesReply, Offer, OfferReply, OffersReply,
     Party, Rights,
 };
+use tix_ledger::dealer;
+use tix_ledger::{self as ledger, Event, Ledger, Refusal, Terms};
 
 /// Conflicting offers that are told of.
 const CONFLICTING: usize = 10;

@@ -35,7 +35,6 @@ pub use doors::Doors;
 
 use crate::core::{Handle, Stopwatch};
 use crate::directory::Directory;
-use crate::ledger::Caller;
 use guard::Guarded;
 use pace::{EVERYBODY, Pace};
 pub use peer::Process;
@@ -49,6 +48,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use tix_ledger::Caller;
 use tokio::net::{UnixListener, UnixStream};
 
 /// Open connections of one user; root has more.

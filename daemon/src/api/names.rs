@@ -6,10 +6,10 @@ use super::decides;
 use super::peer::Process;
 use crate::cgroups::{self, systemd};
 use crate::core::{Core, Failure, Handle};
-use crate::ledger::{BASE, Caller, Ledger, Ref, Refusal, Resource, Right};
 use crate::policy::in_slices;
 use std::time::Duration;
 use tix_api::{Error, shell};
+use tix_ledger::{BASE, Caller, Ledger, Ref, Refusal, Resource, Right};
 
 /// How long a cgroup may take from its creation to its currency.
 const SOON: Duration = Duration::from_secs(2);
@@ -341,7 +341,7 @@ pub fn held(
     holder: &str,
     issuer: &str,
     r: tix_api::Resource,
-    kind: crate::ledger::Kind,
+    kind: tix_ledger::Kind,
 ) -> (u64, bool) {
     let ends = l.find(holder).zip(l.find(issuer));
     ends.and_then(|(h, i)| l.held(h, i, tix_model::Resource::from(r), kind))

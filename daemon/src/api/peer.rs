@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who is at the other end of a connection, as the kernel said when it connected.
 
-use crate::ledger::Caller;
 use crate::sys;
 use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, OwnedFd};
+use tix_ledger::Caller;
 use tokio::net::UnixStream;
 
 /// Uid, groups, and process.

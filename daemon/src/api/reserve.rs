@@ -3,8 +3,8 @@
 
 use super::names;
 use super::session::Session;
-use crate::ledger::{Hard, Kind, Ledger, Op};
 use tix_api::{Error, ReserveReply, Resource};
+use tix_ledger::{Hard, Kind, Ledger, Op};
 
 impl Session {
     pub(super) async fn reserve_part(

@@ -12,11 +12,11 @@ use super::whole::{
 };
 use super::{explain, jobs, journal, market, names, view};
 use crate::core::{Core, now_usec};
-use crate::ledger::{Event as Happened, Kind as TicketKind, Ledger, Op, Refusal};
 use futures_util::Stream;
 use std::rc::Rc;
 use std::sync::Arc;
 use tix_api::*;
+use tix_ledger::{Event as Happened, Kind as TicketKind, Ledger, Op, Refusal};
 use tix_model::units;
 use tokio::sync::mpsc;
 use zlink::Reply;

@@ -9,7 +9,6 @@ use super::transfer::{self, Import};
 use super::whole::Written;
 use crate::core::{Core, Failure, Handle};
 use crate::directory::Directory;
-use crate::ledger::{Caller, Cid, Event, Ledger, Op, Refusal};
 use crate::parts::blocking;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -17,6 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tix_api::Error;
+use tix_ledger::{Caller, Cid, Event, Ledger, Op, Refusal};
 
 /// A connection, and who is at its other end.
 pub struct Session {

@@ -3,12 +3,12 @@
 //! control. What belongs to jobs that run now is not in it.
 
 use crate::core::Core;
-use crate::ledger::{
-    BASE, Caller, Cid, End, Key, Kind, Ledger, POLICY, Resource, Row, Withdrawn, is_root,
-};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tix_api::{Error, ImportReply};
+use tix_ledger::{
+    BASE, Caller, Cid, End, Key, Kind, Ledger, POLICY, Resource, Row, Withdrawn, is_root,
+};
 use tix_model::units;
 
 /// The first line.

@@ -10,9 +10,11 @@ use crate::cgroups;
 use crate::core::{Core, now_usec};
 use crate::enforce::disk::Mechanism;
 use crate::enforce::presence::Outlook;
-use crate::ledger::{self, BASE, Cid, Currency, Event, POLICY, Refusal, Resource, TIXD, fraction};
 use crate::store::Record;
 use tix_api as api;
+use tix_ledger::{
+    self as ledger, BASE, Cid, Currency, Event, POLICY, Refusal, Resource, TIXD, fraction,
+};
 use tix_model::units;
 
 pub fn refusal(r: &Refusal) -> api::Error {

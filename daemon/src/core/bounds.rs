@@ -7,9 +7,9 @@
 use super::Core;
 use crate::cgroups::Cgroup;
 use crate::enforce::limit::Throttles;
-use crate::ledger::{BASE, Cid, Ledger, Resource};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tix_bpf::Throttle;
+use tix_ledger::{BASE, Cid, Ledger, Resource};
 
 #[derive(Debug, Clone, Default)]
 pub struct Bounds {
@@ -206,7 +206,7 @@ pub fn kernels_throttle(cgroup: &Cgroup) -> Option<Throttle> {
 mod tests {
     use super::*;
     use crate::cgroups::Root;
-    use crate::ledger::{Caller, Cgroup, Op};
+    use tix_ledger::{Caller, Cgroup, Op};
 
     fn ledger(paths: &[&str]) -> Ledger {
         let mut l = Ledger::new(1, 0);

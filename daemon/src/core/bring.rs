@@ -7,8 +7,8 @@ use super::marks::lasts;
 use crate::enforce::number;
 use crate::enforce::protection::{self, Kernel};
 use crate::enforce::weight;
-use crate::ledger::Resource;
 use std::collections::BTreeMap;
+use tix_ledger::Resource;
 use tix_model::LIFELINE;
 use tix_model::{File, Mark, Written};
 

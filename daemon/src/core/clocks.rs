@@ -9,11 +9,11 @@
 use super::beside::Rank;
 use super::{Core, Failure, Handle};
 use crate::cgroups::Root;
-use crate::ledger::Cid;
 use crate::parts::blocking;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tix_ledger::Cid;
 use tokio::time::Instant;
 
 /// The least time from one reading to the next.
@@ -141,7 +141,7 @@ impl Core {
         let c = self.ledger.get(cid)?;
         let m = c.mirror.as_ref()?;
         // Where the scheduler's tables do not say who runs, whoever has processes does.
-        let leaf = cid != crate::ledger::BASE && c.mirrored_children().next().is_none();
+        let leaf = cid != tix_ledger::BASE && c.mirrored_children().next().is_none();
         Some((m.id, m.path.clone(), leaf && !self.cpu.in_charge()))
     }
 

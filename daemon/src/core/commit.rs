@@ -12,8 +12,8 @@
 use super::beside::Rank;
 use super::{Core, Failure, now_usec, tell, warned};
 use crate::directory::Directory;
-use crate::ledger::{Caller, Change, Event, Op, TIXD};
 use crate::store::{Error, Record, Store};
+use tix_ledger::{Caller, Change, Event, Op, TIXD};
 use tix_model::LIFELINE;
 
 use std::fmt;
@@ -297,7 +297,7 @@ impl Core {
         self.late.retain(|r| r.kind != "store");
         let probe = Record {
             time_usec: now_usec(),
-            uid: crate::ledger::TIXD,
+            uid: tix_ledger::TIXD,
             kind: "store".to_owned(),
             text: "the ledger can be written again".to_owned(),
             ..Record::default()

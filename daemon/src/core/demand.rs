@@ -6,8 +6,8 @@
 use super::Core;
 use crate::cgroups::Root;
 use crate::enforce::weight;
-use crate::ledger::{BASE, Cid, Resource};
 use std::collections::HashMap;
+use tix_ledger::{BASE, Cid, Resource};
 
 /// Looked at in one second: some 20 µs each.
 const AT_ONCE: usize = 128;

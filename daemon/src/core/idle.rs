@@ -10,9 +10,9 @@
 //! stays.
 
 use super::Core;
-use crate::ledger::{Cgroup, Cid, Ledger};
 use std::collections::HashMap;
 use tix_bpf::{Lack, NodeState};
+use tix_ledger::{Cgroup, Cid, Ledger};
 
 /// The cgroups that have one ticket of their parent's in the ledger and more in the scheduler.
 fn heavier(ledger: &Ledger, by_id: &HashMap<u64, Cid>, states: &[NodeState]) -> Vec<(Cid, u64)> {

@@ -25,7 +25,6 @@ mod usage;
 use crate::cgroups::{Change, Root};
 use crate::enforce::presence::{Outlook, Poll};
 use crate::enforce::{cpu, disk, limit, memory, steward};
-use crate::ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use crate::store::{self, Loaded, Record, Store};
 use beside::Lane;
 pub use bounds::kernels_throttle;
@@ -45,6 +44,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tell::blank;
 use tix_api as api;
+use tix_ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use tix_model::File;
 use tokio::sync::{broadcast, mpsc};
 use usage::{Counted, Usage};
@@ -298,7 +298,7 @@ impl Core {
         let gone = tell::Gone::of(all());
         for (events, uid) in done {
             for e in *events {
-                let uid = Some(*uid).filter(|u| *u != crate::ledger::TIXD);
+                let uid = Some(*uid).filter(|u| *u != tix_ledger::TIXD);
                 let _ = self.events.send(self.tell(e, uid, &gone).event);
             }
         }
@@ -367,7 +367,7 @@ impl Core {
         self.say(kind, message);
         self.late.push(Record {
             time_usec: now_usec(),
-            uid: crate::ledger::TIXD,
+            uid: tix_ledger::TIXD,
             kind: format!("{kind:?}").to_lowercase(),
             text: message.to_owned(),
             ..Record::default()
@@ -382,7 +382,7 @@ impl Core {
         if self.complete {
             self.keep_soon(&events);
             self.has_touched(&events);
-            self.announce(&[(&events, crate::ledger::TIXD)]);
+            self.announce(&[(&events, tix_ledger::TIXD)]);
         }
     }
 
@@ -468,7 +468,7 @@ impl Core {
             return;
         }
         let tixd = Caller {
-            uid: crate::ledger::TIXD,
+            uid: tix_ledger::TIXD,
             ..Caller::default()
         };
         if let Err(e) = self.submit(&[Op::Expire { now }], &tixd) {

@@ -3,11 +3,11 @@
 //! watch, for the ledger's log and for the journal, each no oftener than [`Repeats`] has it.
 
 use super::Core;
-use crate::ledger::TIXD;
 use crate::repeats::{Repeats, count, tell_due};
 use crate::store::Record;
 use std::time::Instant;
 use tix_api as api;
+use tix_ledger::TIXD;
 
 /// What notices are about, and never about one more than once a minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,8 +3,8 @@
 
 use super::Core;
 use crate::enforce::limit::Throttles;
-use crate::ledger::{BASE, Cid, Resource};
 use std::collections::{HashMap, HashSet};
+use tix_ledger::{BASE, Cid, Resource};
 
 impl Core {
     /// Brings the ledger's activity up to date, for values of this moment.

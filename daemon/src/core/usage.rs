@@ -4,9 +4,9 @@
 
 use super::Core;
 use super::clocks::Wanted;
-use crate::ledger::{BASE, Cid, Resource};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
+use tix_ledger::{BASE, Cid, Resource};
 
 /// Steps in the ledger that finding out whose use counts for whom may take: some 10 ms.
 const COUNT_STEPS: u64 = 100_000;

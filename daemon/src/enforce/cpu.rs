@@ -6,10 +6,10 @@
 
 use super::limit::{Limits, Throttles};
 use super::presence::{Outlook, Poll, Presence};
-use crate::ledger::{BASE, Cid, Kind, Ledger, Resource};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use tix_bpf::{Edge, Funding, NodeId, NodeState, Scheduler, Stats};
+use tix_ledger::{BASE, Cid, Kind, Ledger, Resource};
 
 #[derive(Default)]
 pub struct Cpu {

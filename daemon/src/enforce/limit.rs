@@ -2,9 +2,9 @@
 //! Keeps the limits of currencies in step with the ledger: each is a node of its own in the scheduler's tables (`bpf/limit.bpf.h`), and
 //! caps the cgroups that are funded below it. The kernel's own scheduler knows nothing of them.
 
-use crate::ledger::{Caps, Cid, Ledger};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tix_bpf::{Error, NodeId, NodeState, Scheduler, Throttle};
+use tix_ledger::{Caps, Cid, Ledger};
 
 /// Periods are as systemd's: 100 ms, unless the quota would be less than the 1 ms that `cpu.max` takes.
 const PERIOD_USEC: u64 = 100_000;

@@ -5,8 +5,8 @@
 //! anywhere on the way is taken last: `memory.low`. The kernel compares both with the same usage, so `memory.low` has the hard part in it.
 //! Every cgroup above covers what is below it, or the kernel would cut that. At least a twentieth of memory is for everybody.
 
-use crate::ledger::{BASE, Cid, HARD_WHOLE, Kind, Ledger, MAX_HARD_OF_BASE, Resource};
 use std::collections::{BTreeMap, HashMap};
+use tix_ledger::{BASE, Cid, HARD_WHOLE, Kind, Ledger, MAX_HARD_OF_BASE, Resource};
 
 const MEMORY: Resource = Resource::Memory;
 
@@ -276,7 +276,7 @@ fn of(value: u128, m: u128, d: u128) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::{Caller, Cgroup, Hard, Op};
+    use tix_ledger::{Caller, Cgroup, Hard, Op};
 
     const M: u64 = 1 << 20;
     const RECURSIVE: Kernel = Kernel {

@@ -7,8 +7,8 @@
 //! proportional to what their principals are worth now. Those of idle siblings mean nothing to the kernel: they get what is right when
 //! all are active, so that one that wakes up is not far off until it is noticed.
 
-use crate::ledger::{BASE, Cid, Currency, Ledger, Resource};
 use std::collections::{BTreeMap, HashMap};
+use tix_ledger::{BASE, Cid, Currency, Ledger, Resource};
 
 /// The largest weight that the kernel takes.
 pub const MOST: u64 = 10_000;
@@ -249,7 +249,7 @@ fn among(siblings: &[Sibling<'_>], most: u64, out: &mut BTreeMap<String, u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::{Caller, Cgroup, Hard, Op};
+    use tix_ledger::{Caller, Cgroup, Hard, Op};
 
     const DISK: Terms = Terms {
         resource: Resource::Disk,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
-use tixd::ledger::{End, Key, Kind, Resource, Row};
+use tix_ledger::{End, Key, Kind, Resource, Row};
 use tixd::store::{Change, Config, Record, Store};
 
 pub type Model = BTreeMap<Key, Row>;

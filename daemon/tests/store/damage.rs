@@ -4,7 +4,7 @@
 use crate::common::{contents, currency, dir, open, raw};
 use crate::work::{Random, commit, models};
 use std::path::{Path, PathBuf};
-use tixd::ledger::{Key, Row, Withdrawn};
+use tix_ledger::{Key, Row, Withdrawn};
 use tixd::store::{Config, Copy, Error, Store};
 
 const COMMITS: u64 = 30;

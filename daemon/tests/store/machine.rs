@@ -9,11 +9,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
+use tix_ledger::{Caller, Op, Resource};
 use tixd::cgroups::{Follower, Root};
 use tixd::core::{Core, Handle};
 use tixd::enforce::cpu::Cpu;
 use tixd::enforce::steward::Steward;
-use tixd::ledger::{Caller, Op, Resource};
 use tixd::store::{Query, Record, Store};
 use tokio::sync::mpsc;
 

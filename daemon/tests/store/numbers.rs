@@ -4,10 +4,10 @@
 
 use crate::machine::{BEFORE, Machine, does, funded, funding, logged, until};
 use crate::vfs::{Disk, Fault, Step};
+use tix_ledger::{Hard, Op, Resource};
 use tix_model::File;
 use tixd::core::Handle;
 use tixd::enforce::steward::Steward;
-use tixd::ledger::{Hard, Op, Resource};
 
 const CPU: &str = "cpu.weight";
 

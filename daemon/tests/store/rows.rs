@@ -5,8 +5,8 @@ use crate::common::{Model, apply, contents, currency, dir, record, ticket};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use tix_ledger::{End, EndedLeg, Key, Kind, Leg, POLICY, Resource, Row, Withdrawn};
 use tix_model::{File, Written};
-use tixd::ledger::{End, EndedLeg, Key, Kind, Leg, POLICY, Resource, Row, Withdrawn};
 use tixd::store::{Change, Error, Query, Store};
 
 fn path() -> impl Strategy<Value = String> {

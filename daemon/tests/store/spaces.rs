@@ -5,7 +5,7 @@ use crate::common::{Model, contents, dir, open, raw, ticket};
 use crate::upgrade::{all_new, bound, named, rows};
 use crate::vfs::Disk;
 use std::path::Path;
-use tixd::ledger::{End, Key, Ledger, Resource, Row};
+use tix_ledger::{End, Key, Ledger, Resource, Row};
 use tixd::store::{Config, Error, Query, Record, Store};
 
 /// A ledger of schema 8 with these rows.

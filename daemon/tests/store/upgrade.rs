@@ -5,8 +5,8 @@ use crate::common::{Model, contents, currency, dir, open, raw, ticket};
 use crate::vfs::Disk;
 use rusqlite::Connection;
 use std::path::Path;
+use tix_ledger::{End, Key, Row, Withdrawn};
 use tix_model::{File, Written};
-use tixd::ledger::{End, Key, Row, Withdrawn};
 use tixd::store::{Config, Error, Query, Store};
 
 const SCHEMA_1: &str = "

@@ -2,7 +2,7 @@
 //! A number of commits that anybody can repeat: what commit `n` does follows from `n` alone.
 
 use crate::common::{Model, apply, currency, record, ticket};
-use tixd::ledger::{End, Key, Leg, Resource, Row, Withdrawn};
+use tix_ledger::{End, Key, Leg, Resource, Row, Withdrawn};
 use tixd::store::{Change, Query, Record, Store};
 
 /// Numbers that look random and are the same every time (splitmix64).
