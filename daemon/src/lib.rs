@@ -15,7 +15,7 @@ pub mod parts;
 pub mod policy;
 pub mod repeats;
 pub mod resident;
-pub mod store;
 mod sys;
 
 pub use tix_ledger::{self as ledger, dealer};
+pub use tix_store as store;

@@ -10,6 +10,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tix_store as store;
 use tixd::cgroups::Follower;
 use tixd::core::{Core, Failure, Handle, give_back as give_back_marks};
 use tixd::directory::Directory;
@@ -20,7 +21,7 @@ use tixd::enforce::steward::{Properties, Steward};
 use tixd::parts::Parts;
 use tixd::policy::{self, Policy, Subject};
 use tixd::repeats::Journal;
-use tixd::{api, cgroups, govern, lifeline, resident, store};
+use tixd::{api, cgroups, govern, lifeline, resident};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 

@@ -36,12 +36,6 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> Result<Vec<u32>> {
     }
 }
 
-/// What the operating system said when SQLite last failed.
-pub fn sqlite_errno(db: &rusqlite::Connection) -> i32 {
-    // SAFETY: the handle is that of an open connection, and only read here; the call neither keeps nor changes it.
-    unsafe { rusqlite::ffi::sqlite3_system_errno(db.handle()) }
-}
-
 /// The sockets that systemd has for this process, each with its name. The second time in a process there are none.
 pub fn passed() -> Result<Vec<(String, OwnedFd)>> {
     let sockets = sd_notify::listen_fds_with_names(true)?;

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../tests/store/vfs.rs"]
+#[path = "../../store/tests/store/vfs.rs"]
 #[allow(dead_code)]
 mod vfs;
 

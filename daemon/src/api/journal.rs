@@ -5,8 +5,8 @@ use super::session::{Session, bad, written};
 use super::whole::Written;
 use super::{names, view};
 use crate::core::Core;
-use crate::store::{Page, Query, SCAN};
 use tix_api::{Error, LogReply};
+use tix_store::{Page, Query, SCAN};
 
 /// Records of the log that are looked at, and told, before others' requests have their turn.
 const SLICE: i64 = 500;

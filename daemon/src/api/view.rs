@@ -10,12 +10,12 @@ use crate::cgroups;
 use crate::core::{Core, now_usec};
 use crate::enforce::disk::Mechanism;
 use crate::enforce::presence::Outlook;
-use crate::store::Record;
 use tix_api as api;
 use tix_ledger::{
     self as ledger, BASE, Cid, Currency, Event, POLICY, Refusal, Resource, TIXD, fraction,
 };
 use tix_model::units;
+use tix_store::Record;
 
 pub fn refusal(r: &Refusal) -> api::Error {
     use api::Error as E;

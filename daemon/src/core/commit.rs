@@ -12,9 +12,9 @@
 use super::beside::Rank;
 use super::{Core, Failure, now_usec, tell, warned};
 use crate::directory::Directory;
-use crate::store::{Error, Record, Store};
 use tix_ledger::{Caller, Change, Event, Op, TIXD};
 use tix_model::LIFELINE;
+use tix_store::{Error, Record, Store};
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -7,9 +7,9 @@ use crate::cgroups::Root;
 use crate::enforce::disk::Disk;
 use crate::enforce::number;
 use crate::enforce::steward::Steward;
-use crate::store::{self, Store};
 use tix_model::Numbers;
 use tix_model::{File, Mark, Written};
+use tix_store::{self as store, Store};
 
 /// What came of it.
 #[derive(Debug, Default)]

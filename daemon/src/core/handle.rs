@@ -3,12 +3,12 @@
 
 use super::beside::Rank;
 use super::{Core, Failure, clocks, commit};
-use crate::store::Store;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tix_api as api;
 use tix_ledger::{BASE, Caller, Cid, Event, Ledger, Op, Refusal};
+use tix_store::Store;
 use tokio::sync::{Mutex, broadcast, mpsc, oneshot};
 
 pub(super) type Job = Box<dyn FnOnce(&mut Core) + Send>;

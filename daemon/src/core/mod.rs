@@ -25,7 +25,6 @@ mod usage;
 use crate::cgroups::{Change, Root};
 use crate::enforce::presence::{Outlook, Poll};
 use crate::enforce::{cpu, disk, limit, memory, steward};
-use crate::store::{self, Loaded, Record, Store};
 use beside::Lane;
 pub use bounds::kernels_throttle;
 use clocks::Clocks;
@@ -46,6 +45,7 @@ use tell::blank;
 use tix_api as api;
 use tix_ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use tix_model::File;
+use tix_store::{self as store, Loaded, Record, Store};
 use tokio::sync::{broadcast, mpsc};
 use usage::{Counted, Usage};
 

@@ -2,8 +2,8 @@
 //! What others did to what is somebody's own: the last records of it, at hand for `status`. In the log they may lie behind any number
 //! of others.
 
-use crate::store::{self, Query, Record, SCAN, Store};
 use std::collections::{HashMap, VecDeque};
+use tix_store::{self as store, Query, Record, SCAN, Store};
 
 /// Of each user's.
 const MOST: usize = 5;

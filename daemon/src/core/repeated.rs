@@ -4,10 +4,10 @@
 
 use super::Core;
 use crate::repeats::{Repeats, count, tell_due};
-use crate::store::Record;
 use std::time::Instant;
 use tix_api as api;
 use tix_ledger::TIXD;
+use tix_store::Record;
 
 /// What notices are about, and never about one more than once a minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

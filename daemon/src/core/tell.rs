@@ -2,12 +2,12 @@
 //! What the ledger did, in words: for those who watch, for the log, and for whom it concerns.
 
 use super::{Core, now_usec};
-use crate::store::Record;
 use std::collections::BTreeMap;
 use tix_api as api;
 use tix_ledger::dealer::Offer;
 use tix_ledger::{Cid, Event, Kind, Op, Resource, TIXD};
 use tix_model::units;
+use tix_store::Record;
 
 /// An event, and who else than the asker should know.
 pub(super) struct Told {

@@ -6,10 +6,10 @@
 use super::Core;
 use super::marks::lasts;
 use crate::enforce::number;
-use crate::store::{self, Store};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use tix_model::{File, Mark, Numbers};
+use tix_store::{self as store, Store};
 
 /// A number that systemd is told, when there is time for it.
 #[derive(Debug, Clone, Copy)]

@@ -2,8 +2,8 @@
 //! A number of commits that anybody can repeat: what commit `n` does follows from `n` alone.
 
 use crate::common::{Model, apply, currency, record, ticket};
-use tix_ledger::{End, Key, Leg, Resource, Row, Withdrawn};
-use tixd::store::{Change, Query, Record, Store};
+use tix_model::{End, Key, Leg, Resource, Row, Withdrawn};
+use tix_store::{Change, Query, Record, Store};
 
 /// Numbers that look random and are the same every time (splitmix64).
 pub struct Random(pub u64);
@@ -76,7 +76,7 @@ pub fn records(n: u64) -> Vec<Record> {
     vec![r]
 }
 
-pub fn commit(store: &mut Store, n: u64) -> Result<(), tixd::store::Error> {
+pub fn commit(store: &mut Store, n: u64) -> Result<(), tix_store::Error> {
     store.commit(&records(n), &changes(n))
 }
 

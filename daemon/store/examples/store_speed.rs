@@ -2,14 +2,14 @@
 //! How fast the store is, on the disk it is given: a ledger of many currencies and tickets is written, read back, and changed by clients
 //! that wait for each other's `fsync`.
 //!
-//!     cargo run --release -p tixd --example store_speed -- [DIR [CURRENCIES TICKETS]]
+//!     cargo run --release -p tix-store --example store_speed -- [DIR [CURRENCIES TICKETS]]
 //!
 //! Prints a table, and the same as one line of JSON. DIR (default: the present one) gets a directory that is removed at the end.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tix_ledger::{End, Key, Kind, Resource, Row};
-use tixd::store::{Change, Config, Error, Query, Record, Store};
+use tix_model::{End, Key, Kind, Resource, Row};
+use tix_store::{Change, Config, Error, Query, Record, Store};
 
 /// Clients that each have one operation under way: what one commit can take at most.
 const CLIENTS: usize = 64;

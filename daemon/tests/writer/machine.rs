@@ -2,7 +2,6 @@
 //! A tixd without a scheduler on a tree of plain files. Unlike the kernel's these keep what is
 //! beyond what is written: all numbers in one file have the same number of digits here.
 
-use crate::common;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -10,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 use tix_ledger::{Caller, Op, Resource};
+use tix_store::{Query, Record, Store};
 use tixd::cgroups::{Follower, Root};
 use tixd::core::{Core, Handle};
 use tixd::enforce::cpu::Cpu;
 use tixd::enforce::steward::Steward;
-use tixd::store::{Query, Record, Store};
 use tokio::sync::mpsc;
 
 pub struct Machine {
@@ -24,7 +23,10 @@ pub struct Machine {
 
 impl Machine {
     pub fn new() -> Machine {
-        let dir = common::dir();
+        // In memory if there is one: nothing here is about a real disk's speed.
+        let dir = tempfile::tempdir_in("/dev/shm")
+            .or_else(|_| tempfile::tempdir())
+            .unwrap();
         let machine = Machine { dir, steward: None };
         machine.cgroup("/", 100);
         // As where the kernel has iocost.

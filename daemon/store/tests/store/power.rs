@@ -10,7 +10,7 @@ use crate::vfs::{Disk, Step};
 use crate::work::{Random, commit, last, logged, models};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use tixd::store::{Config, Query};
+use tix_store::{Config, Query};
 
 const SECTOR: usize = 512;
 

@@ -4,8 +4,8 @@
 use crate::common::{contents, currency, dir, open, raw};
 use crate::work::{Random, commit, models};
 use std::path::{Path, PathBuf};
-use tix_ledger::{Key, Row, Withdrawn};
-use tixd::store::{Config, Copy, Error, Store};
+use tix_model::{Key, Row, Withdrawn};
+use tix_store::{Config, Copy, Error, Store};
 
 const COMMITS: u64 = 30;
 

@@ -5,9 +5,9 @@ use crate::common::{Model, apply, contents, currency, dir, record, ticket};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use tix_ledger::{End, EndedLeg, Key, Kind, Leg, POLICY, Resource, Row, Withdrawn};
+use tix_model::{End, EndedLeg, Key, Kind, Leg, POLICY, Resource, Row, Withdrawn};
 use tix_model::{File, Written};
-use tixd::store::{Change, Error, Query, Store};
+use tix_store::{Change, Error, Query, Store};
 
 fn path() -> impl Strategy<Value = String> {
     // Few, so that rows are changed and taken away too; strange ones among them.

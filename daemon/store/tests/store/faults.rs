@@ -6,7 +6,7 @@ use crate::common::{Model, apply, dir, open};
 use crate::vfs::{Disk, Fault};
 use crate::work::{changes, commit, records};
 use std::path::Path;
-use tixd::store::{Config, Error, Query, Store};
+use tix_store::{Config, Error, Query, Store};
 
 const COMMITS: u64 = 8;
 

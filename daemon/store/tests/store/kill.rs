@@ -10,7 +10,7 @@ use crate::work::{Random, changes, commit, last, logged};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use tixd::store::Config;
+use tix_store::Config;
 
 const KILLS: u64 = 1_000;
 const DIR: &str = "TIX_TEST_STORE";

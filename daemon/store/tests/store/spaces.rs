@@ -5,8 +5,9 @@ use crate::common::{Model, contents, dir, open, raw, ticket};
 use crate::upgrade::{all_new, bound, named, rows};
 use crate::vfs::Disk;
 use std::path::Path;
-use tix_ledger::{End, Key, Ledger, Resource, Row};
-use tixd::store::{Config, Error, Query, Record, Store};
+use tix_ledger::Ledger;
+use tix_model::{End, Key, Resource, Row};
+use tix_store::{Config, Error, Query, Record, Store};
 
 /// A ledger of schema 8 with these rows.
 fn schema_8(rows: &[(Key, Row)]) -> tempfile::TempDir {

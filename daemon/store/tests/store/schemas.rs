@@ -4,9 +4,9 @@
 
 use crate::common::{Model, contents, currency, dir, open, raw, record, ticket};
 use crate::upgrade::{all_new, bound, rows};
-use tix_ledger::{End, Key, Resource, Row, Withdrawn};
+use tix_model::{End, Key, Resource, Row, Withdrawn};
 use tix_model::{File, Written};
-use tixd::store::{Config, Query, Store};
+use tix_store::{Config, Query, Store};
 
 /// What schema 3 had: rows, without offers and exchanges that are over.
 const SCHEMA_3: &str = "

@@ -5,9 +5,9 @@ use crate::common::{Model, contents, currency, dir, open, raw, ticket};
 use crate::vfs::Disk;
 use rusqlite::Connection;
 use std::path::Path;
-use tix_ledger::{End, Key, Row, Withdrawn};
+use tix_model::{End, Key, Row, Withdrawn};
 use tix_model::{File, Written};
-use tixd::store::{Config, Error, Query, Store};
+use tix_store::{Config, Error, Query, Store};
 
 const SCHEMA_1: &str = "
 CREATE TABLE event (

@@ -173,5 +173,5 @@ fn is_full(errno: i32) -> bool {
 
 /// What the system call said by which `db` failed last.
 fn errno(db: &Connection) -> i32 {
-    crate::sys::sqlite_errno(db)
+    super::sys::sqlite_errno(db)
 }

@@ -7,6 +7,8 @@
 //! Nobody else writes to the file while a store is open: a lock in the directory keeps other daemons out, and SQLite's own exclusive lock
 //! keeps other programs out (with it, the index of the WAL is in memory, and a full disk cannot make a mapped file fail under us).
 
+#![deny(unsafe_code)]
+
 mod damage;
 mod error;
 mod log;
@@ -16,6 +18,7 @@ mod rows;
 mod schema;
 mod side;
 mod sum;
+mod sys;
 
 pub use error::{Copy, Error};
 pub use log::{BITE, Page, Query, Record, SCAN};

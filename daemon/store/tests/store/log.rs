@@ -2,7 +2,7 @@
 //! Who did what when: asked for in parts, and shortened from its old end.
 
 use crate::common::{dir, open, record};
-use tixd::store::{BITE, Config, Page, Query, Record, SCAN, Store};
+use tix_store::{BITE, Config, Page, Query, Record, SCAN, Store};
 
 fn with_records(dir: &std::path::Path, config: Config, records: u64) -> Store {
     let (mut store, _) = open(dir, config).unwrap();

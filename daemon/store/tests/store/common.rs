@@ -5,8 +5,8 @@ use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
-use tix_ledger::{End, Key, Kind, Resource, Row};
-use tixd::store::{Change, Config, Record, Store};
+use tix_model::{End, Key, Kind, Resource, Row};
+use tix_store::{Change, Config, Record, Store};
 
 pub type Model = BTreeMap<Key, Row>;
 
@@ -20,7 +20,7 @@ pub fn dir() -> TempDir {
 }
 
 /// Opens the store with everything in it.
-pub fn open(dir: &Path, config: Config) -> Result<(Store, Model), tixd::store::Error> {
+pub fn open(dir: &Path, config: Config) -> Result<(Store, Model), tix_store::Error> {
     let mut model = Model::new();
     let (store, _) = Store::open_with(dir, config, &mut |key, row| {
         assert!(model.insert(key, row).is_none(), "a row came twice");
