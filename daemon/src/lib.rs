@@ -5,7 +5,6 @@
 #![deny(unsafe_code)]
 
 pub mod api;
-pub mod cgroups;
 pub mod core;
 pub mod directory;
 pub mod enforce;
@@ -17,5 +16,6 @@ pub mod repeats;
 pub mod resident;
 mod sys;
 
+pub use tix_cgroupfs as cgroups;
 pub use tix_ledger::{self as ledger, dealer};
 pub use tix_store as store;

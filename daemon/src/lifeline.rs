@@ -8,11 +8,11 @@
 //! has 100 of base's tickets: nobody can take them, but what root issues beside them makes them
 //! worth less.
 
-use crate::cgroups::systemd;
 use crate::core::{Core, Failure, Handle};
 use std::time::Duration;
 use tix_ledger::{Caller, DEFAULT_MODE, Op};
 use tix_model::LIFELINE;
+use tix_systemd as systemd;
 use tokio::sync::broadcast;
 
 const UNITS: [&str; 5] = [

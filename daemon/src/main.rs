@@ -10,18 +10,19 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tix_cgroupfs as cgroups;
+use tix_cgroupfs::Follower;
 use tix_store as store;
-use tixd::cgroups::Follower;
+use tix_systemd::{Properties, PropertySync};
 use tixd::core::{Core, Failure, Handle, give_back as give_back_marks};
 use tixd::directory::Directory;
 use tixd::enforce::compaction::{Compaction, Found};
 use tixd::enforce::cpu;
 use tixd::enforce::disk::Disk;
-use tixd::enforce::steward::{Properties, Steward};
 use tixd::parts::Parts;
 use tixd::policy::{self, Policy, Subject};
 use tixd::repeats::Journal;
-use tixd::{api, cgroups, govern, lifeline, resident};
+use tixd::{api, govern, lifeline, resident};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
@@ -186,11 +187,11 @@ async fn give_back(args: &Args) -> anyhow::Result<()> {
     let (mut store, _) = store::Store::open(&args.state).context("cannot open the ledger")?;
     let mut disk = Disk::new(Path::new("/sys"));
     disk.look(&root);
-    let steward = cgroups::systemd::is_running().then(Steward::default);
-    let done = give_back_marks(&root, &mut store, &disk, steward.as_ref())
+    let systemd = tix_systemd::is_running().then(PropertySync::default);
+    let done = give_back_marks(&root, &mut store, &disk, systemd.as_ref())
         .context("cannot read what tixd has written")?;
-    if let Some(steward) = steward {
-        steward.finish().await;
+    if let Some(systemd) = systemd {
+        systemd.finish().await;
     }
     println!(
         "{} of cgroups' files say again what they said without tixd",
@@ -291,7 +292,7 @@ async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow
     // Without this nothing could be mirrored: better not to start than to hold no shares silently.
     root.cgroup("/").context("cannot read the cgroup tree")?;
     let observe = args.observe || no_cgroups.is_some();
-    if !observe && !cgroups::systemd::is_running() {
+    if !observe && !tix_systemd::is_running() {
         enable_cpu(&root);
     }
     let mut again = signal(SignalKind::hangup())?;
@@ -321,9 +322,9 @@ async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow
         };
         cpu::Cpu::new(args.pin.clone(), options)
     };
-    let by_systemd = !observe && cgroups::systemd::is_running();
-    let steward = by_systemd.then(Steward::default);
-    let mut core = match Core::start(root, kept, cpu, steward.clone(), &mut changes).await {
+    let by_systemd = !observe && tix_systemd::is_running();
+    let systemd = by_systemd.then(PropertySync::default);
+    let mut core = match Core::start(root, kept, cpu, systemd.clone(), &mut changes).await {
         // It waits for the follower alone.
         Err(Failure::Ending) => return Err(parts.ended().await.into()),
         core => core.context("cannot start from the ledger")?,
@@ -345,7 +346,7 @@ async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow
         true => compact_on_demand(&args.state),
         false => compact_ahead(&args.state),
     }
-    if let Some(steward) = steward.clone() {
+    if let Some(systemd) = systemd.clone() {
         let handle = handle.clone();
         let done = async move |path, told: Properties, trouble| {
             // tixd may be ending.
@@ -353,8 +354,8 @@ async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow
                 .call(move |core| core.settled_with_systemd(path, &told, trouble))
                 .await;
         };
-        let steward = async move { steward.serve(done).await };
-        parts.task("the steward, which tells systemd,", returned(steward));
+        let systemd = async move { systemd.serve(done).await };
+        parts.task("what tells systemd", returned(systemd));
     }
     let reread = Arc::new(Notify::new());
     let policies = govern::keep(
@@ -394,8 +395,8 @@ async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow
     };
     core.run(jobs, changes, stop).await;
     drop(parts);
-    if let Some(steward) = steward {
-        steward.finish().await;
+    if let Some(systemd) = systemd {
+        systemd.finish().await;
     }
     if let Some(part) = ended {
         return Err(part.into());

@@ -4,12 +4,12 @@
 use super::decides;
 use super::names::internal;
 use super::session::{Session, bad, beside};
-use crate::cgroups::Root;
 use crate::core::Core;
 use crate::enforce::disk::Device;
 use crate::enforce::enable::{self, Places};
 use std::path::Path;
 use tix_api::{DiskEnableReply, DiskMechanism, Error, shell};
+use tix_cgroupfs::Root;
 
 impl Session {
     /// Turns on iocost, with a model of the device as it is measured now, or BFQ.

@@ -3,13 +3,14 @@
 
 use super::decides;
 use super::session::Session;
-use crate::cgroups::{Root, systemd};
 use crate::core::Core;
 use crate::enforce::disk::{Device, Disk, Mechanism};
 use std::collections::BTreeMap;
 use tix_api::{NotHeld, Problem, shell};
+use tix_cgroupfs::Root;
 use tix_ledger::{Cid, Resource};
 use tix_model::File;
+use tix_systemd as systemd;
 
 /// Cgroups that are looked for in the tree on the writer, for one request: each takes as many reads
 /// as it lies deep.

@@ -8,10 +8,10 @@ use super::readers;
 use super::session::Session;
 use super::view;
 use super::whole::Written;
-use crate::cgroups::{Cgroup, Root};
 use crate::core::{Core, kernels_throttle};
 use std::collections::{HashMap, HashSet};
 use tix_api::{Currency, Error, LimitKind, Resource, Share, TreeReply};
+use tix_cgroupfs::{Cgroup, Root};
 
 impl Session {
     /// Every currency, with what its cgroups hold and use.

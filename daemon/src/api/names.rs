@@ -4,12 +4,13 @@
 
 use super::decides;
 use super::peer::Process;
-use crate::cgroups::{self, systemd};
 use crate::core::{Core, Failure, Handle};
 use crate::policy::in_slices;
 use std::time::Duration;
 use tix_api::{Error, shell};
+use tix_cgroupfs as cgroups;
 use tix_ledger::{BASE, Caller, Ledger, Ref, Refusal, Resource, Right};
+use tix_systemd as systemd;
 
 /// How long a cgroup may take from its creation to its currency.
 const SOON: Duration = Duration::from_secs(2);

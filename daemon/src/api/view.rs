@@ -6,11 +6,11 @@ use super::decides;
 use super::held;
 use super::limits;
 use super::peer::Process;
-use crate::cgroups;
 use crate::core::{Core, now_usec};
 use crate::enforce::disk::Mechanism;
 use crate::enforce::presence::Outlook;
 use tix_api as api;
+use tix_cgroupfs as cgroups;
 use tix_ledger::{
     self as ledger, BASE, Cid, Currency, Event, POLICY, Refusal, Resource, TIXD, fraction,
 };

@@ -5,10 +5,10 @@
 //! than its own limits let it. A currency of two cgroups with cpu.max of 20 % each has 40 % of one CPU at most.
 
 use super::Core;
-use crate::cgroups::Cgroup;
 use crate::enforce::limit::Throttles;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tix_bpf::Throttle;
+use tix_cgroupfs::Cgroup;
 use tix_ledger::{BASE, Cid, Ledger, Resource};
 
 #[derive(Debug, Clone, Default)]
@@ -205,7 +205,7 @@ pub fn kernels_throttle(cgroup: &Cgroup) -> Option<Throttle> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroups::Root;
+    use tix_cgroupfs::Root;
     use tix_ledger::{Caller, Cgroup, Op};
 
     fn ledger(paths: &[&str]) -> Ledger {

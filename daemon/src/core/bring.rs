@@ -255,16 +255,16 @@ impl Core {
         for ((file, path), number) in all {
             self.try_to_put(file, &path, number);
             if recorded {
-                self.tell_steward(file, &path, number);
+                self.tell_systemd_of(file, &path, number);
             } else {
                 self.marks.untold.insert((file, path));
             }
         }
     }
 
-    pub(super) fn tell_steward(&mut self, file: File, path: &str, number: u64) {
-        if let (Some(property), Some(steward)) = (file.property(), &self.steward) {
-            steward.set(path, property, number);
+    pub(super) fn tell_systemd_of(&mut self, file: File, path: &str, number: u64) {
+        if let (Some(property), Some(systemd)) = (file.property(), &self.systemd) {
+            systemd.set(path, property, number);
             self.marks.told.said(file, path, number);
         }
     }

@@ -8,11 +8,11 @@
 
 use super::beside::Rank;
 use super::{Core, Failure, Handle};
-use crate::cgroups::Root;
 use crate::parts::blocking;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tix_cgroupfs::Root;
 use tix_ledger::Cid;
 use tokio::time::Instant;
 

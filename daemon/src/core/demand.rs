@@ -4,9 +4,9 @@
 //! while it has one outstanding), but only where the graph is no tree, and while nobody uses a disk only at the root.
 
 use super::Core;
-use crate::cgroups::Root;
 use crate::enforce::weight;
 use std::collections::HashMap;
+use tix_cgroupfs::Root;
 use tix_ledger::{BASE, Cid, Resource};
 
 /// Looked at in one second: some 20 µs each.

@@ -7,11 +7,11 @@ use super::repeated::{Kind, Notice};
 use super::tell::blank;
 use crate::enforce::disk;
 use crate::enforce::number;
-use crate::enforce::steward::Properties;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 use tix_model::{File, Mark, Written};
+use tix_systemd::Properties;
 
 #[derive(Debug)]
 pub(super) struct Corrected {
@@ -94,7 +94,7 @@ impl Core {
     /// systemd sets what it knows of a unit and of the slices above whenever it makes a cgroup.
     /// Until it has been told the present number, and a moment longer, that is one from before.
     fn is_systemds(&self, file: File, path: &str, found: u64, w: Written) -> bool {
-        let tells = self.steward.as_ref().is_some_and(|s| s.may_tell(path));
+        let tells = self.systemd.as_ref().is_some_and(|s| s.may_tell(path));
         let late = found == w.funding && !self.marks.told.is_known(file, path, w.number);
         tells && (late || self.was_told(file, path, found))
     }

@@ -3,13 +3,13 @@
 //! others had set.
 
 use super::told::{self, Tellings};
-use crate::cgroups::Root;
 use crate::enforce::disk::Disk;
 use crate::enforce::number;
-use crate::enforce::steward::Steward;
+use tix_cgroupfs::Root;
 use tix_model::Numbers;
 use tix_model::{File, Mark, Written};
 use tix_store::{self as store, Store};
+use tix_systemd::PropertySync;
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub struct GivenBack {
     pub trouble: Vec<String>,
 }
 
-/// Takes back what the marks of `store` tell of, where nobody has written something else since. `steward` is to tell systemd.
+/// Takes back what the marks of `store` tell of, where nobody has written something else since. `systemd` is to tell systemd.
 ///
 /// # Errors
 /// When the marks cannot be read, or not forgotten. What the files say is not among them: see [`GivenBack`].
@@ -28,10 +28,10 @@ pub fn give_back(
     root: &Root,
     store: &mut Store,
     disk: &Disk,
-    steward: Option<&Steward>,
+    systemd: Option<&PropertySync>,
 ) -> Result<GivenBack, store::Error> {
     let told = told::read(store)?;
-    give_back_told(root, store, disk, steward, told)
+    give_back_told(root, store, disk, systemd, told)
 }
 
 /// The same, where systemd was told that, or has forgotten it.
@@ -39,7 +39,7 @@ fn give_back_told(
     root: &Root,
     store: &mut Store,
     disk: &Disk,
-    steward: Option<&Steward>,
+    systemd: Option<&PropertySync>,
     (mut told, forgotten): (Tellings, Vec<(Mark, Numbers)>),
 ) -> Result<GivenBack, store::Error> {
     let mut done = GivenBack::default();
@@ -76,14 +76,14 @@ fn give_back_told(
             }
         }
         // Also where there is no such cgroup now: systemd sets it when the unit comes back. What others have set meanwhile stays.
-        if let (Some(property), Some(steward)) = (file.property(), steward) {
+        if let (Some(property), Some(systemd)) = (file.property(), systemd) {
             let last = match (file, theirs) {
                 (_, None) => written.funding,
                 (File::IoWeight, Some(n)) => disk.for_systemd(n),
                 (_, Some(n)) => n,
             };
-            steward.set(path, property, last);
-            if steward.may_tell(path) && told.tell(&mark, last) {
+            systemd.set(path, property, last);
+            if systemd.may_tell(path) && told.tell(&mark, last) {
                 last_words.push(told.kept(&mark));
             }
         }
@@ -165,9 +165,9 @@ mod tests {
         write(tree.join("io.cost.qos"), "").unwrap();
         let mut disk = Disk::new(dir.path());
         disk.look(&root);
-        let steward = Steward::default();
+        let systemd = PropertySync::default();
         let said = (Tellings::new(store.told().unwrap()), vec![]);
-        let done = give_back_told(&root, &mut store, &disk, Some(&steward), said).unwrap();
+        let done = give_back_told(&root, &mut store, &disk, Some(&systemd), said).unwrap();
         assert_eq!((done.files, done.trouble), (1, vec![]));
         let says = |slice: &str| read_to_string(weight(slice)).unwrap();
         assert_eq!(says("a.slice"), "default 100\n");

@@ -10,12 +10,12 @@ use super::Core;
 use super::bring::Todo;
 use super::foreign::Corrected;
 use super::told::Tellings;
-use crate::cgroups::systemd;
 use crate::enforce::number;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeBounds;
 use std::time::Instant;
 use tix_model::{DEFAULT_CGROUP_WEIGHT, File, Mark, Written};
+use tix_systemd as systemd;
 
 #[derive(Debug, Default)]
 pub(super) struct Marks {

@@ -22,9 +22,8 @@ mod told;
 mod turns;
 mod usage;
 
-use crate::cgroups::{Change, Root};
 use crate::enforce::presence::{Outlook, Poll};
-use crate::enforce::{cpu, disk, limit, memory, steward};
+use crate::enforce::{cpu, disk, limit, memory};
 use beside::Lane;
 pub use bounds::kernels_throttle;
 use clocks::Clocks;
@@ -43,9 +42,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tell::blank;
 use tix_api as api;
+use tix_cgroupfs::{Change, Root};
 use tix_ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use tix_model::File;
 use tix_store::{self as store, Loaded, Record, Store};
+use tix_systemd::PropertySync;
 use tokio::sync::{broadcast, mpsc};
 use usage::{Counted, Usage};
 
@@ -116,7 +117,7 @@ pub struct Core {
     /// The tree is mounted with `memory_recursiveprot`.
     pub recursive: bool,
     /// Tells systemd what is set where systemd owns the cgroup.
-    pub steward: Option<steward::Steward>,
+    pub systemd: Option<PropertySync>,
     /// What systemd would not have, by cgroup.
     pub unsettled: BTreeMap<String, String>,
     events: broadcast::Sender<api::Event>,
@@ -150,7 +151,7 @@ impl Core {
         root: Root,
         (store, loaded): (Store, Loaded),
         mut cpu: cpu::Cpu,
-        steward: Option<steward::Steward>,
+        systemd: Option<PropertySync>,
         changes: &mut mpsc::Receiver<Change>,
     ) -> Result<Core, Failure> {
         let mut ledger = Ledger::new(loaded.next_cid, memory());
@@ -198,7 +199,7 @@ impl Core {
             marks,
             demand: Demand::default(),
             disk,
-            steward,
+            systemd,
             unsettled: BTreeMap::new(),
             events: broadcast::channel(1024).0,
             appear: broadcast::channel(1024).0,

@@ -92,7 +92,7 @@ impl Core {
             }
             for (file, path) in std::mem::take(&mut core.marks.untold) {
                 if let Some(last) = core.marks.told.newest(file, &path) {
-                    core.tell_steward(file, &path, last);
+                    core.tell_systemd_of(file, &path, last);
                 }
             }
             core.marks.unrecorded = None;

@@ -200,11 +200,11 @@ impl Core {
         &mut self,
         all: impl Iterator<Item = (&'a Mark, u64)>,
     ) -> Vec<(Mark, Numbers)> {
-        let Some(steward) = &self.steward else {
+        let Some(systemd) = &self.systemd else {
             return vec![];
         };
         let mut news = Vec::new();
-        for (mark, number) in all.filter(|((_, path), _)| steward.may_tell(path)) {
+        for (mark, number) in all.filter(|((_, path), _)| systemd.may_tell(path)) {
             if mark.0.property().is_some() && self.marks.told.tell(mark, number) {
                 news.push(self.marks.told.kept(mark));
             }

@@ -7,8 +7,8 @@
 
 use super::handle::{Asks, Job, Queue};
 use super::{Core, commit};
-use crate::cgroups::Change;
 use std::time::{Duration, Instant};
+use tix_cgroupfs::Change;
 use tokio::sync::mpsc;
 
 /// After a turn that took longer, connections are read before the next one.

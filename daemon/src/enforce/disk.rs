@@ -5,9 +5,9 @@
 use super::Error;
 use super::files::{enable, set};
 use super::weight::MOST;
-use crate::cgroups::{DISK_WEIGHTS, Root};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tix_cgroupfs::{DISK_WEIGHTS, Root};
 
 /// The largest weight that BFQ takes.
 const MOST_OF_BFQ: u64 = 1_000;

@@ -4,8 +4,8 @@
 
 use super::disk::{Device, Mechanism};
 use super::measure::{self, Speed};
-use crate::cgroups::{self, Root};
 use std::path::{Path, PathBuf};
+use tix_cgroupfs::{self as cgroups, Root};
 
 /// Per cent of the requests while it was measured that may have been others'.
 const OTHERS: u64 = 10;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Writing a number into a cgroup's file, and seeing that it is there.
 
-use crate::cgroups::{self, Cgroup, Root};
 use std::path::PathBuf;
+use tix_cgroupfs::{self as cgroups, Cgroup, Root};
 
 /// Why a number is not in force.
 #[derive(Debug, thiserror::Error)]

@@ -3,8 +3,8 @@
 
 use super::Error;
 use super::files::{enable, set};
-use crate::cgroups::{self, Cgroup, Root};
 use std::path::Path;
+use tix_cgroupfs::{self as cgroups, Cgroup, Root};
 
 /// `max` is all there is.
 fn parse(text: &str) -> Option<u64> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What carries the ledger's values to the kernel: one module per resource. Policy is not decided here.
 //!
-//! [`weight`] and [`protection`] say what files of cgroups should hold, [`disk`] and [`memory`] write it, and [`steward`] tells systemd.
+//! [`weight`] and [`protection`] say what files of cgroups should hold, [`disk`] and [`memory`] write it.
 //! [`compaction`] keeps the kernel from moving pages about that others need.
 
 pub mod compaction;
@@ -15,7 +15,6 @@ pub mod memory;
 pub mod number;
 pub mod presence;
 pub mod protection;
-pub mod steward;
 pub mod weight;
 
 pub use files::Error;

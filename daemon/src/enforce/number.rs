@@ -2,7 +2,7 @@
 //! Writes and reads the files of cgroups that have one number.
 
 use super::{Error, disk, memory};
-use crate::cgroups::Root;
+use tix_cgroupfs::Root;
 use tix_model::{DEFAULT_CGROUP_WEIGHT, File};
 
 /// Writes `number` into `file` of the cgroup `path`.

@@ -8,17 +8,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
+use tix_cgroupfs::{Follower, Root};
 use tix_ledger::{Caller, Op, Resource};
 use tix_store::{Query, Record, Store};
-use tixd::cgroups::{Follower, Root};
+use tix_systemd::PropertySync;
 use tixd::core::{Core, Handle};
 use tixd::enforce::cpu::Cpu;
-use tixd::enforce::steward::Steward;
 use tokio::sync::mpsc;
 
 pub struct Machine {
     dir: TempDir,
-    pub steward: Option<Steward>,
+    pub systemd: Option<PropertySync>,
 }
 
 impl Machine {
@@ -27,7 +27,7 @@ impl Machine {
         let dir = tempfile::tempdir_in("/dev/shm")
             .or_else(|_| tempfile::tempdir())
             .unwrap();
-        let machine = Machine { dir, steward: None };
+        let machine = Machine { dir, systemd: None };
         machine.cgroup("/", 100);
         // As where the kernel has iocost.
         machine.write("/", "io.cost.qos", "");
@@ -97,8 +97,8 @@ impl Machine {
             let follower = follower.unwrap();
             std::thread::spawn(move || follower.run());
             let cpu = Cpu::without_scheduler("a test");
-            let steward = self.steward.clone();
-            let core = Core::start(open(&tree), kept, cpu, steward, &mut changes);
+            let systemd = self.systemd.clone();
+            let core = Core::start(open(&tree), kept, cpu, systemd, &mut changes);
             let core = core.await.unwrap();
             let (handle, asks) = core.handle();
             let never = std::future::pending();

@@ -6,8 +6,8 @@ use crate::machine::{BEFORE, Machine, does, funded, funding, logged, until};
 use crate::vfs::{Disk, Fault, Step};
 use tix_ledger::{Hard, Op, Resource};
 use tix_model::File;
+use tix_systemd::PropertySync;
 use tixd::core::Handle;
-use tixd::enforce::steward::Steward;
 
 const CPU: &str = "cpu.weight";
 
@@ -166,7 +166,7 @@ const BYTES: u64 = 64 << 20;
 #[test]
 fn what_systemd_sets_as_units_restart_is_no_news() {
     let mut machine = Machine::new();
-    machine.steward = Some(Steward::default());
+    machine.systemd = Some(PropertySync::default());
     machine.cgroup(SLICE, 100);
     machine.cgroup(WEB, 100);
     machine.tixd(async |tixd: Handle| {

@@ -2,7 +2,7 @@
 //! Tells systemd what tixd has set for cgroups that systemd owns. What is in force does not wait for it: the file has been written. But
 //! `systemctl show` says it then, and systemd keeps it when it reads its units again or makes the cgroup anew.
 
-use crate::cgroups::systemd::{self, Bus};
+use crate::bus::{Bus, unit_at};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -44,12 +44,12 @@ impl Wanted {
 
 /// How the writer reaches it.
 #[derive(Debug, Clone, Default)]
-pub struct Steward(Arc<Wanted>);
+pub struct PropertySync(Arc<Wanted>);
 
-impl Steward {
+impl PropertySync {
     /// Is systemd told of the cgroup `path`? It is if a unit may be what makes it.
     pub fn may_tell(&self, path: &str) -> bool {
-        systemd::unit_at(path).is_some()
+        unit_at(path).is_some()
     }
 
     /// The cgroup `path` has that number now, and systemd is going to be told.
@@ -142,22 +142,22 @@ mod tests {
 
     #[test]
     fn the_last_word_on_each_property_is_told() {
-        let steward = Steward::default();
+        let sync = PropertySync::default();
         for (path, n) in [
             ("/a.service", 1),
             ("/a.service/inner", 9),
             ("/a.service", 2),
         ] {
-            steward.set(path, "MemoryMin", n);
+            sync.set(path, "MemoryMin", n);
         }
-        let (path, mut properties) = steward.next().unwrap();
+        let (path, mut properties) = sync.next().unwrap();
         assert_eq!((path.as_str(), properties["MemoryMin"]), ("/a.service", 2));
-        assert!(steward.next().is_none());
+        assert!(sync.next().is_none());
         // What systemd would not have is told again, unless it is out of date.
-        steward.set("/a.service", "MemoryMin", 3);
+        sync.set("/a.service", "MemoryMin", 3);
         properties.insert("IOWeight", 7);
-        steward.0.put_back(path, properties);
-        let (_, again) = steward.next().unwrap();
+        sync.0.put_back(path, properties);
+        let (_, again) = sync.next().unwrap();
         assert_eq!(again, BTreeMap::from([("IOWeight", 7), ("MemoryMin", 3)]));
     }
 }
