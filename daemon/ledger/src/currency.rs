@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a currency is made of.
 
-use super::values::Cached;
 use super::{By, Cid, Kind, Resource, Withdrawn};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,6 +96,13 @@ impl Issued {
     pub fn has_hard(&self) -> bool {
         self.milli > 0 || self.bytes > 0
     }
+}
+
+/// A value, and the epoch it was computed in (0: never).
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Cached {
+    pub epoch: u64,
+    pub value: u128,
 }
 
 /// The state of one resource of one currency.

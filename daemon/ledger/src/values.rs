@@ -7,15 +7,8 @@
 //! A currency that has issued hard tickets funds its soft ones from a pool (Sullivan §2.4, Figure 2). The pool is no node here: it is the
 //! part `soft / whole` of [`Parts`].
 
-use super::currency::Issued;
+use super::currency::{Cached, Issued};
 use super::{BASE, Cid, HARD_WHOLE, Kind, Ledger, Resource, SELF_TICKETS, Ticket};
-
-/// A value, and the epoch it was computed in (0: never).
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Cached {
-    pub epoch: u64,
-    pub value: u128,
-}
 
 /// With which tickets active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

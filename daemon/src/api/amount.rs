@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Numbers as callers may write them.
 
-use super::session::bad;
+use super::errors::bad;
 use tix_api::Error;
 use tix_ledger::Hard;
 

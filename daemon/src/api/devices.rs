@@ -2,8 +2,9 @@
 //! Has the kernel share a disk by weights. Only when root asks for it: it changes how fast the disk is.
 
 use super::decides;
-use super::names::internal;
-use super::session::{Session, bad, beside};
+use super::errors::bad;
+use super::errors::internal;
+use super::session::{Session, beside};
 use crate::core::Core;
 use crate::enforce::disk::Device;
 use crate::enforce::enable::{self, Places};

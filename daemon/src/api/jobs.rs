@@ -3,8 +3,9 @@
 //! once.
 
 use super::amount::Amount;
+use super::errors::bad;
 use super::names;
-use super::session::{Session, bad};
+use super::session::Session;
 use tix_api::{Error, NiceReply, RunReply};
 use tix_ledger::{Event, Ledger, Op, Part, Resource};
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Pages of the log, read in slices beside the writer.
 
-use super::session::{Session, bad, written};
+use super::errors::{self, bad};
+use super::session::{Session, written};
 use super::whole::Written;
 use super::{names, view};
 use crate::core::Core;
@@ -72,8 +73,8 @@ impl Session {
                     ..Query::default()
                 })
             });
-            let slice = slice.await.map_err(names::internal)?;
-            let slice = slice.map_err(|e| names::internal(e.into()))?;
+            let slice = slice.await.map_err(errors::internal)?;
+            let slice = slice.map_err(|e| errors::internal(e.into()))?;
             page.records.extend(slice.records);
             page.next = slice.next;
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Offers and exchanges as the API has them.
 
-use super::session::bad;
-use super::{names, view};
+use super::errors::{self, bad};
+use super::names;
 use std::collections::BTreeMap;
 use tix_api::units::{self, rights};
 use tix_api::{
@@ -214,7 +214,7 @@ pub fn limit(asked: Option<i64>) -> Result<usize, Error> {
 
 fn party(l: &Ledger, name: Option<&str>, uid: u32) -> Result<Option<ledger::Cid>, Error> {
     let found = name.map(|n| names::named(l, n, uid)).transpose();
-    let found = found.map_err(|e| view::refusal(&e))?;
+    let found = found.map_err(|e| errors::refusal(&e))?;
     Ok(found.and_then(|n| l.find(&n)))
 }
 

@@ -9,6 +9,7 @@ mod cost;
 mod decides;
 mod devices;
 mod doors;
+mod errors;
 mod explain;
 mod feed;
 mod guard;

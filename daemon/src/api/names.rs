@@ -3,8 +3,9 @@
 //! cpu controller is not enabled for them.
 
 use super::decides;
+use super::errors;
 use super::peer::Process;
-use crate::core::{Core, Failure, Handle};
+use crate::core::{Core, Handle};
 use crate::policy::in_slices;
 use std::time::Duration;
 use tix_api::{Error, shell};
@@ -101,29 +102,6 @@ pub fn lapsed_or_named(ledger: &Ledger, name: &str, uid: u32) -> Result<Ref, Ref
         .ok_or_else(|| missing(name))
 }
 
-pub fn internal(e: Failure) -> Error {
-    let text = |e: &dyn std::fmt::Display| (e.to_string(), "see tixd's log".to_owned());
-    match e {
-        Failure::Refused(r) => super::view::refusal(&r),
-        Failure::Store(e) => {
-            let (message, hint) = text(&e);
-            Error::NotDurable { message, hint }
-        }
-        Failure::NotKept(message) => Error::NotDurable {
-            message: format!("nothing was changed: {message}"),
-            hint: "`tixctl status` says when the ledger can be written again".into(),
-        },
-        Failure::Beside(e) => Error::Internal {
-            message: e.to_string(),
-            hint: "try again; see tixd's log if it stays so".into(),
-        },
-        Failure::Ending => Error::Internal {
-            message: "tixd is ending".into(),
-            hint: "try again".into(),
-        },
-    }
-}
-
 /// The currency called `name`, waiting a little for a cgroup that has just been made.
 pub async fn currency(handle: &Handle, name: &str, uid: u32) -> Result<Ref, Error> {
     let mut appear = handle.appear();
@@ -143,7 +121,7 @@ pub async fn currency(handle: &Handle, name: &str, uid: u32) -> Result<Ref, Erro
                 (found, exists)
             })
             .await
-            .map_err(internal)?;
+            .map_err(errors::internal)?;
         if let Some(found) = found {
             return Ok(found);
         }
@@ -166,15 +144,13 @@ fn missing(name: &str) -> Refusal {
 }
 
 fn unknown(name: &str) -> Error {
-    super::view::refusal(&missing(name))
+    errors::refusal(&missing(name))
 }
 
 /// The cgroup `target` (a path or a unit) for binding: with the cpu controller enabled for it if it was not, as far as `uid` may.
 pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Error> {
     if !target.starts_with('/') && !looks_like_unit(target) {
-        return Err(super::view::refusal(&Refusal::NoSuchCgroup(
-            target.to_owned(),
-        )));
+        return Err(errors::refusal(&Refusal::NoSuchCgroup(target.to_owned())));
     }
     if let Ok(found) = currency(handle, target, uid).await {
         return Ok(found);
@@ -219,7 +195,7 @@ pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Erro
             Ok((owner, may_enable))
         })
         .await
-        .map_err(internal)?
+        .map_err(errors::internal)?
         .map_err(|_: cgroups::Error| unknown(target))?;
     if uid != 0 && uid != owner {
         return Err(Error::NotPermitted {
@@ -246,7 +222,7 @@ pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Erro
             handle
                 .call(move |core| enable_down_to(core, &below, uid))
                 .await
-                .map_err(internal)??;
+                .map_err(errors::internal)??;
         }
     }
     appeared(handle, &path, uid).await
@@ -260,7 +236,7 @@ async fn appeared(handle: &Handle, path: &str, uid: u32) -> Result<Ref, Error> {
         if let Some(found) = handle
             .call(move |core| known(&core.ledger, &wanted, uid))
             .await
-            .map_err(internal)?
+            .map_err(errors::internal)?
         {
             return Ok(found);
         }

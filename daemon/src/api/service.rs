@@ -2,9 +2,10 @@
 //! The methods of `org.tix.Tix`, for one connection.
 
 use super::amount::{self, Amount};
+use super::errors::{self, bad};
 use super::feed::{Watch, feed};
 use super::processes::Whose;
-use super::session::{Session, bad, beside, written};
+use super::session::{Session, beside, written};
 use super::transfer::{self, Import};
 use super::whole::{
     Whole, WholeExchange, WholeExchanges, WholeExplain, WholeExport, WholeList, WholeLog,
@@ -305,7 +306,7 @@ impl Session {
                     .and_then(|c| explain::explain(core, c, r))
             })
             .await?;
-        let found = found.ok_or_else(|| view::refusal(&Refusal::NoSuchCurrency(name)));
+        let found = found.ok_or_else(|| errors::refusal(&Refusal::NoSuchCurrency(name)));
         found.map(Whole)
     }
 
@@ -461,7 +462,7 @@ impl Session {
     async fn show_exchange(&self, id: u64) -> Result<WholeExchange, Error> {
         let found = self.ask(move |core| market::exchange(&core.ledger, id));
         let exchange = found.await?;
-        let exchange = exchange.ok_or_else(|| view::refusal(&Refusal::NoSuchOffer(id)))?;
+        let exchange = exchange.ok_or_else(|| errors::refusal(&Refusal::NoSuchOffer(id)))?;
         Ok(Whole(ExchangeReply { exchange }))
     }
 
@@ -530,7 +531,7 @@ impl Session {
         let done = self
             .handle
             .act(move |core| transfer::import(core, document, &users, dry_run, &caller));
-        done.await.map_err(names::internal)?
+        done.await.map_err(errors::internal)?
     }
 
     #[zlink(more)]

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A connection, and how its requests reach the one writer.
 
-use super::names;
 use super::pace::Pace;
 use super::peer::Process;
 use super::people::UNKNOWN;
 use super::transfer::{self, Import};
 use super::whole::Written;
+use super::{errors, names};
 use crate::core::{Core, Failure, Handle};
 use crate::directory::Directory;
 use crate::parts::blocking;
@@ -53,7 +53,7 @@ impl Session {
         &self,
         f: impl FnOnce(&mut Core) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        self.handle.call(f).await.map_err(names::internal)
+        self.handle.call(f).await.map_err(errors::internal)
     }
 
     /// What tells of every currency waits for its turn by how many there are.
@@ -70,7 +70,7 @@ impl Session {
     ) -> Result<Vec<T>, Error> {
         self.wait_for_all().await?;
         let all = self.handle.slices(each).await;
-        all.map_err(names::internal)
+        all.map_err(errors::internal)
     }
 
     /// The ledger as a document, of one moment: a copy of it is put into words beside the writer.
@@ -82,7 +82,7 @@ impl Session {
 
     /// Has all clocks of cgroups read, if they were not a moment ago.
     pub(super) async fn read_clocks(&self) -> Result<(), Error> {
-        self.handle.read_clocks().await.map_err(names::internal)
+        self.handle.read_clocks().await.map_err(errors::internal)
     }
 
     pub(super) async fn change<T: Send + 'static>(
@@ -168,7 +168,7 @@ impl Session {
                 {
                     names::currency(&self.handle, &path, self.caller.uid).await?;
                 }
-                done => return done.map_err(names::internal),
+                done => return done.map_err(errors::internal),
             }
         }
     }
@@ -234,13 +234,6 @@ impl Session {
             message: format!("uid {uid} has no user currency"),
             hint: "name one that you own with --from; `tixctl tree` lists what there is".into(),
         })
-    }
-}
-
-pub(super) fn bad(message: String, hint: &str) -> Error {
-    Error::BadParameter {
-        message,
-        hint: hint.into(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! The ledger as a document, one line for each durable row, in names rather than numbers: for a backup, another machine, or version
 //! control. What belongs to jobs that run now is not in it.
 
+use super::errors::{self, bad};
 use crate::core::Core;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -179,13 +180,6 @@ pub fn parts(text: &str) -> Vec<String> {
 /// A document that is being handed in.
 #[derive(Default)]
 pub struct Import(String);
-
-fn bad(message: String, hint: &str) -> Error {
-    Error::BadParameter {
-        message,
-        hint: hint.to_owned(),
-    }
-}
 
 impl Import {
     pub fn add(&mut self, chunk: &str) -> Result<(), Error> {
@@ -535,7 +529,7 @@ pub fn import(
     };
     words.extend(called.astray.iter().map(left_out));
     core.import(&changes, dry_run, caller)
-        .map_err(super::names::internal)?;
+        .map_err(errors::internal)?;
     Ok(ImportReply {
         changes: words,
         applied: !dry_run,

@@ -11,47 +11,9 @@ use crate::enforce::disk::Mechanism;
 use crate::enforce::presence::Outlook;
 use tix_api as api;
 use tix_cgroupfs as cgroups;
-use tix_ledger::{
-    self as ledger, BASE, Cid, Currency, Event, POLICY, Refusal, Resource, TIXD, fraction,
-};
+use tix_ledger::{self as ledger, BASE, Cid, Currency, Event, POLICY, Resource, TIXD, fraction};
 use tix_model::units;
 use tix_store::Record;
-
-pub fn refusal(r: &Refusal) -> api::Error {
-    use api::Error as E;
-    let (message, hint) = (r.to_string(), r.hint().into_owned());
-    match r {
-        Refusal::NoSuchCurrency(_) => E::NoSuchCurrency { message, hint },
-        Refusal::Ambiguous { .. } => E::Ambiguous { message, hint },
-        Refusal::NoSuchCgroup(_) => E::NoSuchCgroup { message, hint },
-        Refusal::AlreadyExists(_) => E::AlreadyExists { message, hint },
-        Refusal::BadName(_) | Refusal::OtherSpace { .. } => E::BadName { message, hint },
-        Refusal::BadAmount(_) => E::BadAmount { message, hint },
-        Refusal::BadMode(_) => E::BadMode { message, hint },
-        Refusal::BadHard(_) => E::BadHard { message, hint },
-        Refusal::BadLimit(_) => E::BadLimit { message, hint },
-        Refusal::NotLimited(_) => E::NotLimited { message, hint },
-        Refusal::NotPermitted { .. } => E::NotPermitted { message, hint },
-        Refusal::WouldCycle { .. } => E::WouldCycle { message, hint },
-        Refusal::LimitReached(_) => E::LimitReached { message, hint },
-        Refusal::NotFunded { .. } | Refusal::TooFew { .. } => E::NotFunded { message, hint },
-        Refusal::NotBound { .. } => E::NotBound { message, hint },
-        Refusal::AlreadyBound { .. } => E::AlreadyBound { message, hint },
-        Refusal::NotNamed(..) => E::NotNamed { message, hint },
-        Refusal::TooMuch { left, asked, .. } => E::TooMuch {
-            message,
-            hint,
-            left: *left,
-            asked: *asked,
-        },
-        Refusal::TooLittle { .. } => E::TooLittle { message, hint },
-        Refusal::NoSuchOffer(_) => E::NoSuchOffer { message, hint },
-        Refusal::BadOffer(_) => E::BadOffer { message, hint },
-        Refusal::SelfTrade { .. } => E::SelfTrade { message, hint },
-        Refusal::Lifeline(_) | Refusal::OwnPlace { .. } => E::NotPermitted { message, hint },
-        Refusal::NotEnforced(_) => E::BadParameter { message, hint },
-    }
-}
 
 /// What went with the currency `cid`, which was called `name`.
 pub fn destroyed(name: String, cid: Option<Cid>, told: &[Event]) -> api::DestroyReply {

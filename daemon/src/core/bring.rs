@@ -3,8 +3,8 @@
 //! then written.
 
 use super::Core;
-use super::marks::lasts;
-use crate::enforce::number;
+use super::marks::{Fresh, Todo};
+use crate::enforce::number::{self, lasts};
 use crate::enforce::protection::{self, Kernel};
 use crate::enforce::weight;
 use std::collections::BTreeMap;
@@ -14,22 +14,6 @@ use tix_model::{File, Mark, Written};
 
 /// Files that are written in one turn: each takes some 10 µs.
 const BITE: usize = 128;
-
-/// A number that is recorded.
-#[derive(Debug)]
-pub(super) enum Todo {
-    Write(Fresh),
-    /// What is tixd's business no more, and what is to stand there then.
-    GiveBack(Mark, u64, Written),
-}
-
-/// A number that is to be recorded and then written, and what was known of the file before.
-#[derive(Debug)]
-pub(super) struct Fresh {
-    mark: Mark,
-    had: Option<Written>,
-    now: Written,
-}
 
 impl Core {
     /// Brings the files in step, wherever they are tixd's business.

@@ -72,10 +72,6 @@ fn monotonic_usec() -> u64 {
     mono.tv_sec.unsigned_abs() * 1_000_000 + mono.tv_nsec.unsigned_abs() / 1_000
 }
 
-/// When all clocks may be read again; whoever reads them has it meanwhile.
-#[derive(Debug, Default)]
-pub(super) struct Turn(Option<Instant>);
-
 impl Handle {
     /// Has the clocks of all cgroups read after this was asked, and tells when. That may have to wait until
     /// they may be read again.

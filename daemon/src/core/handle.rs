@@ -2,7 +2,7 @@
 //! How others reach the writer: what they ask, in which order it comes, and whose time it takes.
 
 use super::beside::Rank;
-use super::{Core, Failure, clocks, commit};
+use super::{Core, Failure, commit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -19,6 +19,10 @@ pub const SLICE_STEPS: u64 = 20_000;
 /// Currencies that a slice tells of at most.
 const SLICE: usize = 1_000;
 
+/// When all clocks may be read again; whoever reads them has it meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct ClocksTurn(pub(super) Option<tokio::time::Instant>);
+
 /// How others reach the writer.
 #[derive(Clone)]
 pub struct Handle {
@@ -34,7 +38,7 @@ pub struct Handle {
     /// Where the bytes are counted that changes have logged.
     logged: Option<Arc<AtomicU64>>,
     /// Whose turn it is to have all clocks read.
-    pub(super) clocks: Arc<Mutex<clocks::Turn>>,
+    pub(super) clocks: Arc<Mutex<ClocksTurn>>,
 }
 
 /// Two queues of one rank: those who look do not wait behind those who change something.

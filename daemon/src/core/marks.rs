@@ -7,15 +7,29 @@
 //! guarantee is nobody's funding: what others write instead of it is corrected.
 
 use super::Core;
-use super::bring::Todo;
 use super::foreign::Corrected;
 use super::told::Tellings;
-use crate::enforce::number;
+use crate::enforce::number::{self, lasts};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeBounds;
 use std::time::Instant;
 use tix_model::{DEFAULT_CGROUP_WEIGHT, File, Mark, Written};
-use tix_systemd as systemd;
+
+/// A number that is recorded.
+#[derive(Debug)]
+pub(super) enum Todo {
+    Write(Fresh),
+    /// What is tixd's business no more, and what is to stand there then.
+    GiveBack(Mark, u64, Written),
+}
+
+/// A number that is to be recorded and then written, and what was known of the file before.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    pub(super) mark: Mark,
+    pub(super) had: Option<Written>,
+    pub(super) now: Written,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Marks {
@@ -73,12 +87,6 @@ fn all_of(file: File) -> impl RangeBounds<Mark> {
     let after = File::ALL.into_iter().find(|f| *f > file);
     let last = after.map_or(Unbounded, |f| Excluded((f, String::new())));
     (first, last)
-}
-
-/// Will systemd set it again when the cgroup `path` comes back?
-pub(super) fn lasts(file: File, path: &str) -> bool {
-    let property = file.property();
-    property.is_some_and(|p| systemd::is_set(path, p))
 }
 
 impl Core {

@@ -26,3 +26,9 @@ pub fn read(file: File, root: &Root, path: &str) -> Result<u64, Error> {
         File::MemoryMin | File::MemoryLow => memory::read(&cgroup, file.name()),
     }
 }
+
+/// Will systemd set it again when the cgroup `path` comes back?
+pub fn lasts(file: File, path: &str) -> bool {
+    let property = file.property();
+    property.is_some_and(|p| tix_systemd::is_set(path, p))
+}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What can go wrong with the store: each says where, what happened, and what to do.
 
-use super::schema::SCHEMA;
 use rusqlite::{Connection, ErrorCode};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -27,9 +26,13 @@ pub enum Error {
     #[error("{path}: another program has the ledger open ({source}): end it and try again")]
     Busy { path: PathBuf, source: Cause },
     #[error(
-        "{path}: written by a later version of tixd (schema {found}, this one knows {SCHEMA}): install that version, or move the directory away"
+        "{path}: written by a later version of tixd (schema {found}, this one knows {known}): install that version, or move the directory away"
     )]
-    Schema { path: PathBuf, found: i64 },
+    Schema {
+        path: PathBuf,
+        found: i64,
+        known: i64,
+    },
     #[error("{path} is damaged: {what}; {copy}")]
     Damaged {
         path: PathBuf,

@@ -9,6 +9,7 @@
 
 #![deny(unsafe_code)]
 
+mod codes;
 mod damage;
 mod error;
 mod log;

@@ -151,6 +151,7 @@ fn open(
         Err(Refusal::Schema(found)) => Err(Error::Schema {
             path: path.to_owned(),
             found,
+            known: schema::SCHEMA,
         }),
         Err(Refusal::Copy(e)) => Err(Error::file(path, e)),
         Err(Refusal::Fault(Fault::OtherKind(key))) => Err(Error::OtherKind { key }),

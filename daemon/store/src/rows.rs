@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Rows of the ledger in tables of their own, each with a sum over what it says, so that a row that rotted on the disk is named.
 
+use super::codes::{index, kind_of, number_of, number_of_withdrawn, resource_of, withdrawn_of};
 use super::sum::sum;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, Value, ValueRef};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
-use tix_model::{End, EndedLeg, Key, Kind, Leg, Resource, Row, Withdrawn};
+use tix_model::{End, EndedLeg, Key, Leg, Row};
 
 /// An end of a ticket: an integer is a currency's number, a text is a cgroup's path.
 pub(super) const TABLES: &str = "
@@ -109,45 +110,6 @@ impl FromSql for OwnEnd {
             _ => Err(FromSqlError::InvalidType),
         }
     }
-}
-
-pub(super) fn number_of(kind: Kind) -> i64 {
-    match kind {
-        Kind::Soft => 0,
-        Kind::Hard => 1,
-    }
-}
-
-fn kind_of(number: i64) -> Option<Kind> {
-    [Kind::Soft, Kind::Hard]
-        .into_iter()
-        .find(|k| number_of(*k) == number)
-}
-
-pub(super) fn number_of_withdrawn(w: Withdrawn) -> i64 {
-    match w {
-        Withdrawn::Nothing => 0,
-        Withdrawn::Cpu => 1,
-        Withdrawn::Both => 2,
-    }
-}
-
-fn withdrawn_of(number: i64) -> Option<Withdrawn> {
-    [Withdrawn::Nothing, Withdrawn::Cpu, Withdrawn::Both]
-        .into_iter()
-        .find(|w| number_of_withdrawn(*w) == number)
-}
-
-fn resource_of(number: i64) -> Option<Resource> {
-    Resource::ALL.get(usize::try_from(number).ok()?).copied()
-}
-
-pub(super) fn index(r: Resource) -> i64 {
-    Resource::ALL
-        .iter()
-        .position(|known| *known == r)
-        .and_then(|i| i64::try_from(i).ok())
-        .unwrap_or_default()
 }
 
 /// Sets the row at `key`, or takes it away, and brings `total` in step.

@@ -3,7 +3,7 @@
 
 use super::old::Reduction;
 use super::rows::Fault;
-use super::{Record, State, log, rows, side};
+use super::{Record, State, codes, log, rows, side};
 use rusqlite::{Connection, Transaction, params};
 use tix_model::{Key, Resource, Row, Withdrawn};
 
@@ -78,7 +78,7 @@ fn withdraw_disk(tx: &Transaction<'_>) -> Result<(), Fault> {
             "SELECT path, cid, by FROM binding WHERE withdrawn = 1
              AND EXISTS (SELECT 1 FROM ticket WHERE holder = binding.cid AND resource = ?)",
         )?
-        .query_map([rows::index(Resource::Disk)], |r| {
+        .query_map([codes::index(Resource::Disk)], |r| {
             Ok((r.get(0)?, r.get(1)?, r.get(2)?))
         })?
         .collect::<Result<_, _>>()?;

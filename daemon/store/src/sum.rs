@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The sum that is kept beside a row. It is part of the schema: another one is another schema.
 
-use super::rows::{number_of, number_of_withdrawn};
+use super::codes::{number_of, number_of_withdrawn};
 use tix_model::{End, Key, Row};
 
 /// A sum over what a row says. Every word goes in by a step that can be undone, so one changed word always changes the 64 bits, which
