@@ -20,6 +20,9 @@ pub enum Force {
     Unsupported(String),
 }
 
+/// How long the kernel may take to put a scheduler in force or out of it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 const SCX: &str = "/sys/kernel/sched_ext";
 
 fn read(file: &str) -> Option<String> {

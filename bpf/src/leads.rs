@@ -6,10 +6,10 @@
 //! is settled and bounded, and the new one is told. They speak [`LEADS`], whatever else has changed between them: an old
 //! one that speaks another version of it, or none, is not asked, and all begin anew.
 
+use crate::call::{call, check};
 use crate::control::TotalArgs;
-use crate::load::{call, check};
-use crate::sys::Plain;
 use crate::{Error, pins, sys};
+use bytemuck::{Pod, Zeroable};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Program};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -31,7 +31,7 @@ const ONE: u64 = 1 << 62;
 const BATCH: usize = 64;
 
 /// How the principal that a cgroup is stands to its due (`struct tix_lead`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Lead {
     /// Inode of the cgroup's directory.
@@ -50,6 +50,7 @@ pub struct Lead {
     pub next_at: u64,
 }
 
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct LeadsArgs {
     pub first: u32,
@@ -59,6 +60,7 @@ pub struct LeadsArgs {
     pub lead: [Lead; BATCH],
 }
 
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct TakeArgs {
     pub node: u32,

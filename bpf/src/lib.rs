@@ -8,7 +8,9 @@
 
 #![deny(unsafe_code)]
 
+mod call;
 mod control;
+mod exit;
 mod force;
 mod kernel;
 mod leads;
@@ -17,12 +19,13 @@ mod pins;
 mod swap;
 mod sys;
 
-pub use control::{Edge, Exit, Funding, NodeId, NodeState, Stats, Throttle};
+pub use control::{Edge, Funding, NodeId, NodeState, Stats, Throttle};
+pub use exit::{Exit, last_exit};
 pub use force::{Force, ejections, has_all, in_force, settled};
 pub use kernel::{Lack, lacks};
 pub use leads::{LEADS, Lead};
-pub use load::{Options, Scheduler, clear, last_exit};
-pub use swap::{Exchange, can_go_back, forget_old, go_back, went_back_from};
+pub use load::{Options, Scheduler, clear, go_back};
+pub use swap::{Exchange, can_go_back, forget_old, went_back_from};
 
 use std::path::PathBuf;
 

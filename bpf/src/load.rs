@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loading, pinning, adopting and stopping the scheduler, and talking to it.
 
-use crate::control::stats_from;
+use crate::call::{call, check, read_only_value};
 use crate::control::{self, FundingArgs, LimitArgs, NameArgs, ReadBatch, TotalArgs};
-use crate::kernel::{self, Lack};
+use crate::force::PATIENCE;
+use crate::kernel::{self, Lack, load_error};
 use crate::leads::{self, LEADS, Lead};
 use crate::swap::Exchange;
-use crate::sys::{self, Plain};
+use crate::sys;
 use crate::{BUILD, Error, Exit, Force, Funding, LAYOUT, NodeId, NodeState, Stats};
 use crate::{in_force, pins, settled, swap};
-use libbpf_rs::btf::{Btf, ReferencesType};
+use bytemuck::Zeroable;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Program};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-/// How long the kernel may take to put a scheduler in force or out of it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// SCX_OPS_SWITCH_PARTIAL
 const SWITCH_PARTIAL: u64 = 1 << 3;
@@ -416,7 +414,7 @@ impl Scheduler {
     /// The counters of the kernel side.
     pub fn stats(&self) -> Result<Stats, Error> {
         let bytes = read_only_value(&self.stats)?;
-        Ok(stats_from(&bytes).unwrap_or_default())
+        Ok(control::stats_from(&bytes).unwrap_or_default())
     }
 
     /// Bytes of its maps, as the kernel counts them; of its arena the pages that it has, which not every kernel tells. Without
@@ -451,10 +449,17 @@ impl Scheduler {
     }
 }
 
-/// Why the scheduler that is pinned below `dir` left, if it did.
-pub fn last_exit(dir: &Path) -> Option<Exit> {
-    let map = MapHandle::from_pinned_path(pins::path(dir, pins::EXIT)).ok()?;
-    Exit::from_bytes(&read_only_value(&map).ok()?)
+/// What was in force before what is pinned below `dir`, which has left, is again. `None`: there is no such.
+///
+/// # Errors
+/// When that could not be brought about; what is left is for [`crate::clear`].
+pub fn go_back(dir: &Path) -> Result<Option<Scheduler>, Error> {
+    let Some(exchange) = swap::go_back(dir)? else {
+        return Ok(None);
+    };
+    let mut scheduler = Scheduler::open(dir)?;
+    scheduler.exchange = Some(exchange);
+    Ok(Some(scheduler))
 }
 
 /// Removes whatever is pinned below `dir`, of whichever version and however incomplete, and waits until the kernel's own scheduler is
@@ -477,76 +482,4 @@ pub fn clear(dir: &Path) -> Result<bool, Error> {
 /// CPUs that are online, at least 1.
 fn online_cpus(possible: usize) -> usize {
     usize::try_from(sys::online_cpus()).map_or(possible, |n| n.clamp(1, possible))
-}
-
-pub(crate) fn read_only_value(map: &MapHandle) -> Result<Vec<u8>, Error> {
-    map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
-        .map(Option::unwrap_or_default)
-        .map_err(|source| Error::Call {
-            what: "cannot read a map",
-            source,
-        })
-}
-
-/// Runs a pinned SEC("syscall") program on `args`, in place.
-pub(crate) fn call(
-    program: &OwnedFd,
-    args: &mut impl Plain,
-    what: &'static str,
-) -> Result<(), Error> {
-    let ret = sys::run(program, args);
-    if ret < 0 {
-        return Err(Error::Call {
-            what,
-            source: libbpf_rs::Error::from_raw_os_error(-ret),
-        });
-    }
-    Ok(())
-}
-
-pub(crate) fn check(err: i32, what: &'static str) -> Result<(), Error> {
-    if err == 0 {
-        Ok(())
-    } else {
-        Err(Error::Refused { what, errno: -err })
-    }
-}
-
-pub(crate) fn load_error(err: libbpf_rs::Error) -> Error {
-    let reason = format!("{err:#}");
-    let hint = match err.kind() {
-        _ if too_old() => ": this kernel is too old, boot one from 6.16 on",
-        libbpf_rs::ErrorKind::PermissionDenied => ": tixd needs CAP_BPF and CAP_PERFMON",
-        _ if Btf::from_vmlinux().is_ok_and(|btf| btf_lies(&btf)) => {
-            ": this kernel's BTF describes the scx_bpf_* functions wrongly (built with a broken pahole); \
-             boot another build of it"
-        }
-        _ => "",
-    };
-    Error::Load { reason, hint }
-}
-
-/// Before 6.16 nobody has tried whether the kernel takes the program.
-fn too_old() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    let mut number = || numbers.next()?.parse::<u32>().ok();
-    matches!((number(), number()), (Some(major), Some(minor)) if (major, minor) < (6, 16))
-}
-
-/// Whether the kernel's own BTF is readable but wrong about sched_ext: it lacks the functions, or gives them the implicit parameter
-/// `aux`, which only their `_impl` forms have and no program passes (pahole 1.30; `tixctl doctor` names them all).
-fn btf_lies(btf: &Btf<'_>) -> bool {
-    use libbpf_rs::btf::types::{Func, FuncProto};
-    let implicit = |f: &Func<'_>| {
-        let name = f.name().and_then(|n| n.to_str()).unwrap_or_default();
-        name.starts_with("scx_bpf_")
-            && !name.ends_with("_impl")
-            && FuncProto::try_from(f.referenced_type())
-                .ok()
-                .and_then(|p| p.iter().last()?.name.map(|n| n == "aux"))
-                .unwrap_or(false)
-    };
-    btf.type_by_name::<Func<'_>>("scx_bpf_create_dsq").is_none()
-        || btf.type_by_kind::<Func<'_>>().any(|f| implicit(&f))
 }

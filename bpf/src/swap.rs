@@ -13,9 +13,12 @@
 //! kernel's own scheduler gave to whom in between; of the threads of one principal, whose turn it is (they begin as if they had all just
 //! come, a slice or two apart); and what the limits of currencies have left of a period, which the daemon makes anew.
 
-use crate::load::{PATIENCE, last_exit, load_error, read_only_value};
+use crate::call::read_only_value;
+use crate::exit::last_exit;
+use crate::force::PATIENCE;
+use crate::kernel::load_error;
 use crate::sys::{self, Attached};
-use crate::{Error, Exit, Force, LAYOUT, Lead, Scheduler, in_force, leads, pins, settled};
+use crate::{Error, Exit, Force, LAYOUT, Lead, in_force, leads, pins, settled};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Program};
 use std::fs;
@@ -120,10 +123,7 @@ pub fn can_go_back(dir: &Path) -> bool {
 }
 
 /// What was in force before what is pinned below `dir`, which has left, is again. `None`: there is no such.
-///
-/// # Errors
-/// When that could not be brought about; what is left is for [`crate::clear`].
-pub fn go_back(dir: &Path) -> Result<Option<Scheduler>, Error> {
+pub(crate) fn go_back(dir: &Path) -> Result<Option<Exchange>, Error> {
     if !can_go_back(dir) {
         return Ok(None);
     }
@@ -138,9 +138,7 @@ pub fn go_back(dir: &Path) -> Result<Option<Scheduler>, Error> {
     let mark = pins::telling(dir, pins::REFUSED, &refused);
     let mut marked = map(dir, pins::STATS)?;
     marked.pin(&mark).map_err(|err| pins::error(&mark, err))?;
-    let mut scheduler = Scheduler::open(dir)?;
-    scheduler.exchange = Some(Exchange { gap: None, leads });
-    Ok(Some(scheduler))
+    Ok(Some(Exchange { gap: None, leads }))
 }
 
 /// The build from which somebody went back to what is pinned below `dir`.

@@ -12,6 +12,7 @@ pub mod daemon_load;
 pub mod daemon_wire;
 pub mod force;
 pub mod guest;
+mod here;
 pub mod hold;
 pub mod load;
 pub mod random;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Imports go one way: no crate and no module imports, over others or not, what imports it.
+//! Imports go one way: no module imports, over others or not, what imports it. (Of crates cargo
+//! sees to that.)
 //!
 //! A module and those inside it are one to whoever is outside. So for each module there is a graph
 //! of its own parts, with an arrow where any file of one names something of another; no circle is
@@ -13,6 +14,12 @@ use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, Item, ItemMod, ItemUse, Macro, Token, UseTree, punctuated::Punctuated};
+
+/// Crates that have a circle still, and why.
+const KEPT: [(&str, &str); 1] = [(
+    "cli",
+    "the parser names each command, and some commands name the parser: for help and completions",
+)];
 
 /// From the root of a crate, which is empty.
 type Module = Vec<String>;
@@ -280,7 +287,14 @@ fn no_module_imports_what_imports_it() {
         let name = dir.strip_prefix(root()).unwrap().display().to_string();
         let crate_ = Crate::read(&dir);
         imports += crate_.imports().count();
-        told.extend(crate_.circles(&name));
+        let found = crate_.circles(&name);
+        match KEPT.iter().any(|(kept, _)| *kept == name) {
+            true => assert!(
+                !found.is_empty(),
+                "{name} has no circle: take it off the list"
+            ),
+            false => told.extend(found),
+        }
     }
     assert!(imports > 1000, "{imports}");
     assert!(
@@ -289,4 +303,66 @@ fn no_module_imports_what_imports_it() {
         told.len(),
         told.join("\n")
     );
+}
+
+/// What `use` says is followed to where a name is defined, in groups, by other names and through
+/// others' `use`, and a circle over three modules is found.
+#[test]
+fn circles_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join("src").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    file(
+        "lib.rs",
+        "mod a; mod b; mod c; mod d; pub use b::B as Other;",
+    );
+    file(
+        "a/mod.rs",
+        "mod inner; use super::d; use inner::X; pub struct A(X);",
+    );
+    file(
+        "a/inner.rs",
+        "use super::A; use crate::{Other, d::{self as e}}; pub struct X;",
+    );
+    file("b.rs", "pub struct B; fn f() { g!(crate::c::C, 1); }");
+    file(
+        "c.rs",
+        "pub struct C; #[cfg(test)] mod tests { use crate::d::D; }",
+    );
+    file(
+        "d.rs",
+        "pub struct D; #[cfg(test)] mod tests { use crate::a::A; }",
+    );
+    assert_eq!(Crate::read(dir.path()).circles("it"), Vec::<String>::new());
+    file("c.rs", "pub struct C; impl crate::a::T for C {}");
+    let told = Crate::read(dir.path()).circles("it");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].starts_with(r#"in it: {"a", "b", "c"}: "#),
+        "{told:?}"
+    );
+}
+
+/// The crates that `dir` is made of, of tix's.
+fn below(dir: &str) -> BTreeSet<String> {
+    let text = read_to_string(root().join(dir).join("Cargo.toml")).unwrap();
+    let its = text
+        .split("\n[")
+        .find(|part| part.starts_with("dependencies]"));
+    let names = its.unwrap().lines().filter_map(|l| l.split(' ').next());
+    let tix = names.filter(|name| name.starts_with("tix"));
+    tix.map(str::to_owned).collect()
+}
+
+#[test]
+fn below_the_service_is_the_model_alone() {
+    assert_eq!(below("daemon/model"), BTreeSet::new());
+    let model = BTreeSet::from(["tix-model".to_owned()]);
+    for name in ["ledger", "store", "cgroupfs", "systemd", "api"] {
+        assert_eq!(below(&format!("daemon/{name}")), model, "{name}");
+    }
+    assert!(below("daemon").len() > 5);
 }
