@@ -6,15 +6,15 @@
 //! writer, and not waited for long. A cgroup whose user is not known yet stays as it is, and is
 //! decided upon later.
 
+use crate::core::event::EventKind;
 use crate::core::{Core, Handle};
 use crate::directory::Directory;
 use crate::parts::blocking;
-use crate::policy::{Decision, Declared, Grant, Policy, Problem, Subject, user_of_slice};
+use crate::policy::{self, Decision, Declared, Grant, Policy, Problem, Subject, user_of_slice};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tix_api as api;
 use tix_ledger::{Caller, Cid, Hard, Kind, Ledger, Op, POLICY, Resource};
 use tokio::sync::{Notify, broadcast};
 
@@ -116,10 +116,10 @@ async fn tell(handle: &Handle, dir: &Path, policy: &Policy, problems: &[Problem]
     for note in policy.notes() {
         tracing::warn!("policy: {note}");
     }
-    let status = api::PolicyStatus {
+    let status = policy::Status {
         directory: dir.display().to_string(),
-        files: policy.files() as u64,
-        rules: policy.rules() as u64,
+        files: policy.files(),
+        rules: policy.rules(),
         problems: problems.iter().map(Problem::to_string).collect(),
     };
     let what = match problems.len() {
@@ -133,7 +133,7 @@ async fn tell(handle: &Handle, dir: &Path, policy: &Policy, problems: &[Problem]
     let done = handle.call(move |core| {
         core.policy = status;
         if !quiet {
-            core.note(api::EventKind::Policy, &what);
+            core.note(EventKind::Policy, &what);
         }
     });
     // tixd may be ending.

@@ -8,6 +8,7 @@ use super::readers;
 use super::session::{self, CHEAP, written};
 use super::view;
 use super::whole::Written;
+use crate::core::event::{self, WatchEvent};
 use crate::core::{Failure, Handle, now_usec};
 use std::rc::Rc;
 use std::time::Duration;
@@ -73,8 +74,8 @@ pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
                 cost = 1.0 + sample.currencies.len() as f64 / CHEAP;
                 WatchReply { event: None, sample: Some(sample) }
             }
-            event = events.recv() => match event {
-                Ok(event) => WatchReply { event: Some(event), sample: None },
+            told = events.recv() => match told {
+                Ok(e) => WatchReply { event: Some(event(e)), sample: None },
                 Err(broadcast::error::RecvError::Lagged(n)) => WatchReply { event: Some(missed(n)), sample: None },
                 Err(broadcast::error::RecvError::Closed) => return,
             },
@@ -126,7 +127,7 @@ async fn sample(
 
 fn missed(n: u64) -> Event {
     Event {
-        time_usec: crate::core::now_usec(),
+        time_usec: now_usec(),
         kind: EventKind::Missed,
         currency: None,
         issuer: None,
@@ -137,5 +138,49 @@ fn missed(n: u64) -> Event {
         uid: None,
         concerns: vec![],
         message: format!("{n} events came faster than they were read and are not shown"),
+    }
+}
+
+fn event(e: WatchEvent) -> Event {
+    Event {
+        time_usec: e.time_usec,
+        kind: kind(e.kind),
+        currency: e.currency,
+        issuer: e.issuer,
+        resource: e.resource.map(Into::into),
+        kind_of_ticket: e.kind_of_ticket.map(Into::into),
+        amount: e.amount,
+        cgroup: e.cgroup,
+        uid: e.uid,
+        concerns: e.concerns,
+        message: e.message,
+    }
+}
+
+fn kind(k: event::EventKind) -> EventKind {
+    use event::EventKind as K;
+    match k {
+        K::Created => EventKind::Created,
+        K::Destroyed => EventKind::Destroyed,
+        K::Funded => EventKind::Funded,
+        K::Reserved => EventKind::Reserved,
+        K::Limited => EventKind::Limited,
+        K::Unlimited => EventKind::Unlimited,
+        K::Brokered => EventKind::Brokered,
+        K::Exchanged => EventKind::Exchanged,
+        K::Revoked => EventKind::Revoked,
+        K::Offered => EventKind::Offered,
+        K::Unoffered => EventKind::Unoffered,
+        K::Unheld => EventKind::Unheld,
+        K::Held => EventKind::Held,
+        K::Withdrawn => EventKind::Withdrawn,
+        K::Bound => EventKind::Bound,
+        K::Unbound => EventKind::Unbound,
+        K::CgroupCreated => EventKind::CgroupCreated,
+        K::CgroupRemoved => EventKind::CgroupRemoved,
+        K::CgroupChanged => EventKind::CgroupChanged,
+        K::Scheduler => EventKind::Scheduler,
+        K::Policy => EventKind::Policy,
+        K::Store => EventKind::Store,
     }
 }

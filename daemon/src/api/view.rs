@@ -420,7 +420,12 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             writable: core.unwritable.is_none(),
             reason: (core.unwritable.as_ref()).map(|why| format!("{why}; {}", core.unstored)),
         },
-        policy: core.policy.clone(),
+        policy: api::PolicyStatus {
+            directory: core.policy.directory.clone(),
+            files: core.policy.files as u64,
+            rules: core.policy.rules as u64,
+            problems: core.policy.problems.clone(),
+        },
     }
 }
 

@@ -3,6 +3,7 @@
 //! then written.
 
 use super::Core;
+use super::event::EventKind;
 use super::marks::{Fresh, Todo};
 use crate::enforce::number::{self, lasts};
 use crate::enforce::protection::{self, Kernel};
@@ -62,7 +63,7 @@ impl Core {
     /// Something else holds shares of a disk now.
     pub fn disk_changed(&mut self, what: &str) {
         self.disk.look(&self.root);
-        self.note(tix_api::EventKind::Scheduler, what);
+        self.note(EventKind::Scheduler, what);
         self.write_disk();
     }
 

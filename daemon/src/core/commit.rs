@@ -10,6 +10,7 @@
 //! may see what is being kept; nobody is told that it is done, and the kernel is not, before it is.
 
 use super::beside::Rank;
+use super::event::EventKind;
 use super::{Core, Failure, now_usec, tell, warned};
 use crate::directory::Directory;
 use tix_ledger::{Caller, Change, Event, Op, TIXD};
@@ -18,7 +19,6 @@ use tix_store::{Error, Record, Store};
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tix_api as api;
 
 /// Operations that wait to be kept, at most.
 pub(super) const GROUP: usize = 256;
@@ -242,7 +242,7 @@ impl Core {
                 self.ledger.settle();
                 records.iter().for_each(|r| self.notices.add(r));
                 if self.unwritable.take().is_some() {
-                    self.say(api::EventKind::Store, "the ledger can be written again");
+                    self.say(EventKind::Store, "the ledger can be written again");
                 }
                 let Unstored { left_out, .. } = std::mem::take(&mut self.unstored);
                 if left_out > 0 {
@@ -250,7 +250,7 @@ impl Core {
                         "{left_out} records are left out before this one: the ledger could not be \
                          written"
                     );
-                    self.note(api::EventKind::Store, &what);
+                    self.note(EventKind::Store, &what);
                 }
                 Ok(())
             }
@@ -258,7 +258,7 @@ impl Core {
                 let why = e.to_string();
                 tracing::error!("{why}");
                 if self.unwritable.is_none() {
-                    self.say(api::EventKind::Store, &why);
+                    self.say(EventKind::Store, &why);
                 }
                 self.unwritable = Some(why.clone());
                 Err(why)
@@ -376,7 +376,7 @@ impl Core {
             core.cpu.push_all(&core.ledger);
             core.write_marks();
             core.look_at_guarantees();
-            core.say(api::EventKind::Policy, "a ledger was imported");
+            core.say(EventKind::Policy, "a ledger was imported");
         });
         self.wait_for_store(events, vec![record], caller.uid, ack);
         Ok(())

@@ -3,8 +3,8 @@
 //! as often as they like.
 
 use super::Core;
+use super::event::{EventKind, WatchEvent};
 use super::repeated::{Kind, Notice};
-use super::tell::blank;
 use crate::enforce::disk;
 use crate::enforce::number;
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ impl Core {
                 file.name(),
                 w.number,
             );
-            let event = blank(tix_api::EventKind::Held, what);
+            let event = WatchEvent::new(EventKind::Held, what);
             let notice = Notice::new(event, "", None).warning();
             self.notice(Kind::Corrected, path, notice);
             self.keep_soon(&[]);

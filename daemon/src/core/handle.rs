@@ -2,11 +2,11 @@
 //! How others reach the writer: what they ask, in which order it comes, and whose time it takes.
 
 use super::beside::Rank;
+use super::event::WatchEvent;
 use super::{Core, Failure, commit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use tix_api as api;
 use tix_ledger::{BASE, Caller, Cid, Event, Ledger, Op, Refusal};
 use tix_store::Store;
 use tokio::sync::{Mutex, broadcast, mpsc, oneshot};
@@ -29,7 +29,7 @@ pub struct Handle {
     asks: Door,
     /// For what does not wait behind others' requests.
     first: Door,
-    events: broadcast::Sender<api::Event>,
+    events: broadcast::Sender<WatchEvent>,
     appear: broadcast::Sender<String>,
     /// Of what is read of the ledger's file.
     rank: Rank,
@@ -239,7 +239,7 @@ impl Handle {
     }
 
     /// Everything that happens: telling of it costs something while anybody listens.
-    pub fn events(&self) -> broadcast::Receiver<api::Event> {
+    pub fn events(&self) -> broadcast::Receiver<WatchEvent> {
         self.events.subscribe()
     }
 
@@ -250,7 +250,7 @@ impl Handle {
 }
 
 pub fn pair(
-    events: broadcast::Sender<api::Event>,
+    events: broadcast::Sender<WatchEvent>,
     appear: broadcast::Sender<String>,
 ) -> (Handle, Asks) {
     let door = || {

@@ -7,6 +7,7 @@ mod bring;
 mod clocks;
 mod commit;
 mod demand;
+pub mod event;
 mod foreign;
 mod giveback;
 mod handle;
@@ -24,12 +25,14 @@ mod usage;
 
 use crate::enforce::presence::{Outlook, Poll};
 use crate::enforce::{cpu, disk, limit, memory};
+use crate::policy;
 use beside::Lane;
 pub use bounds::kernels_throttle;
 use clocks::Clocks;
 use commit::Group;
 pub use commit::Unstored;
 use demand::Demand;
+use event::{EventKind, WatchEvent};
 pub use giveback::{GivenBack, give_back};
 use handle::Asks;
 pub use handle::{Handle, SLICE_STEPS, Stopwatch};
@@ -40,8 +43,6 @@ use repeated::{Kind, Notice};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use tell::blank;
-use tix_api as api;
 use tix_cgroupfs::{Change, Root};
 use tix_ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use tix_model::File;
@@ -120,13 +121,13 @@ pub struct Core {
     pub systemd: Option<PropertySync>,
     /// What systemd would not have, by cgroup.
     pub unsettled: BTreeMap<String, String>,
-    events: broadcast::Sender<api::Event>,
+    events: broadcast::Sender<WatchEvent>,
     /// The paths of cgroups that appear.
     appear: broadcast::Sender<String>,
     /// What of the tree cannot be read, by path.
     pub trouble: BTreeMap<String, String>,
     /// What the policy is, for `status`.
-    pub policy: api::PolicyStatus,
+    pub policy: policy::Status,
     pub started: Instant,
     /// The whole tree has been told.
     pub complete: bool,
@@ -204,12 +205,7 @@ impl Core {
             events: broadcast::channel(1024).0,
             appear: broadcast::channel(1024).0,
             trouble: BTreeMap::new(),
-            policy: api::PolicyStatus {
-                directory: String::new(),
-                files: 0,
-                rules: 0,
-                problems: vec![],
-            },
+            policy: policy::Status::default(),
             started: Instant::now(),
             complete: false,
             settled: false,
@@ -364,7 +360,7 @@ impl Core {
     }
 
     /// Tells those who watch, and the log.
-    pub fn note(&mut self, kind: api::EventKind, message: &str) {
+    pub fn note(&mut self, kind: EventKind, message: &str) {
         self.say(kind, message);
         self.late.push(Record {
             time_usec: now_usec(),
@@ -412,17 +408,17 @@ impl Core {
                 tix_model::units::show_bytes(u.worth),
                 self.ledger.name(u.issuer),
             );
-            news.push((api::EventKind::Unheld, u.holder, what));
+            news.push((EventKind::Unheld, u.holder, what));
         }
         for u in &before {
             if !still.contains(&(u.holder, u.issuer)) && self.ledger.get(u.holder).is_some() {
                 let name = self.ledger.name(u.holder);
                 let what = format!("the guarantee of {name} is held again");
-                news.push((api::EventKind::Held, u.holder, what));
+                news.push((EventKind::Held, u.holder, what));
             }
         }
         for (kind, holder, message) in news {
-            let (name, mut e) = (self.ledger.name(holder), blank(kind, message));
+            let (name, mut e) = (self.ledger.name(holder), WatchEvent::new(kind, message));
             let owner = self.ledger.get(holder).map_or(0, |c| c.owner);
             e.currency = Some(name.clone());
             e.concerns = vec![owner];
@@ -445,7 +441,9 @@ impl Core {
             ),
         };
         // Nobody watching is fine.
-        let _ = self.events.send(blank(api::EventKind::Scheduler, message));
+        let _ = self
+            .events
+            .send(WatchEvent::new(EventKind::Scheduler, message));
         self.tell_systemd();
     }
 
@@ -453,7 +451,9 @@ impl Core {
     pub fn look(&mut self) {
         if let Poll::Lost(why) = self.cpu.poll() {
             let message = format!("scheduler left: {why}");
-            let _ = self.events.send(blank(api::EventKind::Scheduler, message));
+            let _ = self
+                .events
+                .send(WatchEvent::new(EventKind::Scheduler, message));
             self.write_marks();
             self.tell_systemd();
         }

@@ -3,9 +3,9 @@
 //! watch, for the ledger's log and for the journal, each no oftener than [`Repeats`] has it.
 
 use super::Core;
+use super::event::WatchEvent;
 use crate::repeats::{Repeats, count, tell_due};
 use std::time::Instant;
-use tix_api as api;
 use tix_ledger::TIXD;
 use tix_store::Record;
 
@@ -21,7 +21,7 @@ pub(super) enum Kind {
 /// One that is told, or held back.
 #[derive(Debug)]
 pub(super) struct Notice {
-    event: api::Event,
+    event: WatchEvent,
     record: Record,
     /// It goes into the journal as well.
     warns: bool,
@@ -29,7 +29,7 @@ pub(super) struct Notice {
 
 impl Notice {
     /// `owner`: whom it concerns.
-    pub(super) fn new(event: api::Event, subject: &str, owner: Option<u32>) -> Notice {
+    pub(super) fn new(event: WatchEvent, subject: &str, owner: Option<u32>) -> Notice {
         let record = Record {
             time_usec: event.time_usec,
             uid: TIXD,

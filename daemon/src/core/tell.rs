@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the ledger did, in words: for those who watch, for the log, and for whom it concerns.
 
+use super::event::{EventKind, WatchEvent};
 use super::{Core, now_usec};
 use std::collections::BTreeMap;
-use tix_api as api;
 use tix_ledger::dealer::Offer;
 use tix_ledger::{Cid, Event, Kind, Op, Resource, TIXD};
 use tix_model::units;
@@ -11,7 +11,7 @@ use tix_store::Record;
 
 /// An event, and who else than the asker should know.
 pub(super) struct Told {
-    pub event: api::Event,
+    pub event: WatchEvent,
     /// Owners, each with the currency that makes it theirs.
     pub concerns: Vec<(u32, String)>,
     /// It is kept in the log though nobody asked for it.
@@ -44,8 +44,8 @@ impl Core {
 
     /// `e` in words; `gone`: what went in it, or in others that are told together.
     pub(super) fn tell(&self, e: &Event, uid: Option<u32>, gone: &Gone<'_>) -> Told {
-        use api::EventKind as K;
-        let mut out = blank(K::Created, String::new());
+        use EventKind as K;
+        let mut out = WatchEvent::new(K::Created, String::new());
         out.uid = uid;
         let (mut concerns, mut worth_keeping) = (Vec::new(), false);
         let name = |c: Cid| match gone.0.get(&c) {
@@ -86,8 +86,8 @@ impl Core {
                     worth_keeping = true;
                 }
                 (out.currency, out.issuer, out.amount) = (Some(h), Some(i), Some(*amount));
-                out.resource = Some(tix_api::Resource::from(*resource));
-                out.kind_of_ticket = Some((*kind).into());
+                out.resource = Some(*resource);
+                out.kind_of_ticket = Some(*kind);
             }
             Event::Bound { name: n, path, .. } | Event::Unbound { name: n, path, .. } => {
                 let bound = matches!(e, Event::Bound { .. });
@@ -127,7 +127,7 @@ impl Core {
                 concerns.extend(self.owner_and_name(*cid));
                 worth_keeping = true;
                 (out.currency, out.amount) = (Some(n), *milli);
-                out.resource = Some(api::Resource::Cpu);
+                out.resource = Some(Resource::Cpu);
             }
             Event::Exchanged {
                 id,
@@ -270,18 +270,15 @@ impl Core {
     }
 
     /// Tells those who watch.
-    pub(super) fn say(&self, kind: api::EventKind, message: &str) {
+    pub(super) fn say(&self, kind: EventKind, message: &str) {
         // Nobody watching is fine.
-        let _ = self.events.send(blank(kind, message.to_owned()));
+        let _ = self.events.send(WatchEvent::new(kind, message.to_owned()));
     }
 }
 
 impl Told {
     fn is_trade(&self) -> bool {
-        matches!(
-            self.event.kind,
-            api::EventKind::Exchanged | api::EventKind::Revoked
-        )
+        matches!(self.event.kind, EventKind::Exchanged | EventKind::Revoked)
     }
 }
 
@@ -342,21 +339,5 @@ fn amount_text(r: Resource, kind: Kind, bytes: bool, amount: u64) -> String {
             units::show_thousandths(amount),
             r.name()
         ),
-    }
-}
-
-pub(super) fn blank(kind: api::EventKind, message: String) -> api::Event {
-    api::Event {
-        time_usec: now_usec(),
-        kind,
-        currency: None,
-        issuer: None,
-        resource: None,
-        kind_of_ticket: None,
-        amount: None,
-        cgroup: None,
-        uid: None,
-        concerns: vec![],
-        message,
     }
 }

@@ -32,6 +32,18 @@ use std::fmt;
 use std::sync::Arc;
 use tix_model::{DEFAULT_MODE, Kind, Resource};
 
+/// What is in force of a policy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Where its files are.
+    pub directory: String,
+    /// Files read, and rules in force from them.
+    pub files: usize,
+    pub rules: usize,
+    /// Each names the file and the line; empty when all is well.
+    pub problems: Vec<String>,
+}
+
 /// A ticket that a file asks for. The holder is the currency it stands with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
