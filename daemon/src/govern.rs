@@ -6,11 +6,11 @@
 //! writer, and not waited for long. A cgroup whose user is not known yet stays as it is, and is
 //! decided upon later.
 
-use crate::core::event::EventKind;
-use crate::core::{Core, Handle};
 use crate::directory::Directory;
 use crate::parts::blocking;
 use crate::policy::{self, Decision, Declared, Grant, Policy, Problem, Subject, user_of_slice};
+use crate::writer::event::EventKind;
+use crate::writer::{Core, Handle};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -237,7 +237,7 @@ fn create(
     owner: u32,
     group: u32,
     mode: u16,
-) -> Result<(), crate::core::Failure> {
+) -> Result<(), crate::writer::Failure> {
     let cid = core.ledger.next_cid();
     let op = Op::Create {
         cid,
@@ -255,7 +255,7 @@ fn broker(
     owner: Option<u32>,
     group: Option<u32>,
     mode: Option<u16>,
-) -> Result<(), crate::core::Failure> {
+) -> Result<(), crate::writer::Failure> {
     let Some(c) = core.ledger.find(name).and_then(|c| core.ledger.get(c)) else {
         return Ok(());
     };
@@ -277,7 +277,7 @@ fn broker(
 }
 
 /// The currency that is decided, funded and bound. One that is there and not the policy's is left to whoever made it.
-fn carry_out(core: &mut Core, d: &Decision, path: &str) -> Result<(), crate::core::Failure> {
+fn carry_out(core: &mut Core, d: &Decision, path: &str) -> Result<(), crate::writer::Failure> {
     let known = core.ledger.find(&d.currency);
     match known.and_then(|c| core.ledger.get(c)) {
         None if d.grants.is_empty() => {
@@ -406,7 +406,7 @@ async fn retire(
     keeper: &Keeper,
     policy: &Arc<Policy>,
     later: &mut Later,
-) -> Result<(), crate::core::Failure> {
+) -> Result<(), crate::writer::Failure> {
     let bound = keeper.handle.call(|core| {
         let all = core.ledger.bindings().filter(|(_, b)| b.by == POLICY);
         all.map(|(p, b)| (p.to_owned(), core.ledger.name(b.name)))

@@ -4,17 +4,17 @@
 
 #![deny(unsafe_code)]
 
-pub mod api;
-pub mod core;
 pub mod directory;
-pub mod enforce;
 pub mod govern;
 pub mod lifeline;
 pub mod parts;
 pub mod policy;
+pub mod reconcile;
 pub mod repeats;
 pub mod resident;
+pub mod server;
 mod sys;
+pub mod writer;
 
 pub use tix_cgroupfs as cgroups;
 pub use tix_ledger::{self as ledger, dealer};

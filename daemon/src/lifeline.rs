@@ -8,7 +8,7 @@
 //! has 100 of base's tickets: nobody can take them, but what root issues beside them makes them
 //! worth less.
 
-use crate::core::{Core, Failure, Handle};
+use crate::writer::{Core, Failure, Handle};
 use std::time::Duration;
 use tix_ledger::{Caller, DEFAULT_MODE, Op};
 use tix_model::LIFELINE;

@@ -14,15 +14,15 @@ use tix_cgroupfs as cgroups;
 use tix_cgroupfs::Follower;
 use tix_store as store;
 use tix_systemd::{Properties, PropertySync};
-use tixd::core::{Core, Failure, Handle, give_back as give_back_marks};
 use tixd::directory::Directory;
-use tixd::enforce::compaction::{Compaction, Found};
-use tixd::enforce::cpu;
-use tixd::enforce::disk::Disk;
 use tixd::parts::Parts;
 use tixd::policy::{self, Policy, Subject};
+use tixd::reconcile::compaction::{Compaction, Found};
+use tixd::reconcile::cpu;
+use tixd::reconcile::disk::Disk;
 use tixd::repeats::Journal;
-use tixd::{api, govern, lifeline, resident};
+use tixd::writer::{Core, Failure, Handle, give_back as give_back_marks};
+use tixd::{govern, lifeline, resident, server};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
@@ -285,7 +285,7 @@ async fn readers(directory: &Directory, group: &str) -> Option<u32> {
 async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let doors = api::Doors::open(&args.socket)
+    let doors = server::Doors::open(&args.socket)
         .with_context(|| format!("cannot listen on {}", args.socket.display()))?;
     let (tree, no_cgroups) = tree(&args)?;
     let root = cgroups::Root::open_any(&tree).context("cannot open the cgroup tree")?;
@@ -297,7 +297,7 @@ async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow
     }
     let mut again = signal(SignalKind::hangup())?;
     let kept = store::Store::open(&args.state).context("cannot open the ledger")?;
-    let (tx, mut changes) = tokio::sync::mpsc::channel(tixd::core::TREE_QUEUE);
+    let (tx, mut changes) = tokio::sync::mpsc::channel(tixd::writer::TREE_QUEUE);
     let followed = cgroups::Root::open_any(&tree).context("cannot open the cgroup tree")?;
     let follower = Follower::new(followed, move |change| tx.blocking_send(change).is_ok())
         .context("cannot follow the cgroup tree")?;
@@ -335,7 +335,7 @@ async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow
         lifeline::create(&mut core).context("cannot create the lifeline")?;
     }
     let (handle, jobs) = core.handle();
-    let api = api::serve(doors, handle.clone(), readers, directory.clone());
+    let api = server::serve(doors, handle.clone(), readers, directory.clone());
     parts.task("the API server", api);
     if by_systemd {
         let lifeline = lifeline::keep(handle.clone());

@@ -66,7 +66,7 @@ fn defined(item: &Item) -> Option<String> {
 /// What a file says of other modules.
 #[derive(Default)]
 struct Said {
-    /// Each path that begins with `crate`, `super` or `self`, and each that `use` names.
+    /// Each path that begins with `crate`, `super`, `self` or `tix_api`, and each that `use` names.
     paths: Vec<Vec<String>>,
     /// What `use` brings in, by the name that it has here.
     names: BTreeMap<String, Vec<String>>,
@@ -124,7 +124,8 @@ impl<'ast> Visit<'ast> for Said {
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let names: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
-        if names.len() > 1 && ["crate", "super", "self"].contains(&names[0].as_str()) {
+        let begins = ["crate", "super", "self", "tix_api"];
+        if names.len() > 1 && begins.contains(&names[0].as_str()) {
             self.paths.push(names);
         }
         visit::visit_path(self, path);
@@ -365,4 +366,16 @@ fn below_the_service_is_the_model_alone() {
         assert_eq!(below(&format!("daemon/{name}")), model, "{name}");
     }
     assert!(below("daemon").len() > 5);
+}
+
+/// Below the server nobody knows what is on the wire.
+#[test]
+fn the_server_alone_names_the_wires_types() {
+    let tixd = Crate::read(&root().join("daemon"));
+    let names = |said: &Said| said.paths.iter().any(|path| path[0] == "tix_api");
+    let those = tixd.0.iter().filter(|(_, said)| names(said));
+    let parts: BTreeSet<&str> = those
+        .map(|(module, _)| module.first().map_or("main.rs", String::as_str))
+        .collect();
+    assert_eq!(parts, BTreeSet::from(["server"]));
 }

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use std::time::Duration;
 use tix_fuzz::world::{ALICE, ALICES, BOB, BOBS, Client, SERVICE, World, runtime, with};
-use tixd::api::{PER_UID, TOTAL};
+use tixd::server::{PER_UID, TOTAL};
 use tokio::runtime::{Builder, Runtime};
 
 /// Nobody waits in it: when all do, it is later.

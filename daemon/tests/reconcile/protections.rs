@@ -9,7 +9,7 @@ use num_bigint::BigInt;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError};
 use tix_ledger::{Op, Resource};
-use tixd::enforce::protection::{Kernel, Protection, protections};
+use tixd::reconcile::protection::{Kernel, Protection, protections};
 
 const PAGE: u64 = 4096;
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError};
 use std::collections::BTreeMap;
 use tix_ledger::Resource;
-use tixd::enforce::weight::{MOST, Terms, weights};
+use tixd::reconcile::weight::{MOST, Terms, weights};
 
 /// What each cgroup is worth: the values of all threads in it. One that only its parent funds, with all in it, is worth what it has, of
 /// which tickets for a cgroup that is away are a part.

@@ -12,8 +12,8 @@ use tix_cgroupfs::{Follower, Root};
 use tix_ledger::{Caller, Op, Resource};
 use tix_store::{Query, Record, Store};
 use tix_systemd::PropertySync;
-use tixd::core::{Core, Handle};
-use tixd::enforce::cpu::Cpu;
+use tixd::reconcile::cpu::Cpu;
+use tixd::writer::{Core, Handle};
 use tokio::sync::mpsc;
 
 pub struct Machine {
@@ -92,7 +92,7 @@ impl Machine {
         runtime.block_on(async {
             let tree = self.at("/");
             let kept = Store::open(&self.state()).unwrap();
-            let (tx, mut changes) = mpsc::channel(tixd::core::TREE_QUEUE);
+            let (tx, mut changes) = mpsc::channel(tixd::writer::TREE_QUEUE);
             let follower = Follower::new(open(&tree), move |c| tx.blocking_send(c).is_ok());
             let follower = follower.unwrap();
             std::thread::spawn(move || follower.run());

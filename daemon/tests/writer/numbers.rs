@@ -7,7 +7,7 @@ use crate::vfs::{Disk, Fault, Step};
 use tix_ledger::{Hard, Op, Resource};
 use tix_model::File;
 use tix_systemd::PropertySync;
-use tixd::core::Handle;
+use tixd::writer::Handle;
 
 const CPU: &str = "cpu.weight";
 
@@ -51,8 +51,9 @@ fn a_number_that_could_not_be_recorded_is_not_written() {
                 machine.remove("/b");
                 let mut waits = None;
                 until("it is written, or said why not", async || {
-                    let why =
-                        |core: &mut tixd::core::Core| core.not_written().next().map(str::to_owned);
+                    let why = |core: &mut tixd::writer::Core| {
+                        core.not_written().next().map(str::to_owned)
+                    };
                     waits = tixd.call(why).await.unwrap();
                     waits.is_some() || machine.number("/a", CPU) == 300
                 })
@@ -138,7 +139,9 @@ fn a_thousand_numbers_are_one_commit() {
     let disk = Disk::at(&machine.state());
     machine.tixd(async |tixd: Handle| {
         disk.state().steps.clear();
-        tixd.call(tixd::core::Core::take_most_files).await.unwrap();
+        tixd.call(tixd::writer::Core::take_most_files)
+            .await
+            .unwrap();
         // So few that all others' weights grow.
         does(&tixd, |cid| funded("n", cid, 10, &["/a"])).await;
         until("all have grown", async || {
@@ -149,7 +152,10 @@ fn a_thousand_numbers_are_one_commit() {
         let syncs = disk.state().steps.iter().filter(is_sync).count();
         assert!((2..10).contains(&syncs), "{syncs}");
         // And written in bites, between which others have their turn.
-        let most = tixd.call(tixd::core::Core::take_most_files).await.unwrap();
+        let most = tixd
+            .call(tixd::writer::Core::take_most_files)
+            .await
+            .unwrap();
         println!("{most} files in a turn of {MANY}");
         assert!((64..=128).contains(&most), "{most}");
     });

@@ -2,7 +2,7 @@
 //! Who wants the CPU now: as the scheduler's tables have it, or, without it, whoever has processes.
 
 use super::Core;
-use crate::enforce::limit::Throttles;
+use crate::reconcile::limit::Throttles;
 use std::collections::{HashMap, HashSet};
 use tix_ledger::{BASE, Cid, Resource};
 

@@ -23,9 +23,9 @@ mod told;
 mod turns;
 mod usage;
 
-use crate::enforce::presence::{Outlook, Poll};
-use crate::enforce::{cpu, disk, limit, memory};
 use crate::policy;
+use crate::reconcile::presence::{Outlook, Poll};
+use crate::reconcile::{cpu, disk, limit, memory};
 use beside::Lane;
 pub use bounds::kernels_throttle;
 use clocks::Clocks;

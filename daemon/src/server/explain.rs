@@ -10,7 +10,7 @@
 
 use super::held;
 use super::view::{currency, to_limits};
-use crate::core::Core;
+use crate::writer::Core;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 use tix_api as api;

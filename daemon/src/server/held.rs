@@ -3,8 +3,8 @@
 
 use super::decides;
 use super::session::Session;
-use crate::core::Core;
-use crate::enforce::disk::{Device, Disk, Mechanism};
+use crate::reconcile::disk::{Device, Disk, Mechanism};
+use crate::writer::Core;
 use std::collections::BTreeMap;
 use tix_api::{NotHeld, Problem, shell};
 use tix_cgroupfs::Root;

@@ -5,9 +5,9 @@
 use super::Core;
 use super::event::EventKind;
 use super::marks::{Fresh, Todo};
-use crate::enforce::number::{self, lasts};
-use crate::enforce::protection::{self, Kernel};
-use crate::enforce::weight;
+use crate::reconcile::number::{self, lasts};
+use crate::reconcile::protection::{self, Kernel};
+use crate::reconcile::weight;
 use std::collections::BTreeMap;
 use tix_ledger::Resource;
 use tix_model::LIFELINE;

@@ -172,9 +172,9 @@ fn a_client_that_never_reads_holds_up_nobody() {
 fn one_user_gets_so_many_connections_and_no_more() {
     let tixd = Tixd::start();
     let most = if rustix::process::getuid().is_root() {
-        tixd::api::FOR_ROOT
+        tixd::server::FOR_ROOT
     } else {
-        tixd::api::PER_UID
+        tixd::server::PER_UID
     };
     let mut open: Vec<Client> = Vec::new();
     for _ in 0..most {

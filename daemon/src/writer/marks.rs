@@ -9,7 +9,7 @@
 use super::Core;
 use super::foreign::Corrected;
 use super::told::Tellings;
-use crate::enforce::number::{self, lasts};
+use crate::reconcile::number::{self, lasts};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeBounds;
 use std::time::Instant;

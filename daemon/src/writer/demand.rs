@@ -4,7 +4,7 @@
 //! while it has one outstanding), but only where the graph is no tree, and while nobody uses a disk only at the root.
 
 use super::Core;
-use crate::enforce::weight;
+use crate::reconcile::weight;
 use std::collections::HashMap;
 use tix_cgroupfs::Root;
 use tix_ledger::{BASE, Cid, Resource};

@@ -4,7 +4,7 @@
 //! next tixd: systemd does not forget it when tixd ends.
 
 use super::Core;
-use crate::enforce::number::{self, lasts};
+use crate::reconcile::number::{self, lasts};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use tix_model::{File, Mark, Numbers};

@@ -5,7 +5,7 @@ use super::errors::{self, bad};
 use super::session::{Session, written};
 use super::whole::Written;
 use super::{names, view};
-use crate::core::Core;
+use crate::writer::Core;
 use tix_api::{Error, LogReply};
 use tix_store::{Page, Query, SCAN};
 

@@ -83,7 +83,7 @@ mod tests {
         runtime.block_on(async {
             let listener = tokio::net::UnixListener::bind(&path).unwrap();
             let mut child = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "api::peer::tests::connects", "--ignored"])
+                .args(["--exact", "server::peer::tests::connects", "--ignored"])
                 .env(SOCKET, &path)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::null())

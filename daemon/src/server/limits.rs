@@ -4,8 +4,8 @@
 use super::amount::Amount;
 use super::session::Session;
 use super::{held, names};
-use crate::core::Core;
-use crate::enforce::limit::quota;
+use crate::reconcile::limit::quota;
+use crate::writer::Core;
 use tix_api::{Error, Limit, LimitKind, LimitReply, Problem, Resource, UnlimitReply};
 use tix_bpf::Throttle;
 use tix_ledger::{self as ledger, BASE, Cid, Ledger, Op};

@@ -34,8 +34,8 @@ mod whole;
 
 pub use doors::Doors;
 
-use crate::core::{Handle, Stopwatch};
 use crate::directory::Directory;
+use crate::writer::{Handle, Stopwatch};
 use guard::Guarded;
 use pace::{EVERYBODY, Pace};
 pub use peer::Process;

@@ -8,7 +8,7 @@ use super::readers;
 use super::session::Session;
 use super::view;
 use super::whole::Written;
-use crate::core::{Core, kernels_throttle};
+use crate::writer::{Core, kernels_throttle};
 use std::collections::{HashMap, HashSet};
 use tix_api::{Currency, Error, LimitKind, Resource, Share, TreeReply};
 use tix_cgroupfs::{Cgroup, Root};
@@ -168,7 +168,7 @@ fn disk(cgroup: &Cgroup) -> Share {
 }
 
 fn memory(cgroup: &Cgroup) -> Share {
-    let bytes = |file: &str| crate::enforce::memory::read(cgroup, file).ok();
+    let bytes = |file: &str| crate::reconcile::memory::read(cgroup, file).ok();
     Share {
         min_bytes: bytes("memory.min"),
         low_bytes: bytes("memory.low"),
@@ -182,7 +182,7 @@ fn memory(cgroup: &Cgroup) -> Share {
 fn stalled(cgroup: &Cgroup, file: &str) -> Option<u64> {
     let text = cgroup.read(file).ok()?;
     let some = text.lines().find_map(|l| l.strip_prefix("some "))?;
-    crate::enforce::disk::value(some, "total")?.parse().ok()
+    crate::reconcile::disk::value(some, "total")?.parse().ok()
 }
 
 #[cfg(test)]

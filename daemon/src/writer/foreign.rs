@@ -5,8 +5,8 @@
 use super::Core;
 use super::event::{EventKind, WatchEvent};
 use super::repeated::{Kind, Notice};
-use crate::enforce::disk;
-use crate::enforce::number;
+use crate::reconcile::disk;
+use crate::reconcile::number;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::{Duration, Instant};

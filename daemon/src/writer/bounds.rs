@@ -5,7 +5,7 @@
 //! than its own limits let it. A currency of two cgroups with cpu.max of 20 % each has 40 % of one CPU at most.
 
 use super::Core;
-use crate::enforce::limit::Throttles;
+use crate::reconcile::limit::Throttles;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tix_bpf::Throttle;
 use tix_cgroupfs::Cgroup;

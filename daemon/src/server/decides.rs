@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who decides who runs, and what is to be done while that is not tix's scheduler.
 
-use crate::core::Core;
-use crate::enforce::presence::Outlook;
+use crate::reconcile::presence::Outlook;
+use crate::writer::Core;
 use tix_api::{Enforcer, Error, Problem};
 use tix_bpf::{Force, Lack};
 

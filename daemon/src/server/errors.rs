@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Why a request is not answered, as the wire has it.
 
-use crate::core::Failure;
+use crate::writer::Failure;
 use tix_api::Error;
 use tix_ledger::Refusal;
 

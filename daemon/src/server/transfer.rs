@@ -3,7 +3,7 @@
 //! control. What belongs to jobs that run now is not in it.
 
 use super::errors::{self, bad};
-use crate::core::Core;
+use crate::writer::Core;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tix_api::{Error, ImportReply};

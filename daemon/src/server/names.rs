@@ -5,8 +5,8 @@
 use super::decides;
 use super::errors;
 use super::peer::Process;
-use crate::core::{Core, Handle};
 use crate::policy::in_slices;
+use crate::writer::{Core, Handle};
 use std::time::Duration;
 use tix_api::{Error, shell};
 use tix_cgroupfs as cgroups;

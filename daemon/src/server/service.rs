@@ -12,7 +12,7 @@ use super::whole::{
     WholeOffer, WholeOffers, WholeStatus, WholeTree, WholeWatch,
 };
 use super::{explain, jobs, journal, market, names, view};
-use crate::core::{Core, now_usec};
+use crate::writer::{Core, now_usec};
 use futures_util::Stream;
 use std::rc::Rc;
 use std::sync::Arc;

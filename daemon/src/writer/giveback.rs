@@ -3,8 +3,8 @@
 //! others had set.
 
 use super::told::{self, Tellings};
-use crate::enforce::disk::Disk;
-use crate::enforce::number;
+use crate::reconcile::disk::Disk;
+use crate::reconcile::number;
 use tix_cgroupfs::Root;
 use tix_model::Numbers;
 use tix_model::{File, Mark, Written};
