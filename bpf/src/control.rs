@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Arguments of the control programs, as `intf.h` lays them out.
 
+use crate::FUNDERS;
 use bytemuck::{Pod, Zeroable};
 use std::collections::HashMap;
 
-/// A currency in the kernel's tables. Its place there is another's once it is gone, so who it is is said with it: what has another's
-/// place by now is refused.
+/// A currency in the kernel's tables. Its place there is another's once it is gone, so who it is is
+/// said with it: what has another's place by now is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId {
     pub(crate) index: u32,
@@ -29,8 +30,8 @@ pub struct Edge {
     /// Soft: 1 … 2^31 of the issuer's tickets. Hard: thousandths of the issuer, 1 … 999.
     pub amount: u32,
     pub hard: bool,
-    /// In which proportion to the holder's other tickets its exchange tickets, and what rests with it, rest
-    /// with this issuer while the holder is inactive. All 0: with base.
+    /// In which proportion to the holder's other tickets its exchange tickets, and what rests with
+    /// it, rest with this issuer while the holder is inactive. All 0: with base.
     pub part: u16,
 }
 
@@ -49,15 +50,15 @@ impl Edge {
 /// All that backs a currency.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Funding {
-    /// The first of `edges` is the parent's `cpu.weight` ticket (cgroups only): of what is said here only its `part` counts.
+    /// The first of `edges` is the parent's `cpu.weight` ticket (cgroups only): of what is said
+    /// here only its `part` counts.
     pub by_parent: bool,
-    /// At most 16.
+    /// At most [`FUNDERS`].
     pub edges: Vec<Edge>,
     /// Exchange tickets, thousandths of a base ticket.
     pub delta: i64,
 }
 
-pub const FUNDERS: usize = 16;
 pub const BATCH: usize = 64;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -289,7 +290,8 @@ pub struct NodeState {
     pub cgid: u64,
     /// What [`crate::Scheduler::create_node`] or `create_limit` was told; 0 for a cgroup.
     pub cid: u64,
-    /// Of a cgroup, the limit that caps it beside `cpu.max`; of a limit, the next that counts where it does.
+    /// Of a cgroup, the limit that caps it beside `cpu.max`; of a limit, the next that counts where
+    /// it does.
     pub cap: Option<NodeId>,
     /// Of a cgroup its `cpu.max`; of a limit what it allows.
     pub throttle: Throttle,
@@ -362,13 +364,15 @@ pub struct Stats {
     pub missed: u64,
     /// Looks at a principal that ran by the 10 s rule, not by its share.
     pub forced: u64,
-    /// Looks for a thread's queue on its CPU that found none, nor a spare one: it was put straight there, or into one of all CPUs.
+    /// Looks for a thread's queue on its CPU that found none, nor a spare one: it was put straight
+    /// there, or into one of all CPUs.
     pub unqueued: u64,
     /// Slices ended between ticks.
     pub preempts: u64,
     /// Picks of who had waited for seconds, whatever its share.
     pub overdue: u64,
-    /// CPU time, ns, of holders of the kernel's locks that other principals paid, which waited for those.
+    /// CPU time, ns, of holders of the kernel's locks that other principals paid, which waited for
+    /// those.
     pub lent_ns: u64,
     /// Pages of its memory.
     pub pages: u64,

@@ -12,7 +12,8 @@ pub enum Force {
     InForce { ops: String },
     /// Somebody else's sched_ext scheduler is.
     Other { ops: String },
-    /// The kernel is about to put a scheduler into force or out of it (`enabling`, `disabling`): why one left is known afterwards.
+    /// The kernel is about to put a scheduler into force or out of it (`enabling`, `disabling`):
+    /// why one left is known afterwards.
     Changing { state: String },
     /// The kernel's own is; sched_ext is there and unused.
     Disabled,

@@ -13,11 +13,14 @@ pub enum Lack {
     CpuMax,
     /// `cpu.idle` (before 6.19).
     CpuIdle,
-    /// Which threads it takes for a CPU (before 7.1): where there are several, nice levels in a cgroup are not exact.
+    /// Which threads it takes for a CPU (before 7.1): where there are several, nice levels in a
+    /// cgroup are not exact.
     Nice,
-    /// Who moves pages (built without that, or without tracepoints of it): others wait longer for those that are locked meanwhile.
+    /// Who moves pages (built without that, or without tracepoints of it): others wait longer for
+    /// those that are locked meanwhile.
     Moves,
-    /// Who looks for a page of a file (older ones, or built so): who waits for one that a crowd waits for has to wait for the crowd.
+    /// Who looks for a page of a file (older ones, or built so): who waits for one that a crowd
+    /// waits for has to wait for the crowd.
     Faults,
 }
 
@@ -36,8 +39,8 @@ pub fn lacks() -> Result<&'static [Lack], Error> {
     }
 }
 
-/// Whether the kernel is locked down so far that programs may not read its memory. A kernel without lockdown has no such file, nor has
-/// one whose security file system is not mounted.
+/// Whether the kernel is locked down so far that programs may not read its memory. A kernel without
+/// lockdown has no such file, nor has one whose security file system is not mounted.
 pub(crate) fn is_confidential() -> bool {
     let state = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     state.contains("[confidentiality]")
@@ -103,8 +106,9 @@ fn too_old() -> bool {
     matches!((number(), number()), (Some(major), Some(minor)) if (major, minor) < (6, 16))
 }
 
-/// Whether the kernel's own BTF is readable but wrong about sched_ext: it lacks the functions, or gives them the implicit parameter
-/// `aux`, which only their `_impl` forms have and no program passes (pahole 1.30; `tixctl doctor` names them all).
+/// Whether the kernel's own BTF is readable but wrong about sched_ext: it lacks the functions, or
+/// gives them the implicit parameter `aux`, which only their `_impl` forms have and no program
+/// passes (pahole 1.30; `tixctl doctor` names them all).
 fn btf_lies(btf: &Btf<'_>) -> bool {
     use libbpf_rs::btf::types::{Func, FuncProto};
     let implicit = |f: &Func<'_>| {

@@ -39,7 +39,8 @@ mod skel {
 pub struct Options {
     /// The quantum Q, ns: 100 µs … 20 ms.
     pub slice_ns: u64,
-    /// Only threads that ask for it (SCHED_EXT) are scheduled; the kernel's own scheduler has the others, and they come first.
+    /// Only threads that ask for it (SCHED_EXT) are scheduled; the kernel's own scheduler has the
+    /// others, and they come first.
     pub partial: bool,
     /// Which build of the BPF program it is said to be.
     pub build: String,
@@ -85,8 +86,8 @@ impl Scheduler {
 
     /// [`Scheduler::load`] with other than default settings.
     ///
-    /// What is in force from `dir` stays so until the kernel has verified this one; the kernel's own scheduler holds the CPU while one
-    /// takes the other's place (`swap`).
+    /// What is in force from `dir` stays so until the kernel has verified this one; the kernel's
+    /// own scheduler holds the CPU while one takes the other's place (`swap`).
     pub fn load_with(dir: &Path, options: &Options) -> Result<Scheduler, Error> {
         if kernel::is_confidential() {
             return Err(Error::LockedDown);
@@ -107,7 +108,8 @@ impl Scheduler {
         let new = dir.join(pins::NEW);
         pins::remove(&new)?;
         pins::prepare(&new)?;
-        // Whatever this kernel's sched_ext does not know and we leave at zero is told as information: eight lines at every load.
+        // Whatever this kernel's sched_ext does not know and we leave at zero is told as
+        // information: eight lines at every load.
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
         let exchange = Self::load_and_pin(dir, &new, options).inspect_err(|_| {
             // Half a scheduler is none; the first error is the one to tell.
@@ -288,8 +290,8 @@ impl Scheduler {
         clear(&dir).map(drop)
     }
 
-    /// The currency that mirrors the cgroup with inode `cgid`; `None` if the kernel side
-    /// does not know it or it shares the principal of one above it, for want of room or as it lies too deep.
+    /// The currency that mirrors the cgroup with inode `cgid`; `None` if the kernel side does not
+    /// know it or it shares the principal of one above it, for want of room or as it lies too deep.
     pub fn node_of_cgroup(&self, cgid: u64) -> Result<Option<NodeId>, Error> {
         let value = self
             .cgroups
@@ -308,7 +310,8 @@ impl Scheduler {
         }))
     }
 
-    /// A new currency without a cgroup, funded by nobody; `cid` is the caller's number for it ([`NodeState::cid`]).
+    /// A new currency without a cgroup, funded by nobody; `cid` is the caller's number for it
+    /// ([`NodeState::cid`]).
     pub fn create_node(&self, cid: u64) -> Result<NodeId, Error> {
         self.make(control::NAMED, cid, "cannot create a currency")
     }
@@ -334,7 +337,8 @@ impl Scheduler {
         })
     }
 
-    /// `limit` allows `quota_us` of CPU time in every `period_us`, at most a second, both not 0. Where it counts `above` does, too.
+    /// `limit` allows `quota_us` of CPU time in every `period_us`, at most a second, both not 0.
+    /// Where it counts `above` does, too.
     pub fn set_limit(
         &self,
         limit: NodeId,
@@ -361,8 +365,8 @@ impl Scheduler {
         self.set_limit(node, (0, 0), cap)
     }
 
-    /// Drops what [`Scheduler::create_node`] or [`Scheduler::create_limit`] made; its memory is reused once
-    /// nobody holds a ticket of it, nor is capped by it.
+    /// Drops what [`Scheduler::create_node`] or [`Scheduler::create_limit`] made; its memory is
+    /// reused once nobody holds a ticket of it, nor is capped by it.
     pub fn destroy_node(&self, node: NodeId) -> Result<(), Error> {
         let mut args = NameArgs {
             create: 0,
@@ -375,8 +379,8 @@ impl Scheduler {
         check(args.err, "cannot destroy a currency")
     }
 
-    /// How many soft tickets base has issued, active or not: what exchange tickets are counted against. 0: as many as are
-    /// active at the moment.
+    /// How many soft tickets base has issued, active or not: what exchange tickets are counted
+    /// against. 0: as many as are active at the moment.
     pub fn set_total(&self, total: u64) -> Result<(), Error> {
         let mut args = TotalArgs {
             total,
@@ -417,8 +421,8 @@ impl Scheduler {
         Ok(control::stats_from(&bytes).unwrap_or_default())
     }
 
-    /// Bytes of its maps, as the kernel counts them; of its arena the pages that it has, which not every kernel tells. Without
-    /// what hangs on each thread. Less where something cannot be read.
+    /// Bytes of its maps, as the kernel counts them; of its arena the pages that it has, which not
+    /// every kernel tells. Without what hangs on each thread. Less where something cannot be read.
     pub fn memory(&self) -> u64 {
         let pages = self.stats().map_or(0, |stats| stats.pages);
         let others = [
@@ -449,7 +453,8 @@ impl Scheduler {
     }
 }
 
-/// What was in force before what is pinned below `dir`, which has left, is again. `None`: there is no such.
+/// What was in force before what is pinned below `dir`, which has left, is again. `None`: there is
+/// no such.
 ///
 /// # Errors
 /// When that could not be brought about; what is left is for [`crate::clear`].
@@ -462,8 +467,8 @@ pub fn go_back(dir: &Path) -> Result<Option<Scheduler>, Error> {
     Ok(Some(scheduler))
 }
 
-/// Removes whatever is pinned below `dir`, of whichever version and however incomplete, and waits until the kernel's own scheduler is
-/// in force. False: there was no scheduler of tix's.
+/// Removes whatever is pinned below `dir`, of whichever version and however incomplete, and waits
+/// until the kernel's own scheduler is in force. False: there was no scheduler of tix's.
 pub fn clear(dir: &Path) -> Result<bool, Error> {
     let ours = matches!(settled(PATIENCE), Force::InForce { .. }) && dir.exists();
     pins::remove(dir)?;

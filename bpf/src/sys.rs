@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the libraries have no safe function for. No other module may contain unsafe code, but for what is generated.
+//! What the libraries have no safe function for. No other module may contain unsafe code, but for
+//! what is generated.
 #![allow(unsafe_code)]
 
 use bytemuck::Pod;

@@ -195,7 +195,10 @@ mod tests {
     fn commands_that_are_named_can_be_typed() {
         let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut all = Vec::new();
-        for dir in ["daemon/src", "daemon/api/src", "cli/src", "cli/client/src"] {
+        let tixd = ["src", "api/src", "ledger/src", "model/src", "store/src"];
+        let tixd = tixd.map(|dir| Path::new("daemon").join(dir));
+        let own = ["cli/src", "cli/client/src"].map(PathBuf::from);
+        for dir in tixd.iter().chain(&own) {
             sources(&top.join(dir), &mut all);
         }
         let (mut count, mut all_wrong) = (0, Vec::new());

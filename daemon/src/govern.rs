@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy put into practice: each cgroup is decided upon when it appears, and what is decided is done by operations like anybody's,
-//! in the policy's name, so that it is in the ledger and in the log.
+//! The policy put into practice: each cgroup is decided upon when it appears, and what is decided
+//! is done by operations like anybody's, in the policy's name, so that it is in the ledger and in
+//! the log.
 //!
 //! The users' databases may be slow to answer (a directory server): they are asked beside the
 //! writer, and not waited for long. A cgroup whose user is not known yet stays as it is, and is
@@ -276,7 +277,8 @@ fn broker(
     core.submit(&ops, &Caller::POLICY)
 }
 
-/// The currency that is decided, funded and bound. One that is there and not the policy's is left to whoever made it.
+/// The currency that is decided, funded and bound. One that is there and not the policy's is left
+/// to whoever made it.
 fn carry_out(core: &mut Core, d: &Decision, path: &str) -> Result<(), crate::writer::Failure> {
     let known = core.ledger.find(&d.currency);
     match known.and_then(|c| core.ledger.get(c)) {
@@ -401,7 +403,8 @@ fn soft(holder: &str, w: &Grant, has: u64, lapsed: u64) -> Option<Op> {
     }
 }
 
-/// What an earlier policy bound and this one does not goes back to its parent's weight; what it made and nothing uses goes.
+/// What an earlier policy bound and this one does not goes back to its parent's weight; what it
+/// made and nothing uses goes.
 async fn retire(
     keeper: &Keeper,
     policy: &Arc<Policy>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! tixd: requests go through a gate into a pure ledger; its values are pushed down to the kernel, which acts on them without ever
-//! waiting for this process.
+//! tixd: requests go through a gate into a pure ledger; its values are pushed down to the kernel,
+//! which acts on them without ever waiting for this process.
 
 #![deny(unsafe_code)]
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A small share of their own for what an administrator needs when users take everything: PID 1, logins and tixd itself.
+//! A small share of their own for what an administrator needs when users take everything: PID 1,
+//! logins and tixd itself.
 //!
 //! Where systemd runs, these are cgroups below `/` and `/system.slice`; the currency `lifeline` is
-//! bound to them, and the ledger keeps its share in every step (`daemon/ledger/src/lifeline.rs`). They are
-//! principals like any other (model.md §2): while they sleep their tickets count for nothing, so
-//! users' shares are not touched. Without systemd they live in the root cgroup, whose hidden leaf
-//! has 100 of base's tickets: nobody can take them, but what root issues beside them makes them
-//! worth less.
+//! bound to them, and the ledger keeps its share in every step (`daemon/ledger/src/lifeline.rs`).
+//! They are principals like any other (model.md §2): while they sleep their tickets count for
+//! nothing, so users' shares are not touched. Without systemd they live in the root cgroup, whose
+//! hidden leaf has 100 of base's tickets: nobody can take them, but what root issues beside them
+//! makes them worth less.
 
 use crate::writer::{Core, Failure, Handle};
 use std::time::Duration;

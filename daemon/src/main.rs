@@ -26,7 +26,8 @@ use tixd::{govern, lifeline, resident, server};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
-/// Shares a machine by tickets: loads tix's scheduler, keeps the ledger of who may use how much, and serves tixctl.
+/// Shares a machine by tickets: loads tix's scheduler, keeps the ledger of who may use how much,
+/// and serves tixctl.
 #[derive(Parser)]
 #[command(
     version,
@@ -48,7 +49,8 @@ struct Args {
     /// Where the scheduler is pinned
     #[arg(long, default_value = "/sys/fs/bpf/tix", hide = true)]
     pin: PathBuf,
-    /// Give the machine back to the kernel's own scheduler, and end. A tixd that is running is to be stopped first
+    /// Give the machine back to the kernel's own scheduler, and end. A tixd that is running is to
+    /// be stopped first
     #[arg(long)]
     stop_scheduler: bool,
     /// Give the machine back as it was, and end: the kernel's own scheduler, and what tixd wrote to
@@ -66,17 +68,20 @@ struct Args {
     /// Who gets which currency: `*.toml` in this directory. SIGHUP has it read again
     #[arg(long, value_name = "DIR", default_value = "/etc/tix/policies.d")]
     policies: PathBuf,
-    /// Say what the policy in this directory decides for the users and units that are there now, and end. Changes nothing
+    /// Say what the policy in this directory decides for the users and units that are there now,
+    /// and end. Changes nothing
     #[arg(long, value_name = "DIR")]
     check_policies: Option<PathBuf>,
-    /// Who is in this group may read what else only root may: everybody's part of the log, everybody's processes, and the ledger as
-    /// a document. If there is no such group, only root may
+    /// Who is in this group may read what else only root may: everybody's part of the log,
+    /// everybody's processes, and the ledger as a document. If there is no such group, only root
+    /// may
     #[arg(long, value_name = "GROUP", default_value = "tix")]
     readers: String,
     /// Serve the ledger, but change nothing in the kernel: no scheduler, no weights, no controllers
     #[arg(long)]
     observe: bool,
-    /// Schedule only threads that ask for it (SCHED_EXT). The kernel's own scheduler has the others, and they come first
+    /// Schedule only threads that ask for it (SCHED_EXT). The kernel's own scheduler has the
+    /// others, and they come first
     #[arg(long)]
     partial: bool,
     /// Have the kernel compact memory on demand alone: sets vm.compaction_proactiveness to 0 where
@@ -411,7 +416,8 @@ async fn returned(run: impl Future<Output = ()>) -> String {
     "it returned".to_owned()
 }
 
-/// The cgroup tree. Where cgroup v2 is not what the machine uses, an empty one in its place, and why: the ledger is whole without.
+/// The cgroup tree. Where cgroup v2 is not what the machine uses, an empty one in its place, and
+/// why: the ledger is whole without.
 fn tree(args: &Args) -> anyhow::Result<(PathBuf, Option<String>)> {
     let why = match cgroups::Root::open(&args.cgroup_root) {
         Ok(_) => return Ok((args.cgroup_root.clone(), None)),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads and writes of one cgroup's files. A cgroup is opened once, beneath the root and through no symbolic link, and then used by
-//! descriptor: whoever renames or replaces things meanwhile changes nothing about what was checked.
+//! Reads and writes of one cgroup's files. A cgroup is opened once, beneath the root and through no
+//! symbolic link, and then used by descriptor: whoever renames or replaces things meanwhile changes
+//! nothing about what was checked.
 
 use rustix::fs::{Dir, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
@@ -133,8 +134,8 @@ impl Root {
         off.next().map(str::to_owned)
     }
 
-    /// CPU time that the cgroup `path` has used, microseconds, with everything below, also what is gone. One file is opened: this is
-    /// asked of every cgroup, and often.
+    /// CPU time that the cgroup `path` has used, microseconds, with everything below, also what is
+    /// gone. One file is opened: this is asked of every cgroup, and often.
     pub fn used_usec(&self, path: &str) -> Result<u64, Error> {
         let (fd, path) = self.open_below(path, "cpu.stat", OFlags::empty())?;
         let mut text = [0; 1024];
@@ -150,7 +151,8 @@ impl Root {
         })
     }
 
-    /// Opens `file` of the cgroup `path`, or its directory, beneath the root and through no symbolic link.
+    /// Opens `file` of the cgroup `path`, or its directory, beneath the root and through no
+    /// symbolic link.
     fn open_below(
         &self,
         path: &str,
@@ -251,8 +253,8 @@ impl Cgroup {
         }
     }
 
-    /// `io.weight` for all devices that it names no other for, 1 … 10,000, or where there is only that `io.bfq.weight`, 1 … 1,000;
-    /// `None` without the io controller.
+    /// `io.weight` for all devices that it names no other for, 1 … 10,000, or where there is only
+    /// that `io.bfq.weight`, 1 … 1,000; `None` without the io controller.
     pub fn disk_weight(&self) -> Result<Option<u64>, Error> {
         for file in DISK_WEIGHTS {
             match self.read(file) {

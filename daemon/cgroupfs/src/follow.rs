@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Follows the tree: a thread that watches every cgroup that has the cpu controller, and tells the daemon what changed.
+//! Follows the tree: a thread that watches every cgroup that has the cpu controller, and tells the
+//! daemon what changed.
 //!
-//! A directory is watched first and listed afterwards, so nothing that appears in between is missed. When the kernel drops
-//! notifications, or watches run out, everything is listed again and compared. The root and every cgroup with `cpu.weight` are watched.
+//! A directory is watched first and listed afterwards, so nothing that appears in between is
+//! missed. When the kernel drops notifications, or watches run out, everything is listed again and
+//! compared. The root and every cgroup with `cpu.weight` are watched.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +20,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 use tix_model::DEFAULT_CGROUP_WEIGHT;
 
-/// What happened in the tree. Parents come before children, except that removals come children first.
+/// What happened in the tree. Parents come before children, except that removals come children
+/// first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// It is there (possibly known already), with these values.
@@ -32,7 +35,8 @@ pub enum Change {
         group: u32,
         inner_threads: bool,
     },
-    /// It is known no longer: it was removed, or (`is_there`) has no cpu controller any more. Also told when one without is removed.
+    /// It is known no longer: it was removed, or (`is_there`) has no cpu controller any more. Also
+    /// told when one without is removed.
     Gone { path: String, is_there: bool },
     /// Somebody, perhaps tixd, has written to a file that is nobody's funding.
     Touched { path: String },
@@ -106,15 +110,16 @@ const BLIND_PAUSE: Duration = Duration::from_secs(1);
 /// part in so many of the time.
 const PART: u32 = 10;
 
-/// The deepest cgroup that is followed, and the longest path, bytes. Whoever has a cgroup makes others in it as deep as memory lasts, but the
-/// kernel opens no path of more than 4,096 bytes.
+/// The deepest cgroup that is followed, and the longest path, bytes. Whoever has a cgroup makes
+/// others in it as deep as memory lasts, but the kernel opens no path of more than 4,096 bytes.
 const DEEPEST: usize = 64;
 const LONGEST: usize = 3500;
 
 impl<F: FnMut(Change) -> bool> Follower<F> {
     /// `tell` is called with every change; it returns false to end the thread.
     pub fn new(root: Root, tell: F) -> Result<Self, Error> {
-        // What is read last may be of no watch, as a lost notification is: what comes next must not be waited for.
+        // What is read last may be of no watch, as a lost notification is: what comes next must not
+        // be waited for.
         let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
         let inotify = inotify::init(flags).map_err(|e| Error::Io {
             path: "inotify".into(),
@@ -286,7 +291,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         }
     }
 
-    /// Cgroups go, and limits are raised: once all that are there can be watched, nothing is listed in vain any longer.
+    /// Cgroups go, and limits are raised: once all that are there can be watched, nothing is listed
+    /// in vain any longer.
     fn watch_the_rest(&mut self) -> Result<(), ()> {
         let rest = self.known.iter().filter(|(_, known)| known.wd.is_none());
         let rest: Vec<String> = rest.map(|(path, _)| path.clone()).collect();
@@ -500,8 +506,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         })
     }
 
-    /// The kernel goes on with what it has below there: it shares what `path`'s parent has by `cpu.weight`. Told of the parent, which is one
-    /// cgroup, however many it has.
+    /// The kernel goes on with what it has below there: it shares what `path`'s parent has by
+    /// `cpu.weight`. Told of the parent, which is one cgroup, however many it has.
     fn too_deep(&mut self, path: &str) -> Result<(), ()> {
         let parent = path.rsplit_once('/').map_or("/", |(parent, _)| parent);
         let what = format!(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The cgroup tree as it is and as it changes.
 //!
-//! [`files`] reads one cgroup, by descriptor; [`follow`] keeps up with the tree by inotify and tells
-//! what changed.
+//! [`files`] reads one cgroup, by descriptor; [`follow`] keeps up with the tree by inotify and
+//! tells what changed.
 
 #![forbid(unsafe_code)]
 

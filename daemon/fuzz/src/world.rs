@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A tixd in this process: the real ledger, its store on a disk, the one writer and the API, over sockets. What is not the kernel's: the
-//! cgroup tree is one of plain files, and who connects is who the test says, so that nobody need be root to be alice and bob.
+//! A tixd in this process: the real ledger, its store on a disk, the one writer and the API, over
+//! sockets. What is not the kernel's: the cgroup tree is one of plain files, and who connects is
+//! who the test says, so that nobody need be root to be alice and bob.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -163,7 +164,8 @@ impl World {
         }
     }
 
-    /// Ends it, and looks at what it leaves: the ledger is sound, and what is kept is what there was.
+    /// Ends it, and looks at what it leaves: the ledger is sound, and what is kept is what there
+    /// was.
     async fn end(&mut self) {
         drop(self.stop.take());
         let core = self.core.take().expect("it ends once").await;

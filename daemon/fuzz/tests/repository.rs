@@ -80,8 +80,8 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(anchor).collect()
 }
 
-/// The sections that are cited after each `model.md` in `text`: `§2, §3 and §5`, also across lines of
-/// a comment.
+/// The sections that are cited after each `model.md` in `text`: `§2, §3 and §5`, also across lines
+/// of a comment.
 fn cited(text: &str) -> Vec<String> {
     let between = |c: char| c.is_whitespace() || "*/!,".contains(c);
     let mut sections = Vec::new();

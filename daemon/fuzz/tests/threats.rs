@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Threats of docs/threats.md that tixd itself meets, each tried on a tixd in this process by whoever the test likes to be.
+//! Threats of docs/threats.md that tixd itself meets, each tried on a tixd in this process by
+//! whoever the test likes to be.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How fast the ledger is with 100,000 currencies and 1,000,000 tickets: `cargo run --release -p tix-ledger --example ledger_speed`.
+//! How fast the ledger is with 100,000 currencies and 1,000,000 tickets:
+//! `cargo run --release -p tix-ledger --example ledger_speed`.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who is active (model.md §2), and the sums over tickets that follow from it.
 //!
-//! Each issuer keeps the sum of its tickets and of the active ones. Whatever changes the tickets of a holder goes through
+//! Each issuer keeps the sum of its tickets and of the active ones. Whatever changes the tickets of
+//! a holder goes through
 //! [`Ledger::retake`]: they are taken out of the sums, changed, and put in again. So a change costs the holder's tickets and, where
 //! somebody's activity turns, the tickets above it.
 

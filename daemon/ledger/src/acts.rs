@@ -156,7 +156,8 @@ impl Ledger {
         Ok((h, i))
     }
 
-    /// To take: c on the holder, or i on the issuer. The second result: the issuer's side does it, and may withdraw for good.
+    /// To take: c on the holder, or i on the issuer. The second result: the issuer's side does it,
+    /// and may withdraw for good.
     fn may_take(&self, caller: &Caller, holder: Cid, issuer: Cid) -> Result<bool, Refusal> {
         let what = format!(
             "take tickets of {:?} away from {:?}",

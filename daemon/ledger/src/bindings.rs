@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Currencies bound to cgroups, and what becomes of the ticket that a binding replaces.
 //!
-//! A binding stands in for the parent's weight ticket, which is kept to be put back (model.md §1). Whoever may issue the parent's tickets has
-//! withdrawn it by binding: it is out of the parent's sum, as it is out of the kernel's. But somebody who may not
-//! has only put it aside: it stays counted (§3), or unbinding would lower what the neighbours are entitled to.
-//! For the same reason only root undoes what root bound.
+//! A binding stands in for the parent's weight ticket, which is kept to be put back (model.md §1).
+//! Whoever may issue the parent's tickets has withdrawn it by binding: it is out of the parent's
+//! sum, as it is out of the kernel's. But somebody who may not has only put it aside: it stays
+//! counted (§3), or unbinding would lower what the neighbours are entitled to. For the same reason
+//! only root undoes what root bound.
 //!
-//! The disk's ticket is replaced from when the currency has tickets for the disk, and others may give it the first, or give up the last. So that
-//! one is withdrawn, and issued again, when somebody who may issue it changes what tickets for the
-//! disk the currency has. Until then the currency's tickets come on top: a gift takes nothing. A
-//! last that goes with others leaves it withdrawn.
+//! The disk's ticket is replaced from when the currency has tickets for the disk, and others may
+//! give it the first, or give up the last. So that one is withdrawn, and issued again, when
+//! somebody who may issue it changes what tickets for the disk the currency has. Until then the
+//! currency's tickets come on top: a gift takes nothing. A last that goes with others leaves it
+//! withdrawn.
 //!
-//! Binding needs `i` on the currency and `f` on the cgroup's (model.md §1). So whoever gives others `f` on a cgroup lets them choose what
-//! backs it: what it was due from its parent is theirs to replace.
+//! Binding needs `i` on the currency and `f` on the cgroup's (model.md §1). So whoever gives others
+//! `f` on a cgroup lets them choose what backs it: what it was due from its parent is theirs to
+//! replace.
 
 use super::brokers::{Caller, Right, is_root};
 use super::refusal::Act;
@@ -77,7 +80,8 @@ impl Ledger {
         Ok(cgroup)
     }
 
-    /// Root's bindings are root's to undo. And where the parent's ticket was withdrawn it is issued again, which needs that right.
+    /// Root's bindings are root's to undo. And where the parent's ticket was withdrawn it is issued
+    /// again, which needs that right.
     pub(super) fn may_unbind(
         &self,
         caller: &Caller,
@@ -115,7 +119,8 @@ impl Ledger {
         }
     }
 
-    /// May the caller withdraw what the parent of the cgroup `path` gives it? Of one that is not there: root.
+    /// May the caller withdraw what the parent of the cgroup `path` gives it? Of one that is not
+    /// there: root.
     fn may_withdraw(&self, caller: &Caller, path: &str) -> bool {
         match self.parent_at(path) {
             Some(parent) => self.allows(caller, parent, Right::Issue),
@@ -128,8 +133,8 @@ impl Ledger {
             .is_some_and(|c| !c.grants(Resource::Disk).is_empty())
     }
 
-    /// The caller has changed what tickets for the disk these currencies have: where the caller may, the parents' tickets are withdrawn, or issued
-    /// again.
+    /// The caller has changed what tickets for the disk these currencies have: where the caller
+    /// may, the parents' tickets are withdrawn, or issued again.
     pub(super) fn withdraw_disk(&mut self, caller: &Caller, events: &[Event]) {
         let changed: BTreeSet<Cid> = (events.iter())
             .filter_map(|e| match e {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Brokers: who may do what to a currency (Sullivan §2.3, Table 1, and its extension in model.md §1).
+//! Brokers: who may do what to a currency (Sullivan §2.3, Table 1, and its extension in model.md
+//! §1).
 
 use super::{BASE, Broker, By, Cid, Currency, DEFAULT_MODE, Event, Key, Ledger, POLICY, Refusal};
 use tix_model::shell;
@@ -132,7 +133,8 @@ fn shown(mode: u16) -> String {
 }
 
 impl Ledger {
-    /// Does the mode of `cid` give `caller` this right? Owner, group, others: the first that applies decides, as with files.
+    /// Does the mode of `cid` give `caller` this right? Owner, group, others: the first that
+    /// applies decides, as with files.
     pub fn allows(&self, caller: &Caller, cid: Cid, right: Right) -> bool {
         let Some(c) = self.get(cid) else { return false };
         let shift = match caller {

@@ -5,7 +5,8 @@ use super::{By, Cid, Kind, Resource, Withdrawn};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A ticket as its holder keeps it: given by `fund` or `reserve`, on top of what the cgroup tree gives.
+/// A ticket as its holder keeps it: given by `fund` or `reserve`, on top of what the cgroup tree
+/// gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
     pub issuer: Cid,
@@ -39,7 +40,8 @@ pub struct Ticket {
     pub amount: u64,
     /// The parent's weight ticket of a cgroup that is bound: never active.
     pub kept: bool,
-    /// It counts among what its issuer has issued; not so a kept ticket that was withdrawn by binding.
+    /// It counts among what its issuer has issued; not so a kept ticket that was withdrawn by
+    /// binding.
     pub counted: bool,
 }
 
@@ -109,7 +111,8 @@ pub(super) struct Cached {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Side {
     pub grants: Vec<Grant>,
-    /// Holders of what it issued, weight tickets included, kept ones too; with how many tickets each.
+    /// Holders of what it issued, weight tickets included, kept ones too; with how many tickets
+    /// each.
     pub holders: BTreeMap<Cid, u32>,
     /// Counted, active or not.
     pub issued: Issued,
@@ -188,7 +191,8 @@ impl Currency {
     pub(super) fn bound(&self, r: Resource) -> Bound {
         let bound = self.bound_to.is_some();
         match r {
-            // Who withdrew the parent's ticket for it is the one to bring it back, whatever has become of it since.
+            // Who withdrew the parent's ticket for it is the one to bring it back, whatever has
+            // become of it since.
             Resource::Disk => Bound {
                 funds: bound && (self.disk || self.withdrawn.of(r)),
                 instead: bound && self.withdrawn.of(r),
@@ -225,7 +229,8 @@ impl Currency {
         &self.side[r.index()].grants
     }
 
-    /// What it has issued, the hidden leaf's tickets not among them: all that counts, and the active part.
+    /// What it has issued, the hidden leaf's tickets not among them: all that counts, and the
+    /// active part.
     pub fn issued(&self, r: Resource) -> (Issued, Issued) {
         let side = &self.side[r.index()];
         (side.issued, side.active)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The ledger as rows: which of them a change touched, what they were, and the ledger back from them.
+//! The ledger as rows: which of them a change touched, what they were, and the ledger back from
+//! them.
 
 use super::brokers::is_root;
 use super::{

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Exchange tickets (Sullivan §3.2.2, model.md §5): issued by base, each worth exactly its amount, in sets that sum to zero per resource.
+//! Exchange tickets (Sullivan §3.2.2, model.md §5): issued by base, each worth exactly its amount,
+//! in sets that sum to zero per resource.
 //!
-//! So T does not change, and nobody's entitlement but that of the parties and of whom they fund. While a party is inactive its exchange
-//! tickets rest with its funders, in proportion to what each contributes to its entitlement: the others of those funders then have
-//! what they would have without the exchange (footnote 3). `tixctl nice` is the smallest exchange: −n on the user's currency, +n on the
-//! job's (§3.4, §4.6).
+//! So T does not change, and nobody's entitlement but that of the parties and of whom they fund.
+//! While a party is inactive its exchange tickets rest with its funders, in proportion to what each
+//! contributes to its entitlement: the others of those funders then have what they would have
+//! without the exchange (footnote 3). `tixctl nice` is the smallest exchange: −n on the user's
+//! currency, +n on the job's (§3.4, §4.6).
 
 use super::brokers::is_root;
 use super::values::of_milli;
@@ -32,7 +34,8 @@ impl Exchange {
     }
 }
 
-/// The exchange tickets of inactive parties that rest with a currency, in base tickets with 64 fractional bits.
+/// The exchange tickets of inactive parties that rest with a currency, in base tickets with 64
+/// fractional bits.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rest {
     pub whole: i128,
@@ -109,7 +112,8 @@ impl Ledger {
             }
         }
         let parties: Vec<Cid> = rest.keys().copied().collect();
-        // Holders before issuers: what rests with one that is inactive itself goes further up, all of it at once.
+        // Holders before issuers: what rests with one that is inactive itself goes further up, all
+        // of it at once.
         for c in self.upwards(&parties, r) {
             if c == BASE || self.active(c, r) {
                 continue;
@@ -166,7 +170,8 @@ impl Ledger {
         out
     }
 
-    /// The parties to exchanges of `r`, and whoever is above them: where their tickets may come to rest.
+    /// The parties to exchanges of `r`, and whoever is above them: where their tickets may come to
+    /// rest.
     pub fn resting_places(&self, r: Resource) -> FxHashSet<Cid> {
         let parties: Vec<Cid> = self.parties[r.index()].keys().copied().collect();
         self.upwards(&parties, r).into_iter().collect()
@@ -181,7 +186,8 @@ impl Ledger {
             .collect()
     }
 
-    /// E⁻: the entitlement of `c` with what it and those above it have given away, and nothing of what was got in exchange.
+    /// E⁻: the entitlement of `c` with what it and those above it have given away, and nothing of
+    /// what was got in exchange.
     fn lower(&self, c: Cid, r: Resource, known: &mut Lower) -> i128 {
         if let Some(v) = known.get(&c) {
             return *v;
@@ -200,7 +206,8 @@ impl Ledger {
         sum
     }
 
-    /// The parties whose E⁻ is below zero for `r`, in an order that is the same after a restart: they have given away what they have not got.
+    /// The parties whose E⁻ is below zero for `r`, in an order that is the same after a restart:
+    /// they have given away what they have not got.
     pub(super) fn overdrawn(&self, r: Resource) -> Vec<Cid> {
         let mut known = Lower::default();
         let given = |p: &Cid| self.get(*p).is_some_and(|x| x.side(r).given < 0);
@@ -213,7 +220,8 @@ impl Ledger {
         short
     }
 
-    /// May `giver` have given what it now has? Only if E⁻ ≥ 0 for it and for whoever it funds: nobody else's has changed.
+    /// May `giver` have given what it now has? Only if E⁻ ≥ 0 for it and for whoever it funds:
+    /// nobody else's has changed.
     pub(super) fn can_give(&self, giver: Cid, r: Resource) -> bool {
         let mut known = Lower::default();
         let mut short = |c: Cid| {
@@ -240,7 +248,8 @@ impl Ledger {
         self.lower(c, r, &mut Lower::default())
     }
 
-    /// May `giver` have exchanged so much, as it now has? Only if E⁻ ≥ 0 for everybody. Thousandths of base tickets.
+    /// May `giver` have exchanged so much, as it now has? Only if E⁻ ≥ 0 for everybody. Thousandths
+    /// of base tickets.
     pub(super) fn check_exchanged(
         &self,
         giver: Cid,
@@ -347,7 +356,8 @@ impl Ledger {
         events
     }
 
-    /// After a change: whoever has given away what is no longer there gets it back, newest exchange first, until E⁻ ≥ 0.
+    /// After a change: whoever has given away what is no longer there gets it back, newest exchange
+    /// first, until E⁻ ≥ 0.
     pub fn revoke_overdrawn(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         if self.exchanges.is_empty() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tickets on top of what the cgroup tree gives: given, withdrawn, given up, and gone with their ends.
+//! Tickets on top of what the cgroup tree gives: given, withdrawn, given up, and gone with their
+//! ends.
 
 use super::brokers::is_root;
 use super::{BASE, Cid, End, Event, Grant, Key, Kind, Ledger, Resource, TIXD};
@@ -90,7 +91,8 @@ impl Ledger {
         self.set_grant(holder, r, g)
     }
 
-    /// So much less of it, or all. `lapse`: whoever takes it away may not change what base has issued, so it stays counted.
+    /// So much less of it, or all. `lapse`: whoever takes it away may not change what base has
+    /// issued, so it stays counted.
     pub(super) fn take_away(
         &mut self,
         holder: Cid,
@@ -112,7 +114,8 @@ impl Ledger {
         self.set_grant(holder, r, left)
     }
 
-    /// Base tickets that `name` gave up, or had when it was destroyed by somebody who may not withdraw them. They count until root does.
+    /// Base tickets that `name` gave up, or had when it was destroyed by somebody who may not
+    /// withdraw them. They count until root does.
     pub fn lapsed(&self, name: &str, r: Resource) -> u64 {
         self.lapsed.get(&(name.to_owned(), r)).copied().unwrap_or(0)
     }
@@ -166,7 +169,8 @@ impl Ledger {
         names
     }
 
-    /// The grants that `cid` holds and those that it issued, with their holders. Costs what they are, not what there is.
+    /// The grants that `cid` holds and those that it issued, with their holders. Costs what they
+    /// are, not what there is.
     pub(super) fn grants_at(&self, cid: Cid, r: Resource) -> Vec<(Cid, Grant)> {
         let mut out: Vec<(Cid, Grant)> = (self.funded(cid, r))
             .filter_map(|h| Some((h, self.get(h)?)))

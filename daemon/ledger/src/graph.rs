@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The shape of the graph: who funds whom, what would close a cycle, and the limits of model.md §1.
 //!
-//! For shape, a bound cgroup has both its edges: the binding's and the kept one of its parent, so that unbinding can never close a cycle.
+//! For shape, a bound cgroup has both its edges: the binding's and the kept one of its parent, so
+//! that unbinding can never close a cycle.
 
 use super::brokers::is_root;
 use super::{
@@ -14,7 +15,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 const CHECK_STEPS: u64 = 400_000;
 
 impl Ledger {
-    /// The tickets that back `c`: what its parent's weight or its binding gives it, then the grants.
+    /// The tickets that back `c`: what its parent's weight or its binding gives it, then the
+    /// grants.
     pub fn tickets<'a>(
         &'a self,
         c: &'a Currency,
@@ -29,7 +31,8 @@ impl Ledger {
             counted: true,
         };
         let tree = c.mirror.as_ref().filter(|m| m.path != "/").map(|m| {
-            // The files that give a cgroup its part of its parent; memory and the network have none.
+            // The files that give a cgroup its part of its parent; memory and the network have
+            // none.
             let (weight, own) = match r {
                 Resource::Cpu => (m.weight, true),
                 Resource::Disk => (m.disk, true),
@@ -107,7 +110,8 @@ impl Ledger {
         false
     }
 
-    /// Refuse an edge issuer → holder that closes a cycle or breaks a limit for the holder or anything it funds.
+    /// Refuse an edge issuer → holder that closes a cycle or breaks a limit for the holder or
+    /// anything it funds.
     pub(crate) fn check_edge(
         &self,
         by: By,
@@ -164,7 +168,8 @@ impl Ledger {
             }
             let via = match c == holder {
                 true => above.depth + between + 1,
-                // What is not below the holder is as deep as it was: only what comes through the holder is deeper now.
+                // What is not below the holder is as deep as it was: only what comes through the
+                // holder is deeper now.
                 false => (self.get(c).into_iter().flat_map(|x| self.tickets(x, r)))
                     .filter_map(|t| depth.get(&t.issuer))
                     .max()

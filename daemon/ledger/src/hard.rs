@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hard tickets (Sullivan §2.4): a fixed part of the issuer, whatever soft tickets it issues beside them. How many it may issue, and
-//! which of them it cannot honour any more.
+//! Hard tickets (Sullivan §2.4): a fixed part of the issuer, whatever soft tickets it issues beside
+//! them. How many it may issue, and which of them it cannot honour any more.
 
 use super::{BASE, Cid, HARD_WHOLE, Kind, Ledger, MAX_HARD_OF_BASE, Refusal, Resource};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,8 @@ pub struct Unheld {
 }
 
 impl Ledger {
-    /// The ticket that `asked` stands for: its amount, and whether that is bytes. Refuses what the issuer has not left.
+    /// The ticket that `asked` stands for: its amount, and whether that is bytes. Refuses what the
+    /// issuer has not left.
     pub(super) fn check_hard(
         &self,
         issuer: Cid,
@@ -80,7 +81,8 @@ impl Ledger {
         u64::try_from(n).unwrap_or(u64::MAX)
     }
 
-    /// Guarantees in bytes that are worth less: their issuer has less than it gave, or the machine has.
+    /// Guarantees in bytes that are worth less: their issuer has less than it gave, or the machine
+    /// has.
     pub fn unheld(&self) -> Vec<Unheld> {
         let r = Resource::Memory;
         let mut out: Vec<Unheld> = (self.in_bytes.iter())

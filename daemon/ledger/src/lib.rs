@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Currencies, tickets, brokers and values (model.md §1, §3, §5). Pure: no I/O, no clock, no threads.
+//! Currencies, tickets, brokers and values (model.md §1, §3, §5). Pure: no I/O, no clock, no
+//! threads.
 //!
-//! The graph is the join of two things. What people asked for (named currencies, grants, bindings, exchanges, modes) is durable: it changes by
-//! [`Op`]s, and is kept as [`Row`]s. What the cgroup tree says (which cgroups there are, their weights and owners) is mirrored: it changes by
-//! `cgroup_created`, `cgroup_changed` and `cgroup_removed`, and is read afresh at every start. A grant or binding whose cgroup is not
-//! there *waits* for it if root or the policy made it, so alice's binding to `user-1000.slice` holds from one login to the next; what others
-//! made goes with the cgroup.
+//! The graph is the join of two things. What people asked for (named currencies, grants, bindings,
+//! exchanges, modes) is durable: it changes by [`Op`]s, and is kept as [`Row`]s. What the cgroup
+//! tree says (which cgroups there are, their weights and owners) is mirrored: it changes by
+//! `cgroup_created`, `cgroup_changed` and `cgroup_removed`, and is read afresh at every start. A
+//! grant or binding whose cgroup is not there *waits* for it if root or the policy made it, so
+//! alice's binding to `user-1000.slice` holds from one login to the next; what others made goes
+//! with the cgroup.
 //!
 //! It is made of the model alone, and what it speaks in of that it has here, too. The market is
 //! [`dealer`].
 //!
-//! [`Ledger::apply`] checks an operation and does it, or refuses and changes nothing. [`Ledger::changes`] then says which rows are
-//! others now, for the store; [`Ledger::undo`] takes it back if the store could not keep them.
+//! [`Ledger::apply`] checks an operation and does it, or refuses and changes nothing.
+//! [`Ledger::changes`] then says which rows are others now, for the store; [`Ledger::undo`] takes
+//! it back if the store could not keep them.
 
 #![forbid(unsafe_code)]
 
@@ -256,7 +260,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A ledger with base alone. Currencies are numbered from `next` (at least 1). `memory`: the bytes that can be reserved.
+    /// A ledger with base alone. Currencies are numbered from `next` (at least 1). `memory`: the
+    /// bytes that can be reserved.
     pub fn new(next: Cid, memory: u64) -> Ledger {
         let mut base = Currency::new("base", 0, 0, DEFAULT_MODE, 0);
         base.mirror = Some(Mirror {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Limits of currencies (Banga §4.3, §5.6): how much CPU all may have together that a currency's tickets fund. A limit gives
-//! nothing, and no value or entitlement knows of it: it takes away what is above, and others have that.
+//! Limits of currencies (Banga §4.3, §5.6): how much CPU all may have together that a currency's
+//! tickets fund. A limit gives nothing, and no value or entitlement knows of it: it takes away what
+//! is above, and others have that.
 //!
-//! Resource containers are a tree, and the funding graph is not. So one currency is above each other one for this: above a cgroup
-//! that is bound the currency that it is bound to, above any other its parent's; above a named currency the funder that most of its
-//! entitlement comes from. So nobody gets out from under a limit by a ticket of a friend's, nor below one by a ticket that somebody
-//! gives to do harm.
+//! Resource containers are a tree, and the funding graph is not. So one currency is above each
+//! other one for this: above a cgroup that is bound the currency that it is bound to, above any
+//! other its parent's; above a named currency the funder that most of its entitlement comes from.
+//! So nobody gets out from under a limit by a ticket of a friend's, nor below one by a ticket that
+//! somebody gives to do harm.
 
 use super::brokers::{Caller, Right, is_root};
 use super::{BASE, By, Cid, Currency, End, Event, Key, Ledger, MAX_LIMIT, Refusal, Resource};
@@ -25,9 +27,11 @@ pub struct Limit {
 /// Which limits count where.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Caps {
-    /// Each currency that is there and has a limit: that, thousandths of one CPU, and the next one above that has one.
+    /// Each currency that is there and has a limit: that, thousandths of one CPU, and the next one
+    /// above that has one.
     pub limits: BTreeMap<Cid, (u64, Option<Cid>)>,
-    /// The cgroups that have a limit, or are bound below one: the nearest. Below a cgroup its limits count without being told.
+    /// The cgroups that have a limit, or are bound below one: the nearest. Below a cgroup its
+    /// limits count without being told.
     pub cgroups: BTreeMap<Cid, Cid>,
 }
 
@@ -40,7 +44,8 @@ impl Ledger {
         }
     }
 
-    /// To limit, and to lift a limit: `c`. What root limited root alone changes: otherwise who is limited would lift it.
+    /// To limit, and to lift a limit: `c`. What root limited root alone changes: otherwise who is
+    /// limited would lift it.
     fn may_limit(&self, caller: &Caller, name: &str, r: Resource) -> Result<End, Refusal> {
         let cid = self.resolve(name)?;
         self.limitable(&self.end(cid), r)?;
@@ -179,7 +184,8 @@ impl Ledger {
         caps
     }
 
-    /// The limits that count for `cid`, the nearest first: its own, and those above it; of a cgroup those of the cgroups above, too.
+    /// The limits that count for `cid`, the nearest first: its own, and those above it; of a cgroup
+    /// those of the cgroups above, too.
     pub fn limits_over(&self, cid: Cid) -> Vec<Cid> {
         let mut known = FxHashMap::default();
         let mut all: Vec<Cid> = Vec::new();

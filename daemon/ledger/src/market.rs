@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Trading rights (Sullivan §3.2): offers go to the dealer, what it matches becomes exchanges, and what a party has not got it cannot give.
+//! Trading rights (Sullivan §3.2): offers go to the dealer, what it matches becomes exchanges, and
+//! what a party has not got it cannot give.
 //!
 //! Who may trade for a party: whoever has `c` and `f` of its currency (model.md §1).
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operations: a value in, a refusal or a list of events out. An operation names things as people do.
+//! Operations: a value in, a refusal or a list of events out. An operation names things as people
+//! do.
 
 use super::{Caller, Cid, Event, Hard, Ledger, Refusal, Resource};
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,8 @@ pub enum Op {
         issuer: Ref,
         resource: Resource,
     },
-    /// All that it funds may have so many thousandths of one CPU together, whatever was said before.
+    /// All that it funds may have so many thousandths of one CPU together, whatever was said
+    /// before.
     Limit {
         name: Ref,
         resource: Resource,
@@ -91,7 +93,8 @@ pub enum Op {
         amount: Part,
         path: String,
     },
-    /// To trade rights: matched with what is on the dealer's book, the rest put beside it. `now`: microseconds since 1970, here and below.
+    /// To trade rights: matched with what is on the dealer's book, the rest put beside it. `now`:
+    /// microseconds since 1970, here and below.
     Offer {
         id: u64,
         party: Ref,
@@ -129,7 +132,8 @@ pub struct Terms {
     pub wants: Resource,
     /// At least.
     pub want: u64,
-    /// Of `want`, the least that one exchange must bring: all of it for all or none, 1 for any part.
+    /// Of `want`, the least that one exchange must bring: all of it for all or none, 1 for any
+    /// part.
     pub least: u64,
     /// Microseconds since 1970.
     pub expires: Option<u64>,
@@ -232,7 +236,8 @@ impl Op {
         )
     }
 
-    /// It moves what parties have given and got and nothing else, and looks itself at whether they have it.
+    /// It moves what parties have given and got and nothing else, and looks itself at whether they
+    /// have it.
     fn is_of_the_market(&self) -> bool {
         matches!(
             self,

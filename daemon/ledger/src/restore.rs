@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The durable part of the ledger replaced as a whole, by a document that somebody hands in: every row is checked as an operation would be.
+//! The durable part of the ledger replaced as a whole, by a document that somebody hands in: every
+//! row is checked as an operation would be.
 
 use super::{Change, Grant, Hard, Key, Kind, Ledger, MAX_AMOUNT, POLICY, Refusal, Resource, Row};
 use std::collections::BTreeMap;

@@ -78,7 +78,8 @@ impl Ledger {
             threads_inside = p.mirror.as_ref().is_some_and(|m| m.inner_threads);
         }
         if !threads_inside {
-            // Who is active is not always looked at, of the disk: a domain with children has no requests of its own.
+            // Who is active is not always looked at, of the disk: a domain with children has no
+            // requests of its own.
             self.set_running(parent, Resource::Disk, false);
         }
         self.count_all(cid, true);

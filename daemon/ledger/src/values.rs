@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Values and entitlements (model.md §3): u128 with 64 fractional bits, rounded down, a pure function of the graph and of who is active.
+//! Values and entitlements (model.md §3): u128 with 64 fractional bits, rounded down, a pure
+//! function of the graph and of who is active.
 //!
-//! They are cached and the caches invalidated as in Sullivan §4.3: any change moves an epoch on, and a look-up in a later epoch computes
-//! the currency and what is above it again, at most [`super::MAX_ANCESTOR_EDGES`] tickets, whatever the size of the ledger.
+//! They are cached and the caches invalidated as in Sullivan §4.3: any change moves an epoch on,
+//! and a look-up in a later epoch computes the currency and what is above it again, at most
+//! [`super::MAX_ANCESTOR_EDGES`] tickets, whatever the size of the ledger.
 //!
-//! A currency that has issued hard tickets funds its soft ones from a pool (Sullivan §2.4, Figure 2). The pool is no node here: it is the
-//! part `soft / whole` of [`Parts`].
+//! A currency that has issued hard tickets funds its soft ones from a pool (Sullivan §2.4, Figure
+//! 2). The pool is no node here: it is the part `soft / whole` of [`Parts`].
 
 use super::currency::{Cached, Issued};
 use super::{BASE, Cid, HARD_WHOLE, Kind, Ledger, Resource, SELF_TICKETS, Ticket};
@@ -19,7 +21,8 @@ enum When {
     Always,
 }
 
-/// How an issuer's value is divided: each hard ticket gets its part of `whole`, the soft ones together `soft` of it.
+/// How an issuer's value is divided: each hard ticket gets its part of `whole`, the soft ones
+/// together `soft` of it.
 #[derive(Debug, Clone, Copy)]
 struct Parts {
     /// What there is to divide.
@@ -101,7 +104,8 @@ pub fn fraction(value: u128, total: u64) -> f64 {
 }
 
 impl Ledger {
-    /// T: all soft tickets that base has issued and not withdrawn, active or not, at least 1. Of memory: the bytes there are.
+    /// T: all soft tickets that base has issued and not withdrawn, active or not, at least 1. Of
+    /// memory: the bytes there are.
     pub fn total(&self, r: Resource) -> u64 {
         if r == Resource::Memory {
             return self.memory.max(1);
@@ -179,7 +183,8 @@ impl Ledger {
         }
     }
 
-    /// What of that is left for the threads directly in its cgroup: what `c` has not issued to others.
+    /// What of that is left for the threads directly in its cgroup: what `c` has not issued to
+    /// others.
     pub fn own_entitlement(&self, c: Cid, r: Resource) -> u128 {
         match self.has_self(c, r) {
             false => self.entitlement(c, r),
@@ -256,7 +261,8 @@ impl Ledger {
         let sum = |i: &Issued| u128::from(i.milli) * milli.0 / milli.1 + u128::from(i.bytes) * byte;
         let soft = all.saturating_sub(sum(&issued));
         let whole = match when {
-            // The pool lends its part when no soft ticket is active, and a hard ticket its own when its holder is not.
+            // The pool lends its part when no soft ticket is active, and a hard ticket its own when
+            // its holder is not.
             When::Now => sum(&hard) + if tickets > 0 { soft } else { 0 },
             When::Always => all.max(sum(&issued)),
         };
@@ -276,8 +282,9 @@ impl Ledger {
         }
     }
 
-    /// What `c` has to divide among hard tickets and the soft pool, and what a ticket of a thousandth (as a fraction) and one of a byte
-    /// take of that. Thousandths of 1,000; of memory, where bytes can be had too, of what `c` is entitled to.
+    /// What `c` has to divide among hard tickets and the soft pool, and what a ticket of a
+    /// thousandth (as a fraction) and one of a byte take of that. Thousandths of 1,000; of memory,
+    /// where bytes can be had too, of what `c` is entitled to.
     fn hard_scale(&self, c: Cid, r: Resource) -> (u128, (u128, u128), u128) {
         let whole = u128::from(HARD_WHOLE);
         if r != Resource::Memory {
@@ -287,7 +294,8 @@ impl Ledger {
         (all, (all, whole), 1 << 32)
     }
 
-    /// Hard tickets of `c` that are taken, and all there are to take: thousandths, or bytes of memory. For admission (model.md §3).
+    /// Hard tickets of `c` that are taken, and all there are to take: thousandths, or bytes of
+    /// memory. For admission (model.md §3).
     pub(super) fn hard_taken(&self, c: Cid, r: Resource) -> (u64, u64) {
         let issued = self.get(c).map(|x| x.side(r).issued).unwrap_or_default();
         if r != Resource::Memory {

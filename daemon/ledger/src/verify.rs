@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The ledger checks itself: every sum that it keeps is computed again from the tickets, and what model.md promises of every state is looked
-//! at. For tests, and for what comes from outside.
+//! The ledger checks itself: every sum that it keeps is computed again from the tickets, and what
+//! model.md promises of every state is looked at. For tests, and for what comes from outside.
 
 use super::currency::Issued;
 use super::{
@@ -291,7 +291,8 @@ impl Ledger {
         }
     }
 
-    /// Limits are limits, of what is there or waited for; and what is above a limited currency leads to an end.
+    /// Limits are limits, of what is there or waited for; and what is above a limited currency
+    /// leads to an end.
     fn verify_caps(&self, wrong: &mut Vec<String>) {
         for (end, l) in &self.limits {
             let there = match end {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What has lost its cgroup waits for it, if root or the policy made it. Rows say it in the same words, so nothing durable changes.
+//! What has lost its cgroup waits for it, if root or the policy made it. Rows say it in the same
+//! words, so nothing durable changes.
 
 use super::brokers::is_root;
 use super::{Aside, BASE, Cid, End, Event, Grant, Key, Ledger, Resource};
@@ -83,7 +84,8 @@ impl Ledger {
         self.reshaped();
     }
 
-    /// What waits is issued: neither T nor what others are entitled to changes with who removes the cgroup and makes it again.
+    /// What waits is issued: neither T nor what others are entitled to changes with who removes the
+    /// cgroup and makes it again.
     fn count_waiting(&mut self, key: &Key, a: &Aside, on: bool) {
         let Key::Ticket {
             issuer,
@@ -206,7 +208,8 @@ impl Ledger {
         })
     }
 
-    /// At the start, when the tree is known: what has no cgroup to wait for, or nobody to wait for it, goes.
+    /// At the start, when the tree is known: what has no cgroup to wait for, or nobody to wait for
+    /// it, goes.
     pub fn sweep(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         let lost: Vec<Cid> = (self.transient.iter())

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who may do what: Table 1 of Sullivan (§2.3) and what model.md §1 adds, as one table. Every mode is tried for every operation and everybody.
+//! Who may do what: Table 1 of Sullivan (§2.3) and what model.md §1 adds, as one table. Every mode
+//! is tried for every operation and everybody.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,8 +24,8 @@ enum Check {
     Root,
 }
 
-/// A and B are named currencies of one owner and group, whose modes vary. The cgroup /j (whose parent is /u) is the caller's own, with all
-/// rights, except where it is what is asked.
+/// A and B are named currencies of one owner and group, whose modes vary. The cgroup /j (whose
+/// parent is /u) is the caller's own, with all rights, except where it is what is asked.
 #[rustfmt::skip]
 fn table() -> Vec<(&'static str, Op, Check)> {
     use Check::{Bits, Ids, Owner, Root};
@@ -51,7 +52,8 @@ fn table() -> Vec<(&'static str, Op, Check)> {
         ("unbind B from /o",             Op::Unbind { name: s("b"), path: None },                           Bits(&[&[("b", I)], &[("/o", C)]])),
         ("run in /g from A",             Op::Run { cid: 99, name: s("new"), issuer: s("a"), amount: 5, path: s("/g") },
                                                                                                             Bits(&[&[("a", I), ("/g", F)]])),
-        // An exchange needs c and f on the party; the other party is the caller's own job, so i as well.
+        // An exchange needs c and f on the party; the other party is the caller's own job, so i as
+        // well.
         ("nice in /g from H",            Op::Nice { cid: 99, name: s("new"), giver: s("h"), amount: Part::Tickets(1), path: s("/g") },
                                                                                                             Bits(&[&[("h", F | C | I), ("/g", F)]])),
         // So does an offer, and whatever is done with it for a party.
@@ -103,7 +105,8 @@ fn callers() -> [(&'static str, Caller); 6] {
     ]
 }
 
-/// a, b and h, and the cgroups, of OWNER and STAFF; h has soft and hard tickets of b and something of base; b is bound to /o by its owner.
+/// a, b and h, and the cgroups, of OWNER and STAFF; h has soft and hard tickets of b and something
+/// of base; b is bound to /o by its owner.
 fn ledger() -> Ledger {
     let mut l = Ledger::new(1, 1 << 30);
     for (id, path) in ["/g", "/p", "/o", "/p/k"].into_iter().enumerate() {

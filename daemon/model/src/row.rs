@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The durable part of the ledger as rows: what the store keeps, what is read back at the start, and what an operation is undone with.
+//! The durable part of the ledger as rows: what the store keeps, what is read back at the start,
+//! and what an operation is undone with.
 //!
-//! A row names things so that it means the same after a restart: a named currency by its number, a cgroup by its path (its currency's
-//! number is new at every start). Setting a row to what it was undoes an operation; setting all of them restores the ledger.
+//! A row names things so that it means the same after a restart: a named currency by its number, a
+//! cgroup by its path (its currency's number is new at every start). Setting a row to what it was
+//! undoes an operation; setting all of them restores the ledger.
 
 use crate::{By, Cid, Kind, Resource};
 use serde::{Deserialize, Serialize};
@@ -100,8 +102,8 @@ pub enum Row {
         legs: Vec<Leg>,
         by: By,
     },
-    /// Base tickets that a holder gave up, or that a currency had which was destroyed by somebody who may not withdraw them: they count until
-    /// root does.
+    /// Base tickets that a holder gave up, or that a currency had which was destroyed by somebody
+    /// who may not withdraw them: they count until root does.
     Lapsed {
         amount: u64,
     },

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What can be said of a policy without a machine: sums, cycles, limits. The ledger checks it all again against what is there.
+//! What can be said of a policy without a machine: sums, cycles, limits. The ledger checks it all
+//! again against what is there.
 
 use super::rule::{Rule, Then};
 use super::{Grant, Place, Policy, Problem};
@@ -17,7 +18,8 @@ struct Held<'a> {
 }
 
 impl Policy {
-    /// What is wrong with it as a whole. [`Policy::load`] and [`Policy::parse`] give no policy of which anything is.
+    /// What is wrong with it as a whole. [`Policy::load`] and [`Policy::parse`] give no policy of
+    /// which anything is.
     pub fn check(&self) -> Vec<Problem> {
         let mut problems = self.twice();
         let held = self.held(&mut problems);
@@ -192,7 +194,8 @@ impl Policy {
         held
     }
 
-    /// How many currencies a rule that makes one for each has room for, if it guarantees them something.
+    /// How many currencies a rule that makes one for each has room for, if it guarantees them
+    /// something.
     fn room(&self, rule: &Rule, held: &BTreeMap<&str, Held<'_>>) -> Vec<Problem> {
         let Then::Fund {
             currency, grants, ..
@@ -305,7 +308,8 @@ fn at(place: &Place, what: impl Into<String>, instead: impl Into<String>) -> Pro
     }
 }
 
-/// A currency that would fund itself, or a chain too long, told once. Each currency is looked at once, whatever the graph is like.
+/// A currency that would fund itself, or a chain too long, told once. Each currency is looked at
+/// once, whatever the graph is like.
 fn cycle(held: &BTreeMap<&str, Held<'_>>) -> Option<Problem> {
     let funders = |name: &str| -> Vec<&str> {
         let keys = held.get(name).into_iter().flat_map(|h| h.grants.keys());
@@ -313,7 +317,8 @@ fn cycle(held: &BTreeMap<&str, Held<'_>>) -> Option<Problem> {
         all.dedup();
         all
     };
-    // How many tickets are above it; None: on the path that is being looked at. By a stack of our own: the files may be long.
+    // How many tickets are above it; None: on the path that is being looked at. By a stack of our
+    // own: the files may be long.
     let mut depth: HashMap<&str, Option<usize>> = HashMap::new();
     for start in held.keys().copied() {
         let mut path: Vec<(&str, Vec<&str>, usize)> = Vec::new();

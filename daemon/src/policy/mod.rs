@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who gets which currency: the mapping that Sullivan's `cid_for_client()` makes (§4.2), by declarative files instead of code in the
-//! kernel. policies/README.md describes the format.
+//! Who gets which currency: the mapping that Sullivan's `cid_for_client()` makes (§4.2), by
+//! declarative files instead of code in the kernel. policies/README.md describes the format.
 //!
-//! A cgroup is decided upon once, when it appears: a user's slice at login, a unit's cgroup at its start. So a process that changes
-//! its uid inside a session stays where it is and is paid for by the session's user (nobody gets root's tickets by sudo), and children
-//! are funded as their parents are, by all of their funders (Sullivan's footnote 5). What no rule is about is funded by its parent's
-//! `cpu.weight`: users equally, as the paper has it by default.
+//! A cgroup is decided upon once, when it appears: a user's slice at login, a unit's cgroup at its
+//! start. So a process that changes its uid inside a session stays where it is and is paid for by
+//! the session's user (nobody gets root's tickets by sudo), and children are funded as their
+//! parents are, by all of their funders (Sullivan's footnote 5). What no rule is about is funded by
+//! its parent's `cpu.weight`: users equally, as the paper has it by default.
 //!
-//! Pure but for [`Policy::load`] and [`users`]; the shell makes the currencies and binds the cgroups.
+//! Pure but for [`Policy::load`] and [`users`]; the shell makes the currencies and binds the
+//! cgroups.
 
 mod check;
 mod glob;
@@ -60,7 +62,8 @@ pub struct Grant {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Declared {
     pub name: String,
-    /// What the file does not say stays as it is if the currency is there already; else root's, with [`DEFAULT_MODE`].
+    /// What the file does not say stays as it is if the currency is there already; else root's,
+    /// with [`DEFAULT_MODE`].
     pub owner: Option<u32>,
     pub group: Option<u32>,
     pub mode: Option<u16>,
@@ -97,7 +100,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// The files of a directory, read and found sound. The default is the empty policy: nothing declared, nothing decided.
+/// The files of a directory, read and found sound. The default is the empty policy: nothing
+/// declared, nothing decided.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
     /// In the order of the files, with where each stands.
@@ -146,8 +150,8 @@ impl Policy {
         }
     }
 
-    /// Some rule might be about this cgroup. Cheap and without allocation: asked of every cgroup, of which there may be 100,000,
-    /// before anybody looks up a user.
+    /// Some rule might be about this cgroup. Cheap and without allocation: asked of every cgroup,
+    /// of which there may be 100,000, before anybody looks up a user.
     pub fn may_concern(&self, path: &str) -> bool {
         if self.rules.is_empty() || subject::inside_a_session(path) {
             return false;
@@ -178,7 +182,8 @@ impl Policy {
         let declared = |name: &str| self.declared.iter().find(|d| d.name == name);
         let name = currency.fill(subject, |n| declared(n).is_some());
         let known = declared(&name);
-        // A currency that several share belongs to none of them: who came first would divide it for the others.
+        // A currency that several share belongs to none of them: who came first would divide it for
+        // the others.
         let (its_owner, its_group) = match currency.literal() {
             Some(_) => (0, 0),
             None => (subject.uid(), subject.gid()),

@@ -7,7 +7,8 @@ use std::fmt::Write;
 use tix_model::Kind;
 use tix_model::units::mode;
 
-/// The currencies that `policy` makes, what it decides for each of `subjects`, and what its author should know.
+/// The currencies that `policy` makes, what it decides for each of `subjects`, and what its author
+/// should know.
 pub fn report<'a, 's: 'a>(
     policy: &Policy,
     subjects: impl IntoIterator<Item = &'a Subject<'s>>,

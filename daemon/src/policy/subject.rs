@@ -41,7 +41,8 @@ impl Subject<'_> {
     }
 }
 
-/// The user whose slice `/user.slice/user-UID.slice` is. The number as systemd writes it: no sign, no zeros in front.
+/// The user whose slice `/user.slice/user-UID.slice` is. The number as systemd writes it: no sign,
+/// no zeros in front.
 pub fn user_of_slice(path: &str) -> Option<u32> {
     split_user_slice(path)
         .filter(|(_, rest)| rest.is_empty())

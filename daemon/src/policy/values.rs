@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The values of a policy file: a TOML value in, something of ours out, or a problem that says what to write.
+//! The values of a policy file: a TOML value in, something of ours out, or a problem that says what
+//! to write.
 
 use super::name::{bad_name, legal};
 use super::users::Names;

@@ -2,10 +2,11 @@
 //! Memory that the kernel compacts ahead of need: not where an administrator asks tixd to see to
 //! that (`--compact-on-demand`).
 //!
-//! For the sake of huge pages that somebody might ask for, kcompactd moves pages about in the background (the kernel's
-//! admin-guide/sysctl/vm.rst, `compaction_proactiveness`). Thirty at a time are locked meanwhile, and whoever touches one of them waits
-//! for a thread that has next to no share: a login for up to 8 s on a machine without free memory whose pages of libc 3,500 processes
-//! share. What is asked for is made room for all the same, by who asks.
+//! For the sake of huge pages that somebody might ask for, kcompactd moves pages about in the
+//! background (the kernel's admin-guide/sysctl/vm.rst, `compaction_proactiveness`). Thirty at a
+//! time are locked meanwhile, and whoever touches one of them waits for a thread that has next to
+//! no share: a login for up to 8 s on a machine without free memory whose pages of libc 3,500
+//! processes share. What is asked for is made room for all the same, by who asks.
 //!
 //! What an administrator has set stays: tixd sets it once a boot, where it is the kernel's default,
 //! and sets it back when it is asked no more.
@@ -38,7 +39,8 @@ pub struct Compaction {
 }
 
 impl Compaction {
-    /// That of `/proc/sys` below `root` (`/`, except in tests). `state`: tixd's own folder, where nobody else can write.
+    /// That of `/proc/sys` below `root` (`/`, except in tests). `state`: tixd's own folder, where
+    /// nobody else can write.
     pub fn new(root: &Path, state: &Path) -> Compaction {
         Compaction {
             setting: root.join("proc/sys/vm/compaction_proactiveness"),
@@ -50,7 +52,8 @@ impl Compaction {
     /// Switches it off, where nobody has set it.
     ///
     /// # Errors
-    /// It could not be read or written, as in a container whose /proc/sys is not its own; nothing is changed then.
+    /// It could not be read or written, as in a container whose /proc/sys is not its own; nothing
+    /// is changed then.
     pub fn switch_off(&self) -> io::Result<Found> {
         let said = match number(&self.setting) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),

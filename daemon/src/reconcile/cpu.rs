@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Keeps the scheduler's funding graph in step with the ledger, and the scheduler in force.
 //!
-//! The kernel side mirrors the cgroup tree by itself. Pushed is only what differs from it: named currencies, grants and bindings. What is in force
-//! at the start is adopted, compared with the ledger and repaired, so that no share moves while tixd is replaced.
+//! The kernel side mirrors the cgroup tree by itself. Pushed is only what differs from it: named
+//! currencies, grants and bindings. What is in force at the start is adopted, compared with the
+//! ledger and repaired, so that no share moves while tixd is replaced.
 
 use super::limit::{Limits, Throttles};
 use super::presence::{Outlook, Poll, Presence};
@@ -11,6 +12,9 @@ use std::path::{Path, PathBuf};
 use tix_bpf::{Edge, Funding, NodeId, NodeState, Scheduler, Stats};
 use tix_ledger::{BASE, Cid, Kind, Ledger, Resource};
 
+// What the ledger allows is what the scheduler has room for.
+const _: () = assert!(tix_model::MAX_FUNDERS == tix_bpf::FUNDERS);
+
 #[derive(Default)]
 pub struct Cpu {
     presence: Presence,
@@ -18,7 +22,8 @@ pub struct Cpu {
     nodes: BTreeMap<Cid, NodeId>,
     /// What the kernel side has of what differs from the plain tree.
     pushed: HashMap<Cid, Funding>,
-    /// What exchange tickets are counted against, as the kernel side has it; 0 while there are none.
+    /// What exchange tickets are counted against, as the kernel side has it; 0 while there are
+    /// none.
     total: u64,
     /// What could not be pushed, by currency.
     trouble: BTreeMap<Cid, String>,
@@ -69,7 +74,8 @@ impl Cpu {
         }
     }
 
-    /// Waits until loading has come to an end; true: it is in force, and everything is to be pushed. May be cancelled.
+    /// Waits until loading has come to an end; true: it is in force, and everything is to be
+    /// pushed. May be cancelled.
     pub async fn loaded(&mut self) -> bool {
         let loaded = self.presence.loaded().await;
         if loaded {
@@ -99,7 +105,8 @@ impl Cpu {
         self.presence.fault.as_deref()
     }
 
-    /// The layout of another version's scheduler that is in force and cannot be spoken with: it holds shares as they were.
+    /// The layout of another version's scheduler that is in force and cannot be spoken with: it
+    /// holds shares as they were.
     pub fn stranger(&self) -> Option<&str> {
         self.presence.stranger.as_deref()
     }
@@ -130,8 +137,8 @@ impl Cpu {
         self.presence.scheduler().is_some()
     }
 
-    /// No scheduler now, so `cpu.weight` has to do. Another one may heed it, too. To one of tix's it would come on top of the tickets
-    /// that it was told of.
+    /// No scheduler now, so `cpu.weight` has to do. Another one may heed it, too. To one of tix's
+    /// it would come on top of the tickets that it was told of.
     pub fn by_weight(&self) -> bool {
         self.outlook() != Outlook::InForce && self.outlook().enforces() && self.stranger().is_none()
     }
@@ -194,7 +201,8 @@ impl Cpu {
         self.push(ledger, &all, &removed);
     }
 
-    /// The currencies `touched`, and the going of those `removed`. Costs what those are, not what there is.
+    /// The currencies `touched`, and the going of those `removed`. Costs what those are, not what
+    /// there is.
     pub fn push(&mut self, ledger: &Ledger, touched: &[Cid], removed: &[Cid]) {
         if self.presence.scheduler().is_none() {
             return;
@@ -301,7 +309,8 @@ impl Cpu {
         }
     }
 
-    /// The node of `cid` and what should back it; `None` if the kernel side has no node for it (it shares its parent's, or is going).
+    /// The node of `cid` and what should back it; `None` if the kernel side has no node for it (it
+    /// shares its parent's, or is going).
     fn desired(
         &self,
         s: &Scheduler,

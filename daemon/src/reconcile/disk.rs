@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Weights for the disk (Sullivan §4.5), as [`super::weight`] wants them, and what in the kernel makes them shares: iocost or BFQ, device
-//! by device. Without either a weight is a number in a file.
+//! Weights for the disk (Sullivan §4.5), as [`super::weight`] wants them, and what in the kernel
+//! makes them shares: iocost or BFQ, device by device. Without either a weight is a number in a
+//! file.
 
 use super::Error;
 use super::files::{enable, set};
@@ -62,7 +63,8 @@ impl Disk {
         }
     }
 
-    /// Reads which devices there are and what is in force for each. What cannot be read is not in force.
+    /// Reads which devices there are and what is in force for each. What cannot be read is not in
+    /// force.
     pub fn look(&mut self, root: &Root) {
         let top = root.cgroup("/");
         let read = |file: &str| {
@@ -128,7 +130,8 @@ impl Disk {
         }
     }
 
-    /// The same, by systemd when it is told `IOWeight=`: for BFQ it maps what is above 100 in a way of its own, 300 to 118.
+    /// The same, by systemd when it is told `IOWeight=`: for BFQ it maps what is above 100 in a way
+    /// of its own, 300 to 118.
     pub fn shown_by_systemd(&self, weight: u64) -> u64 {
         match self.has_iocost || weight <= 100 {
             true => self.shown(weight),
@@ -186,8 +189,8 @@ fn clamped(file: &str, weight: u64) -> u64 {
     }
 }
 
-/// Sets the weight of the cgroup `path` for every device, 1 … 10,000, of iocost and of BFQ, whichever the kernel has; enables the io
-/// controller where it is off.
+/// Sets the weight of the cgroup `path` for every device, 1 … 10,000, of iocost and of BFQ,
+/// whichever the kernel has; enables the io controller where it is off.
 ///
 /// # Errors
 /// When it is not so afterwards; what was written stays.
@@ -224,7 +227,8 @@ fn put_all(root: &Root, path: &str, weight: u64) -> Result<usize, Error> {
     Ok(there)
 }
 
-/// Does BFQ's file say the same? systemd maps weights to it in a way of its own, by which 300 to 100 is 118 to 100.
+/// Does BFQ's file say the same? systemd maps weights to it in a way of its own, by which 300 to
+/// 100 is 118 to 100.
 pub fn agrees(root: &Root, path: &str, weight: u64) -> bool {
     let file = DISK_WEIGHTS[1];
     let text = root.cgroup(path).and_then(|c| c.read(file));

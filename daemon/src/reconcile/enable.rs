@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Has the kernel share a disk by weights: by iocost, with a model of the device as it is measured now, or by BFQ. One of them at a time;
-//! and when it does not work out, what was there before.
+//! Has the kernel share a disk by weights: by iocost, with a model of the device as it is measured
+//! now, or by BFQ. One of them at a time; and when it does not work out, what was there before.
 
 use super::disk::{Device, Mechanism};
 use super::measure::{self, Speed};
@@ -74,7 +74,8 @@ impl Places<'_> {
     /// Measures the device for some nine seconds, and turns on iocost with that.
     ///
     /// # Errors
-    /// When the kernel has none, or when it cannot be measured or others use it meanwhile; then all is as before.
+    /// When the kernel has none, or when it cannot be measured or others use it meanwhile; then all
+    /// is as before.
     pub fn iocost(&self, device: &Device) -> Result<Model, Error> {
         // It would be measured as slow as it is allowed to be.
         self.cost("io.cost.qos", &measure::qos(&device.number, false))?;
@@ -142,7 +143,8 @@ impl Places<'_> {
         let known = std::fs::read_to_string(queue.join("scheduler")).unwrap_or_default();
         let before = known.split_once('[').and_then(|(_, s)| s.split_once(']'));
         write("scheduler", "bfq")?;
-        // Latency for who does little costs shares; and without the last its queue may be filled by one.
+        // Latency for who does little costs shares; and without the last its queue may be filled by
+        // one.
         let shares = write("iosched/low_latency", "0")
             .and_then(|()| write("iosched/strict_guarantees", "1"));
         if let (Err(_), Some((before, _))) = (&shares, before) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keeps the limits of currencies in step with the ledger: each is a node of its own in the scheduler's tables (`bpf/limit.bpf.h`), and
-//! caps the cgroups that are funded below it. The kernel's own scheduler knows nothing of them.
+//! Keeps the limits of currencies in step with the ledger: each is a node of its own in the
+//! scheduler's tables (`bpf/limit.bpf.h`), and caps the cgroups that are funded below it. The
+//! kernel's own scheduler knows nothing of them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tix_bpf::{Error, NodeId, NodeState, Scheduler, Throttle};
 use tix_ledger::{Caps, Cid, Ledger};
 
-/// Periods are as systemd's: 100 ms, unless the quota would be less than the 1 ms that `cpu.max` takes.
+/// Periods are as systemd's: 100 ms, unless the quota would be less than the 1 ms that `cpu.max`
+/// takes.
 const PERIOD_USEC: u64 = 100_000;
 const LONG_PERIOD_USEC: u64 = 1_000_000;
 
@@ -19,8 +21,8 @@ pub fn quota(milli: u64) -> (u64, u64) {
     (milli.saturating_mul(period) / 1000, period)
 }
 
-/// As the kernel side knows a limit again after tixd was replaced: a named currency by its number; a cgroup, whose currency's number
-/// is new then, by its own.
+/// As the kernel side knows a limit again after tixd was replaced: a named currency by its number;
+/// a cgroup, whose currency's number is new then, by its own.
 fn label(ledger: &Ledger, cid: Cid) -> u64 {
     const CGROUP: u64 = 1 << 63;
     match ledger.get(cid).and_then(|c| c.mirror.as_ref()) {
@@ -171,7 +173,8 @@ impl Limits {
         .ok()
     }
 
-    /// What `states`, the kernel side's tables, say of limits; cgroups' currencies by their cgroups' numbers.
+    /// What `states`, the kernel side's tables, say of limits; cgroups' currencies by their
+    /// cgroups' numbers.
     pub fn throttles(&self, cgroups: &HashMap<u64, Cid>, states: &[NodeState]) -> Throttles {
         let nodes: HashMap<NodeId, Cid> = self.nodes.iter().map(|(c, n)| (*n, *c)).collect();
         let mut found = Throttles::default();

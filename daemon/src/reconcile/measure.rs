@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How fast a disk is, for iocost's model of it: iocost shares out the time that requests take by the model. With a model faster than the
-//! device it never holds anybody back, and shares nothing; so what is measured is made a little slower.
+//! How fast a disk is, for iocost's model of it: iocost shares out the time that requests take by
+//! the model. With a model faster than the device it never holds anybody back, and shares nothing;
+//! so what is measured is made a little slower.
 //!
-//! Only reading is tried, past the page cache, on the device itself: writing would destroy what is there.
+//! Only reading is tried, past the page cache, on the device itself: writing would destroy what is
+//! there.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind};
@@ -21,7 +23,8 @@ const DEPTH: u64 = 32;
 /// First a while that does not count: what a throttle or a cache had saved up.
 const WARM_UP: Duration = Duration::from_millis(1000);
 const MEASURED: Duration = Duration::from_millis(2000);
-/// Per cent of what was measured. The nearer to it, the longer requests queue in the device, where there are no shares.
+/// Per cent of what was measured. The nearer to it, the longer requests queue in the device, where
+/// there are no shares.
 const PART: u64 = 94;
 
 /// What a device did, in each second.
@@ -36,7 +39,8 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// `io.cost.model` of a device with that speed, less six per cent. Writing is taken to cost what reading does.
+    /// `io.cost.model` of a device with that speed, less six per cent. Writing is taken to cost
+    /// what reading does.
     pub fn model(&self, number: &str) -> String {
         let part = |n: u64| (n * PART / 100).max(1);
         let (random, sequential) = (part(self.random), part(self.sequential));
@@ -50,7 +54,8 @@ impl Speed {
     }
 }
 
-/// `io.cost.qos` with which the model is the rate: no latency changes it, as on a busy machine any would.
+/// `io.cost.qos` with which the model is the rate: no latency changes it, as on a busy machine any
+/// would.
 pub fn qos(number: &str, on: bool) -> String {
     let enable = u8::from(on);
     format!(
@@ -58,7 +63,8 @@ pub fn qos(number: &str, on: bool) -> String {
     )
 }
 
-/// Reads from `device` as fast as it can for some nine seconds; returns how many requests that took, too.
+/// Reads from `device` as fast as it can for some nine seconds; returns how many requests that
+/// took, too.
 ///
 /// # Errors
 /// When it cannot be opened or read, has less than 1 MiB, or did nothing for two seconds.

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Is the scheduler in force, and how does it come to be: adopted, loaded, ejected, loaded again after growing pauses, given up.
+//! Is the scheduler in force, and how does it come to be: adopted, loaded, ejected, loaded again
+//! after growing pauses, given up.
 //!
-//! While another sched_ext scheduler is in force nothing is tried, and so nothing used up: tixd looks every second whether it has left.
+//! While another sched_ext scheduler is in force nothing is tried, and so nothing used up: tixd
+//! looks every second whether it has left.
 //!
-//! Loading takes seconds, on a busy machine half a minute: a thread of its own does it, and the writer goes on serving. What another
-//! version of tixd has left in force is adopted, and stays so until this version's is loaded and takes its place. If that fails within
-//! a minute, the other one comes back. One of another layout cannot be spoken with: it is in force as its own tixd left it, and nothing
-//! of tixd's meddles with that, until this version's takes its place; it does not come back.
+//! Loading takes seconds, on a busy machine half a minute: a thread of its own does it, and the
+//! writer goes on serving. What another version of tixd has left in force is adopted, and stays so
+//! until this version's is loaded and takes its place. If that fails within a minute, the other one
+//! comes back. One of another layout cannot be spoken with: it is in force as its own tixd left it,
+//! and nothing of tixd's meddles with that, until this version's takes its place; it does not come
+//! back.
 
 use crate::resident;
 use std::path::{Path, PathBuf};
@@ -263,7 +267,8 @@ impl Presence {
         self.waiting = true;
     }
 
-    /// Waits until it has been loaded, or could not be; for ever if it is not being loaded. True: it is in force. May be cancelled.
+    /// Waits until it has been loaded, or could not be; for ever if it is not being loaded. True:
+    /// it is in force. May be cancelled.
     pub async fn loaded(&mut self) -> bool {
         let Some(loading) = self.loading.as_mut() else {
             return std::future::pending().await;
@@ -347,7 +352,8 @@ impl Presence {
                 }
                 return Poll::Quiet;
             }
-            // Its last words are written while the kernel takes it out: they are there when that is done.
+            // Its last words are written while the kernel takes it out: they are there when that is
+            // done.
             Force::Changing { .. } => return Poll::Quiet,
             Force::Other { ops } => format!("another scheduler is in force: {ops}"),
             Force::Disabled => "the kernel's own scheduler is in force".to_owned(),

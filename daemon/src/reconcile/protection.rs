@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `memory.min` and `memory.low` of cgroups from the guarantees of their currencies (model.md §4, Sullivan §4.4).
+//! `memory.min` and `memory.low` of cgroups from the guarantees of their currencies (model.md §4,
+//! Sullivan §4.4).
 //!
-//! What comes to a principal by hard tickets alone, from base down, is never taken from it: `memory.min`. What comes to it by a soft one
-//! anywhere on the way is taken last: `memory.low`. The kernel compares both with the same usage, so `memory.low` has the hard part in it.
-//! Every cgroup above covers what is below it, or the kernel would cut that. At least a twentieth of memory is for everybody.
+//! What comes to a principal by hard tickets alone, from base down, is never taken from it:
+//! `memory.min`. What comes to it by a soft one anywhere on the way is taken last: `memory.low`.
+//! The kernel compares both with the same usage, so `memory.low` has the hard part in it. Every
+//! cgroup above covers what is below it, or the kernel would cut that. At least a twentieth of
+//! memory is for everybody.
 
 use std::collections::{BTreeMap, HashMap};
 use tix_ledger::{BASE, Cid, HARD_WHOLE, Kind, Ledger, MAX_HARD_OF_BASE, Resource};
@@ -35,10 +38,11 @@ pub struct Kernel {
     pub recursive: bool,
 }
 
-/// What each cgroup that is guaranteed anything, or has such cgroups below it, should have, by path.
+/// What each cgroup that is guaranteed anything, or has such cgroups below it, should have, by
+/// path.
 ///
-/// `memory.min` and `memory.low` of the root's children sum to at most 95 % of the memory that the ledger has. Without
-/// `memory_recursiveprot` a guarantee is handed down to the cgroups below.
+/// `memory.min` and `memory.low` of the root's children sum to at most 95 % of the memory that the
+/// ledger has. Without `memory_recursiveprot` a guarantee is handed down to the cgroups below.
 pub fn protections(ledger: &Ledger, kernel: Kernel) -> BTreeMap<String, Protection> {
     let mut known = Known {
         ledger,
@@ -83,7 +87,8 @@ fn most(ledger: &Ledger) -> u64 {
     ledger.total(MEMORY) / HARD_WHOLE * MAX_HARD_OF_BASE
 }
 
-/// Cuts all alike if together they are more than `most`: what is got in exchange is worth what it says, whatever the giver's was.
+/// Cuts all alike if together they are more than `most`: what is got in exchange is worth what it
+/// says, whatever the giver's was.
 fn keep_within(most: u64, page: u64, own: &mut HashMap<Cid, Protection>) {
     let sum: u64 = own.values().map(|p| p.low.max(p.min)).sum();
     if sum <= most {
@@ -98,8 +103,9 @@ fn keep_within(most: u64, page: u64, own: &mut HashMap<Cid, Protection>) {
     }
 }
 
-/// What protects `c` itself, for those below it that have nothing of their own. If nobody there has, each gets all of it: the kernel
-/// shares out what is promised too often by who uses how much. Otherwise that would take from those who have, and it is equal parts.
+/// What protects `c` itself, for those below it that have nothing of their own. If nobody there
+/// has, each gets all of it: the kernel shares out what is promised too often by who uses how much.
+/// Otherwise that would take from those who have, and it is equal parts.
 fn hand_down(
     ledger: &Ledger,
     c: Cid,
@@ -189,7 +195,8 @@ impl Known<'_> {
         let mut sum = Part::default();
         for (i, t) in tickets.into_iter().enumerate() {
             let worth = self.ledger.ticket_value(&t, MEMORY, true);
-            // A binding is no ticket that somebody else could outbid: what the currency has, its cgroups have.
+            // A binding is no ticket that somebody else could outbid: what the currency has, its
+            // cgroups have.
             let firm = t.kind == Kind::Hard || i == 0 && x.bound_to == Some(t.issuer);
             let got = if t.issuer == BASE {
                 match t.kind {
@@ -243,7 +250,8 @@ impl Known<'_> {
     }
 }
 
-/// With what was got in exchange, which is worth what it says; what was given away is taken from the soft part first.
+/// With what was got in exchange, which is worth what it says; what was given away is taken from
+/// the soft part first.
 fn exchanged(mut part: Part, milli: i64) -> Part {
     let amount = (u128::from(milli.unsigned_abs()) << 64) / 1000;
     if milli >= 0 {

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Weights of cgroups for what only knows a tree of them: `io.weight`, and `cpu.weight` without sched_ext. Computed top-down (model.md §4):
-//! the weight of a cgroup among its siblings is proportional to the summed value of the principals below it, scaled so that a cgroup
-//! funded only by its parent keeps its own number. In a plain tree nothing is written.
+//! Weights of cgroups for what only knows a tree of them: `io.weight`, and `cpu.weight` without
+//! sched_ext. Computed top-down (model.md §4): the weight of a cgroup among its siblings is
+//! proportional to the summed value of the principals below it, scaled so that a cgroup funded only
+//! by its parent keeps its own number. In a plain tree nothing is written.
 //!
-//! The tree cannot say what the graph says, so the weights that are right depend on who is active. Among active siblings they are
-//! proportional to what their principals are worth now. Those of idle siblings mean nothing to the kernel: they get what is right when
-//! all are active, so that one that wakes up is not far off until it is noticed.
+//! The tree cannot say what the graph says, so the weights that are right depend on who is active.
+//! Among active siblings they are proportional to what their principals are worth now. Those of
+//! idle siblings mean nothing to the kernel: they get what is right when all are active, so that
+//! one that wakes up is not far off until it is noticed.
 
 use std::collections::{BTreeMap, HashMap};
 use tix_ledger::{BASE, Cid, Currency, Ledger, Resource};
 
 /// The largest weight that the kernel takes.
 pub const MOST: u64 = 10_000;
-/// A weight of this size is at most 2 % off by being a whole number. Where one is smaller, all its siblings' are made larger.
+/// A weight of this size is at most 2 % off by being a whole number. Where one is smaller, all its
+/// siblings' are made larger.
 const FINE: u64 = 25;
 /// Where nobody is funded by the parent alone the largest gets this, when all are active.
 const LARGEST: u64 = 1_000;
@@ -21,8 +24,9 @@ const LARGEST: u64 = 1_000;
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
     pub resource: Resource,
-    /// For the currency whose cgroups are to have what they need rather than to share, each counts as if it had all of it: files cannot
-    /// say that what one of a currency's cgroups leaves is for its others.
+    /// For the currency whose cgroups are to have what they need rather than to share, each counts
+    /// as if it had all of it: files cannot say that what one of a currency's cgroups leaves is for
+    /// its others.
     pub whole: Option<Cid>,
     /// By what is worth how much now, with those idle that are; otherwise by what is guaranteed.
     pub live: bool,
@@ -30,10 +34,12 @@ pub struct Terms {
     pub most: u64,
 }
 
-/// The weight that each cgroup should have where that is not its own funding, by path: 1 … `terms.most`.
+/// The weight that each cgroup should have where that is not its own funding, by path: 1 …
+/// `terms.most`.
 ///
-/// Among siblings they are as the values of what is active below them, each rounded by at most half; no weight that is not somebody's own
-/// funding is smaller than 25, as long as none is due more than `terms.most` / 25 times as much as another.
+/// Among siblings they are as the values of what is active below them, each rounded by at most
+/// half; no weight that is not somebody's own funding is smaller than 25, as long as none is due
+/// more than `terms.most` / 25 times as much as another.
 pub fn weights(ledger: &Ledger, terms: &Terms) -> BTreeMap<String, u64> {
     let mut out = BTreeMap::new();
     if is_plain(ledger, terms.resource) {
@@ -67,8 +73,9 @@ pub fn weights(ledger: &Ledger, terms: &Terms) -> BTreeMap<String, u64> {
     out
 }
 
-/// The cgroups whose activity the weights follow, with their paths: among siblings of which one is funded by others than its parent,
-/// each that has nobody so funded below it. Empty in a plain tree.
+/// The cgroups whose activity the weights follow, with their paths: among siblings of which one is
+/// funded by others than its parent, each that has nobody so funded below it. Empty in a plain
+/// tree.
 pub fn units(ledger: &Ledger, r: Resource) -> Vec<(Cid, String)> {
     if is_plain(ledger, r) {
         return vec![];
@@ -131,7 +138,8 @@ fn sums(ledger: &Ledger, terms: &Terms) -> HashMap<Cid, Sum> {
             sum.special |= k.special;
         }
         if !sum.special && sum.due > 0 {
-            // Its number speaks for all that it has, of which tickets of a cgroup that is away are a part.
+            // Its number speaks for all that it has, of which tickets of a cgroup that is away are
+            // a part.
             sum.due = ledger.entitlement(c, terms.resource) >> 32;
         }
         sums.insert(c, sum);
@@ -183,7 +191,8 @@ fn exact(n: u64) -> Exact {
 
 /// `value` where `unit` is worth `number`.
 fn part(value: u128, number: Exact, unit: u128) -> Exact {
-    // So far that their product fits. Beyond 2^48 times the largest weight it does not matter how much it is.
+    // So far that their product fits. Beyond 2^48 times the largest weight it does not matter how
+    // much it is.
     let bits = |n: u128| 128 - n.leading_zeros();
     let shift = (bits(value) + bits(number)).saturating_sub(127);
     ((value >> shift) * number / (unit >> shift).max(1)).min(1 << 80)

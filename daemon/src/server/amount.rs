@@ -18,7 +18,8 @@ pub fn hard(milli: Option<Amount>, bytes: Option<Amount>) -> Result<Hard, Error>
     }
 }
 
-/// An amount as a caller may write it: a number beyond all bounds is refused like any other bad amount, not as a malformed message.
+/// An amount as a caller may write it: a number beyond all bounds is refused like any other bad
+/// amount, not as a malformed message.
 #[derive(Debug, Clone, Copy)]
 pub struct Amount(pub i64);
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Is this call one that the interface has? If not, what every Varlink service answers (`org.varlink.service`).
+//! Is this call one that the interface has? If not, what every Varlink service answers
+//! (`org.varlink.service`).
 //!
-//! zlink hangs up on a call that it cannot take apart, whatever the reason. So each call is held against the interface's own
-//! description before it gets there.
+//! zlink hangs up on a call that it cannot take apart, whatever the reason. So each call is held
+//! against the interface's own description before it gets there.
 
 use serde_json::{Map, Value, json};
 use std::sync::OnceLock;
 use zlink::idl::{CustomType, Interface, Type};
 
-/// The interface as `varlinkctl introspect` prints it; a test compares it with what the service says.
+/// The interface as `varlinkctl introspect` prints it; a test compares it with what the service
+/// says.
 const TEXT: &str = include_str!("../../api/org.tix.Tix.varlink");
 
 /// zlink answers these itself.
@@ -23,7 +25,8 @@ fn interface() -> Option<&'static Interface<'static>> {
     PARSED.get_or_init(|| TEXT.try_into().ok()).as_ref()
 }
 
-/// The error that answers `message`, if it is a call and makes no sense. What is no call at all is left to zlink, which hangs up.
+/// The error that answers `message`, if it is a call and makes no sense. What is no call at all is
+/// left to zlink, which hangs up.
 pub fn complaint(message: &[u8]) -> Option<Vec<u8>> {
     let call: Map<String, Value> = serde_json::from_slice(message).ok()?;
     let method = call.get("method")?.as_str()?;
@@ -68,8 +71,8 @@ fn standard(method: &str, parameters: &Map<String, Value>) -> Option<Wrong> {
     }
 }
 
-/// The longest text in a call, bytes: what the kernel takes for a path. Errors repeat what they are about, and zlink takes time with the
-/// square of an error's length.
+/// The longest text in a call, bytes: what the kernel takes for a path. Errors repeat what they are
+/// about, and zlink takes time with the square of an error's length.
 const LONGEST: usize = 4096;
 /// The one that is only stored, not looked up.
 const DOCUMENT: &str = "chunk";
@@ -96,7 +99,8 @@ fn is_long(value: &Value) -> bool {
 fn fits(interface: &Interface<'_>, ty: &Type<'_>, value: &Value) -> bool {
     match ty {
         Type::Bool => value.is_boolean(),
-        // Any number: one that is no integer, or too large for one, is refused by name where it is used.
+        // Any number: one that is no integer, or too large for one, is refused by name where it is
+        // used.
         Type::Int | Type::Float => value.is_number(),
         Type::String => value.is_string(),
         Type::ForeignObject => value.is_object(),

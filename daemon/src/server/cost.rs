@@ -12,11 +12,12 @@ pub fn cpu() -> Duration {
     Duration::try_from(spent).unwrap_or_default()
 }
 
-/// Bytes of memory that are its own: what is resident, with all of what it shares with others (libraries). The scheduler's maps are
-/// the kernel's, and not mapped here. 0 where the kernel does not tell.
+/// Bytes of memory that are its own: what is resident, with all of what it shares with others
+/// (libraries). The scheduler's maps are the kernel's, and not mapped here. 0 where the kernel does
+/// not tell.
 ///
-/// The kernel has counted them; to share them out (`smaps`) it would go through all pages, which was more than half of what
-/// answering `status` took.
+/// The kernel has counted them; to share them out (`smaps`) it would go through all pages, which
+/// was more than half of what answering `status` took.
 pub fn memory() -> u64 {
     let Ok(text) = fs::read_to_string("/proc/self/statm") else {
         return 0;

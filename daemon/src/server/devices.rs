@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Has the kernel share a disk by weights. Only when root asks for it: it changes how fast the disk is.
+//! Has the kernel share a disk by weights. Only when root asks for it: it changes how fast the disk
+//! is.
 
 use super::decides;
 use super::errors::bad;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where tixd is asked: at sockets that systemd has made (`tixd.socket`, `tixd-root.socket`), or at its own where systemd passes none.
+//! Where tixd is asked: at sockets that systemd has made (`tixd.socket`, `tixd-root.socket`), or at
+//! its own where systemd passes none.
 //!
-//! What systemd made it keeps while tixd is away: who connects then is not refused, but waits for the next tixd.
+//! What systemd made it keeps while tixd is away: who connects then is not refused, but waits for
+//! the next tixd.
 
 use crate::sys;
 use std::collections::HashMap;
@@ -23,8 +25,8 @@ pub struct Doors {
 }
 
 impl Doors {
-    /// Those that systemd passes; and of the others `path`, open for everybody, and root's beside it. The second time in a process
-    /// none are passed.
+    /// Those that systemd passes; and of the others `path`, open for everybody, and root's beside
+    /// it. The second time in a process none are passed.
     ///
     /// # Errors
     /// If another tixd serves at `path`, or the sockets cannot be made or used.

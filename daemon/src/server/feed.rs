@@ -32,8 +32,8 @@ pub struct Watch {
     pub more: bool,
 }
 
-/// Samples, one in `interval` milliseconds, and events into `tx`, until nobody takes them. A sample is work as any other request is, and
-/// waits for its turn.
+/// Samples, one in `interval` milliseconds, and events into `tx`, until nobody takes them. A sample
+/// is work as any other request is, and waits for its turn.
 pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
     let Watch {
         handle,

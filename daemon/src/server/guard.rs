@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A socket that stands between a peer and zlink. It bounds what a peer can make the daemon hold (the length of a message, and how
-//! long a reply may wait to be read), and answers calls that the interface does not have.
+//! A socket that stands between a peer and zlink. It bounds what a peer can make the daemon hold
+//! (the length of a message, and how long a reply may wait to be read), and answers calls that the
+//! interface does not have.
 //!
-//! Messages are handed on one at a time: zlink asks for more when it has answered the last one, so the answers to good calls and to
-//! bad ones come in the order of the calls.
+//! Messages are handed on one at a time: zlink asks for more when it has answered the last one, so
+//! the answers to good calls and to bad ones come in the order of the calls.
 //!
-//! It reads and writes the socket itself, by way of tokio: with that a message costs one system call for each direction, and
-//! descriptors that come along are closed by the kernel, as no method takes any.
+//! It reads and writes the socket itself, by way of tokio: with that a message costs one system
+//! call for each direction, and descriptors that come along are closed by the kernel, as no method
+//! takes any.
 
 use super::check;
 use super::pace::Pace;

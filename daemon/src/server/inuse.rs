@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is in force and in use of the disk and of memory, as the files of cgroups say. Reading them takes long where there are many: the
-//! writer does not wait for it.
+//! What is in force and in use of the disk and of memory, as the files of cgroups say. Reading them
+//! takes long where there are many: the writer does not wait for it.
 
 use super::held;
 use super::limits;

@@ -88,7 +88,8 @@ pub fn limit(currency: String, kind: LimitKind, t: &Throttle, in_force: bool) ->
     }
 }
 
-/// The `cpu.max` of its cgroup, if that is limited. The kernel's own scheduler tells of it itself, in `cpu.stat`.
+/// The `cpu.max` of its cgroup, if that is limited. The kernel's own scheduler tells of it itself,
+/// in `cpu.stat`.
 fn cpu_max(core: &Core, cid: Cid) -> Option<Limit> {
     let t = core.throttles.cpu_max.get(&cid)?;
     Some(limit(core.ledger.name(cid), LimitKind::CpuMax, t, true))
@@ -137,7 +138,8 @@ pub fn smallest(core: &Core, cid: Cid) -> Option<u64> {
     own(core, cid).iter().map(Limit::milli).min()
 }
 
-/// All that count for it: `cpu.max` of its cgroup and of those above, then those of currencies, the nearest first.
+/// All that count for it: `cpu.max` of its cgroup and of those above, then those of currencies, the
+/// nearest first.
 pub fn over(core: &Core, cid: Cid) -> Vec<Limit> {
     let mut all = Vec::new();
     let mut at = core.ledger.get(cid).and_then(|c| c.mirror.as_ref());

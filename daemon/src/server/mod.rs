@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The Varlink service: the only way in.
 //!
-//! Every connection has a server of its own, so a client that does not read holds up nobody else. Who asks is what the kernel said when it connected.
+//! Every connection has a server of its own, so a client that does not read holds up nobody else.
+//! Who asks is what the kernel said when it connected.
 
 mod amount;
 mod check;
@@ -206,7 +207,8 @@ impl Hall {
         }
     }
 
-    /// Serves `caller`, who is at the other end, or hangs up if that is one connection too many. Must run in a `LocalSet`.
+    /// Serves `caller`, who is at the other end, or hangs up if that is one connection too many.
+    /// Must run in a `LocalSet`.
     pub fn admit(&self, stream: UnixStream, caller: Caller, process: Process) {
         let uid = self.people.borrow_mut().whose(caller.uid);
         let Some(place) = Place::take(&self.counts, uid) else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! From what a caller wrote to a currency: a name, a cgroup path, or a systemd unit. And cgroups that have no currency yet, because the
-//! cpu controller is not enabled for them.
+//! From what a caller wrote to a currency: a name, a cgroup path, or a systemd unit. And cgroups
+//! that have no currency yet, because the cpu controller is not enabled for them.
 
 use super::decides;
 use super::errors;
@@ -32,8 +32,9 @@ fn tidy(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// Is the cgroup `path` that of a unit of the system's manager, or of the own manager of `uid`? Elsewhere whoever a cgroup is delegated to
-/// chooses the names: what bob or a container calls `nginx.service` is not what others mean by it.
+/// Is the cgroup `path` that of a unit of the system's manager, or of the own manager of `uid`?
+/// Elsewhere whoever a cgroup is delegated to chooses the names: what bob or a container calls
+/// `nginx.service` is not what others mean by it.
 fn is_unit_for(path: &str, uid: u32) -> bool {
     let own = format!("/user.slice/user-{uid}.slice/user@{uid}.service");
     in_slices(path) || path.strip_prefix(&own).is_some_and(in_slices)
@@ -147,7 +148,8 @@ fn unknown(name: &str) -> Error {
     errors::refusal(&missing(name))
 }
 
-/// The cgroup `target` (a path or a unit) for binding: with the cpu controller enabled for it if it was not, as far as `uid` may.
+/// The cgroup `target` (a path or a unit) for binding: with the cpu controller enabled for it if it
+/// was not, as far as `uid` may.
 pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Error> {
     if !target.starts_with('/') && !looks_like_unit(target) {
         return Err(errors::refusal(&Refusal::NoSuchCgroup(target.to_owned())));
@@ -288,8 +290,8 @@ fn enable_down_to(core: &Core, path: &str, uid: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// The caller's user currency: the slice of the user's logins; without systemd, the nearest cgroup that the caller is in and owns, from
-/// the caller's own upwards. Root without either has base.
+/// The caller's user currency: the slice of the user's logins; without systemd, the nearest cgroup
+/// that the caller is in and owns, from the caller's own upwards. Root without either has base.
 pub fn user_currency(core: &Core, uid: u32, process: &Process) -> Option<Ref> {
     let slice = format!("/user.slice/user-{uid}.slice");
     if core.ledger.find(&slice).is_some() {

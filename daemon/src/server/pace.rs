@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 /// Requests a second of one user (root: as many as there are), and how many at once after a pause.
 pub const RATE: f64 = 500.0;
 pub const BURST: f64 = 1000.0;
-/// The part of its time, as the clock on the wall has it, that tixd has for one user's requests. On a machine that is busy it takes
-/// longer for each, so there are fewer.
+/// The part of its time, as the clock on the wall has it, that tixd has for one user's requests. On
+/// a machine that is busy it takes longer for each, so there are fewer.
 const PART: f64 = 0.1;
 
 /// Bytes a second of the log, and how many at once after a pause: whoever has all that they do
@@ -19,7 +19,8 @@ const PART: f64 = 0.1;
 const LOG_RATE: f64 = 4096.0;
 const LOG_BURST: f64 = (1 << 20) as f64;
 
-/// Who connects, root apart, counts together: who it is shows only when the connection is there. No user has this uid.
+/// Who connects, root apart, counts together: who it is shows only when the connection is there. No
+/// user has this uid.
 pub const EVERYBODY: u32 = u32::MAX;
 
 #[derive(Debug)]

@@ -98,7 +98,8 @@ mod tests {
             assert_eq!(process.cgroup().as_deref(), own);
             drop(child.stdin.take());
             child.wait().unwrap();
-            // As if another process had its number: this one is there, so all that is read of it is read.
+            // As if another process had its number: this one is there, so all that is read of it is
+            // read.
             let pid = i32::try_from(std::process::id()).unwrap();
             let reused = Process { pid, ..process };
             if reused.fd.is_some() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whom a uid belongs to. Beside their own uid people have subordinate ones, 65,536 each as most distributions have it, for what they
-//! run in user namespaces; a process of theirs may be any of them. If each had limits of its own nobody would have any.
+//! Whom a uid belongs to. Beside their own uid people have subordinate ones, 65,536 each as most
+//! distributions have it, for what they run in user namespaces; a process of theirs may be any of
+//! them. If each had limits of its own nobody would have any.
 //!
 //! `/etc/subuid` names most users, and a directory service may take as long as it likes to say
 //! which number a name has. So names are looked up on one thread of their own, one after the other,
@@ -69,7 +70,8 @@ impl People {
         }
     }
 
-    /// Whose `uid` is: a person's own is that person's. What root has set aside, for its containers, belongs to nobody else.
+    /// Whose `uid` is: a person's own is that person's. What root has set aside, for its
+    /// containers, belongs to nobody else.
     pub fn whose(&mut self, uid: u32) -> u32 {
         if uid == 0 {
             return uid;

@@ -26,7 +26,8 @@ pub fn all(whose: Whose) -> Vec<api::ProcessSample> {
         .collect()
 }
 
-/// A process by its directory, open: once the process has ended nothing can be read there, whoever has its number.
+/// A process by its directory, open: once the process has ended nothing can be read there, whoever
+/// has its number.
 struct Process {
     pid: u32,
     dir: OwnedFd,
@@ -69,7 +70,8 @@ impl Process {
     }
 }
 
-/// Name and CPU time, microseconds, of `/proc/PID/stat`. The name may hold anything, parentheses too.
+/// Name and CPU time, microseconds, of `/proc/PID/stat`. The name may hold anything, parentheses
+/// too.
 fn parse_stat(stat: &str) -> Option<(String, u64)> {
     let (open, close) = (stat.find('(')?, stat.rfind(')')?);
     let comm = stat.get(open + 1..close)?.to_owned();

@@ -93,7 +93,8 @@ impl Session {
         self.change_with(move |_| Ok((vec![op], reply))).await
     }
 
-    /// Does what `plan` says of the ledger, which looks up names in the same turn; a cgroup that has just been made is waited for a little.
+    /// Does what `plan` says of the ledger, which looks up names in the same turn; a cgroup that
+    /// has just been made is waited for a little.
     pub(super) async fn change_with<T, R>(
         &self,
         plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Clone + Send + 'static,

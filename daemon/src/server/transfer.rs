@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The ledger as a document, one line for each durable row, in names rather than numbers: for a backup, another machine, or version
-//! control. What belongs to jobs that run now is not in it.
+//! The ledger as a document, one line for each durable row, in names rather than numbers: for a
+//! backup, another machine, or version control. What belongs to jobs that run now is not in it.
 
 use super::errors::{self, bad};
 use crate::writer::Core;

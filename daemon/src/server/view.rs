@@ -404,7 +404,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             reloads: core.cpu.reloads(),
             shared_cgroups: stats.shared,
             nodes: stats.nodes,
-            nodes_max: u64::from(NODES_MAX),
+            nodes_max: u64::from(tix_bpf::NODES_MAX),
             forced_runs: stats.forced,
             lent_usec: stats.lent_ns / 1000,
         },
@@ -429,8 +429,6 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     }
 }
 
-/// Room in the scheduler's tables (`bpf/intf.h`).
-const NODES_MAX: u32 = 131_072 + 1_024;
 /// All limits that count for `cid`.
 pub fn to_limits(core: &Core, cid: Cid, r: Resource) -> Vec<api::Limit> {
     match r {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Replies of any length, at a cost in proportion to it.
 //!
-//! zlink puts a reply into words in a buffer that grows by 256 bytes whenever it is too small, and begins anew each time: twice the
-//! length takes four times as long. So a long reply is put into words here, once; zlink gets a placeholder for it, and the guard, which
-//! is asked to write as soon as zlink has done that, writes the text in its place.
+//! zlink puts a reply into words in a buffer that grows by 256 bytes whenever it is too small, and
+//! begins anew each time: twice the length takes four times as long. So a long reply is put into
+//! words here, once; zlink gets a placeholder for it, and the guard, which is asked to write as
+//! soon as zlink has done that, writes the text in its place.
 
 use serde::ser::{Error as _, Serialize, SerializeStruct, Serializer};
 use std::cell::{Cell, RefCell};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What limits in force do to each currency: which are throttled, and what each may have at most now.
+//! What limits in force do to each currency: which are throttled, and what each may have at most
+//! now.
 //!
-//! What a currency may have is bounded from above, by the limits that count for it, and from below: what it funds cannot use more
-//! than its own limits let it. A currency of two cgroups with cpu.max of 20 % each has 40 % of one CPU at most.
+//! What a currency may have is bounded from above, by the limits that count for it, and from below:
+//! what it funds cannot use more than its own limits let it. A currency of two cgroups with cpu.max
+//! of 20 % each has 40 % of one CPU at most.
 
 use super::Core;
 use crate::reconcile::limit::Throttles;
@@ -92,8 +94,8 @@ fn funders_of(ledger: &Ledger, these: &HashSet<Cid>) -> HashSet<Cid> {
     all
 }
 
-/// What limits let `cid` have now, from above and from below: unless threads of its own run, no more than all that it funds and
-/// that is active. As deep as the graph is.
+/// What limits let `cid` have now, from above and from below: unless threads of its own run, no
+/// more than all that it funds and that is active. As deep as the graph is.
 fn most(
     ledger: &Ledger,
     cid: Cid,
@@ -125,8 +127,8 @@ impl Core {
         }
     }
 
-    /// Without tix's scheduler the kernel's own holds `cpu.max`: of the cgroup of `cid`, or those that it is bound to, and of the
-    /// cgroups above. After [`Core::refresh`].
+    /// Without tix's scheduler the kernel's own holds `cpu.max`: of the cgroup of `cid`, or those
+    /// that it is bound to, and of the cgroups above. After [`Core::refresh`].
     pub fn read_cpu_max(&mut self, cid: Cid) {
         if self.cpu.in_charge() {
             return;
@@ -176,7 +178,8 @@ fn count_cpus(list: &str) -> u64 {
     ranges.sum::<u64>().max(1)
 }
 
-/// `cpu.max` of an open cgroup and how often it was reached, as the kernel's own scheduler counts; `None`: it is not limited.
+/// `cpu.max` of an open cgroup and how often it was reached, as the kernel's own scheduler counts;
+/// `None`: it is not limited.
 pub fn kernels_throttle(cgroup: &Cgroup) -> Option<Throttle> {
     let text = cgroup.read("cpu.max").ok()?;
     let (quota, period) = text.trim().split_once(' ')?;

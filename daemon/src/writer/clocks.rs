@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernel's clocks of cgroups (`cpu.stat`), read beside the writer.
 //!
-//! Reading one takes some 10 µs, so reading all takes longer than anybody may wait for the writer. They
-//! are read on another thread, for everybody who asks meanwhile at once, and no more often than each
-//! [`EACH`]; with many cgroups so seldom that it takes a quarter of one CPU at most. A sample says when
-//! its clocks were read.
+//! Reading one takes some 10 µs, so reading all takes longer than anybody may wait for the writer.
+//! They are read on another thread, for everybody who asks meanwhile at once, and no more often
+//! than each [`EACH`]; with many cgroups so seldom that it takes a quarter of one CPU at most. A
+//! sample says when its clocks were read.
 
 use super::beside::Rank;
 use super::{Core, Failure, Handle};
@@ -22,7 +22,8 @@ const EACH: Duration = Duration::from_millis(100);
 const PART: u32 = 4;
 /// So many are read on the writer: each takes some 10 µs.
 const FEW: usize = 16;
-/// What named currencies use is counted each so many seconds: cgroups that go are counted up to then.
+/// What named currencies use is counted each so many seconds: cgroups that go are counted up to
+/// then.
 const COUNT_EACH: u64 = 2;
 
 /// Cgroups whose clocks are to be read: inode, path, and whether its processes are asked for, too.
@@ -73,8 +74,8 @@ fn monotonic_usec() -> u64 {
 }
 
 impl Handle {
-    /// Has the clocks of all cgroups read after this was asked, and tells when. That may have to wait until
-    /// they may be read again.
+    /// Has the clocks of all cgroups read after this was asked, and tells when. That may have to
+    /// wait until they may be read again.
     ///
     /// # Errors
     /// When tixd is ending.

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operations, from the asker to the disk: applied one by one, kept in groups, and acknowledged only when they would survive a power cut.
+//! Operations, from the asker to the disk: applied one by one, kept in groups, and acknowledged
+//! only when they would survive a power cut.
 //!
-//! While operations keep coming each is applied to the ledger at once and waits; then all of them are kept with one `fsync`, brought to the
-//! kernel and acknowledged. If they cannot be kept (the disk is full) the ledger goes back to what it was, everybody is told, and what is in
-//! force stays in force.
+//! While operations keep coming each is applied to the ledger at once and waits; then all of them
+//! are kept with one `fsync`, brought to the kernel and acknowledged. If they cannot be kept (the
+//! disk is full) the ledger goes back to what it was, everybody is told, and what is in force stays
+//! in force.
 //!
-//! The store is written by another thread, one job after the other. While a group is being kept nothing
-//! else changes the ledger's rows: operations and changes of the tree wait. Whoever looks is answered, and
-//! may see what is being kept; nobody is told that it is done, and the kernel is not, before it is.
+//! The store is written by another thread, one job after the other. While a group is being kept
+//! nothing else changes the ledger's rows: operations and changes of the tree wait. Whoever looks
+//! is answered, and may see what is being kept; nobody is told that it is done, and the kernel is
+//! not, before it is.
 
 use super::beside::Rank;
 use super::event::EventKind;
@@ -129,8 +132,8 @@ impl Core {
         self.keep_due = true;
     }
 
-    /// Has another thread do something with the ledger's file, in the order of these calls, and the writer
-    /// what follows from it.
+    /// Has another thread do something with the ledger's file, in the order of these calls, and the
+    /// writer what follows from it.
     pub(super) fn with_store<T: Send + 'static>(
         &mut self,
         job: impl FnOnce(&mut Store) -> T + Send + 'static,
@@ -164,8 +167,8 @@ impl Core {
         self.untidy = false;
     }
 
-    /// Has what has changed kept, if nothing is being kept: the group, what the tree did, and what there is
-    /// to tell the log.
+    /// Has what has changed kept, if nothing is being kept: the group, what the tree did, and what
+    /// there is to tell the log.
     pub(super) fn keep_if_due(&mut self) {
         if self.keeping || !std::mem::take(&mut self.keep_due) {
             return;
@@ -190,8 +193,8 @@ impl Core {
                 core.keeping = false;
                 let kept = core.kept(&records, done);
                 if kept.is_err() {
-                    // What the tree did cannot be refused: what cannot be kept now is kept later. The oldest
-                    // records go first: it is about what people should know now.
+                    // What the tree did cannot be refused: what cannot be kept now is kept later.
+                    // The oldest records go first: it is about what people should know now.
                     records.truncate(late);
                     records.append(&mut core.late);
                     let over = records.len().saturating_sub(1000);
@@ -273,8 +276,8 @@ impl Core {
         self.keep_due = true;
     }
 
-    /// Applies it now, for tixd itself; with several operations all or none. Should it not be kept the log of
-    /// tixd says so.
+    /// Applies it now, for tixd itself; with several operations all or none. Should it not be kept
+    /// the log of tixd says so.
     ///
     /// # Errors
     /// It was refused.
@@ -309,7 +312,8 @@ impl Core {
 
 impl Core {
     /// Moves currencies of users with plain names, which they made before there were spaces, into
-    /// their makers' spaces. Done at the start, once: there are none afterwards. Nobody asked for it, so nobody can be told that it failed: what cannot be kept now is kept later.
+    /// their makers' spaces. Done at the start, once: there are none afterwards. Nobody asked for
+    /// it, so nobody can be told that it failed: what cannot be kept now is kept later.
     pub async fn move_into_spaces(&mut self, directory: &Directory) {
         let makers = self.ledger.without_space();
         if makers.is_empty() {
@@ -346,7 +350,8 @@ impl Core {
         self.carry_out(&[(&events, TIXD)]);
     }
 
-    /// Makes these changes to the ledger's rows, all or none, or only sees whether they could be made.
+    /// Makes these changes to the ledger's rows, all or none, or only sees whether they could be
+    /// made.
     ///
     /// # Errors
     /// The rows make no ledger.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who wants the disk. The kernel lends what an idle cgroup leaves to its siblings, as the tree has them; where others are due it by the
-//! graph, weights have to follow who is active. So once a second it is looked who had requests (Sullivan §4.5: a principal's disk tickets are active
-//! while it has one outstanding), but only where the graph is no tree, and while nobody uses a disk only at the root.
+//! Who wants the disk. The kernel lends what an idle cgroup leaves to its siblings, as the tree has
+//! them; where others are due it by the graph, weights have to follow who is active. So once a
+//! second it is looked who had requests (Sullivan §4.5: a principal's disk tickets are active while
+//! it has one outstanding), but only where the graph is no tree, and while nobody uses a disk only
+//! at the root.
 
 use super::Core;
 use crate::reconcile::weight;
@@ -33,7 +35,8 @@ struct Seen {
     quiet: u32,
 }
 
-/// Requests of a cgroup and of all below it so far, on all devices; `None` without the io controller.
+/// Requests of a cgroup and of all below it so far, on all devices; `None` without the io
+/// controller.
 fn requests(root: &Root, path: &str) -> Option<u64> {
     let text = root.cgroup(path).and_then(|c| c.read("io.stat")).ok()?;
     let pairs = text.split_whitespace().filter_map(|p| p.split_once('='));

@@ -11,7 +11,8 @@ pub enum EventKind {
     Destroyed,
     /// A soft ticket's amount changed; `amount` is the new one, 0: it is gone.
     Funded,
-    /// A hard ticket's amount changed; `amount` is the new one (thousandths, or bytes of memory), 0: it is gone.
+    /// A hard ticket's amount changed; `amount` is the new one (thousandths, or bytes of memory),
+    /// 0: it is gone.
     Reserved,
     /// A limit was set; `amount` is thousandths of one CPU.
     Limited,
@@ -25,7 +26,8 @@ pub enum EventKind {
     Revoked,
     /// An offer is on the book, new or amended.
     Offered,
-    /// An offer went off the book without being matched, or what was left of it did; `message` says why.
+    /// An offer went off the book without being matched, or what was left of it did; `message` says
+    /// why.
     Unoffered,
     /// A guarantee cannot be held at present; `message` says why.
     Unheld,

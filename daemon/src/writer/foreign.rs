@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What others write into files that are tixd's business. A weight is their funding (see `marks`); a guarantee is written again, but not
-//! as often as they like.
+//! What others write into files that are tixd's business. A weight is their funding (see `marks`);
+//! a guarantee is written again, but not as often as they like.
 
 use super::Core;
 use super::event::{EventKind, WatchEvent};
@@ -23,7 +23,8 @@ pub(super) struct Corrected {
 /// Whoever may write to a file may do so as often as it likes: that often it is written again.
 const CORRECT_EACH: Duration = Duration::from_secs(1);
 
-/// The next `n` from `first` on after `last`, or the first ones: found without looking at the others.
+/// The next `n` from `first` on after `last`, or the first ones: found without looking at the
+/// others.
 fn turn<V>(all: &BTreeMap<Mark, V>, first: Mark, last: Option<&Mark>, n: usize) -> Vec<Mark> {
     let some = |from: Bound<Mark>| -> Vec<Mark> {
         let rest = all.range((from, Bound::Unbounded)).take(n);
@@ -121,8 +122,8 @@ impl Core {
         self.put_all(less.map(|(mark, _, w)| (mark, w.number)).collect());
     }
 
-    /// Guarantees are what files say, not what was written once: the machine may have been started anew since, or others have written
-    /// while nobody listened.
+    /// Guarantees are what files say, not what was written once: the machine may have been started
+    /// anew since, or others have written while nobody listened.
     pub(super) fn check_guarantees(&mut self) {
         let files = [File::MemoryMin, File::MemoryLow].into_iter();
         let all: Vec<(Mark, Written)> = files
@@ -139,8 +140,9 @@ impl Core {
         self.heed(otherwise);
     }
 
-    /// Once a second: what could not be written before, or too often; and some guarantees are looked at, should nobody have said that they
-    /// were written to (the kernel drops events when there are many).
+    /// Once a second: what could not be written before, or too often; and some guarantees are
+    /// looked at, should nobody have said that they were written to (the kernel drops events when
+    /// there are many).
     pub(super) fn put_again(&mut self) {
         const AT_ONCE: usize = 64;
         const LOOKED_AT: usize = 4;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tixd wrote into cgroups' files is taken back when tix goes for good: weights are what they are without it, and guarantees what
-//! others had set.
+//! What tixd wrote into cgroups' files is taken back when tix goes for good: weights are what they
+//! are without it, and guarantees what others had set.
 
 use super::told::{self, Tellings};
 use crate::reconcile::disk::Disk;
@@ -20,10 +20,12 @@ pub struct GivenBack {
     pub trouble: Vec<String>,
 }
 
-/// Takes back what the marks of `store` tell of, where nobody has written something else since. `systemd` is to tell systemd.
+/// Takes back what the marks of `store` tell of, where nobody has written something else since.
+/// `systemd`: where it is told.
 ///
 /// # Errors
-/// When the marks cannot be read, or not forgotten. What the files say is not among them: see [`GivenBack`].
+/// When the marks cannot be read, or not forgotten. What the files say is not among them: see
+/// [`GivenBack`].
 pub fn give_back(
     root: &Root,
     store: &mut Store,
@@ -75,7 +77,8 @@ fn give_back_told(
                 }
             }
         }
-        // Also where there is no such cgroup now: systemd sets it when the unit comes back. What others have set meanwhile stays.
+        // Also where there is no such cgroup now: systemd sets it when the unit comes back. What
+        // others have set meanwhile stays.
         if let (Some(property), Some(systemd)) = (file.property(), systemd) {
             let last = match (file, theirs) {
                 (_, None) => written.funding,
@@ -173,7 +176,8 @@ mod tests {
         assert_eq!(says("a.slice"), "default 100\n");
         // That is nothing of tixd's.
         assert_eq!(says("b.slice"), "default 77\n");
-        // systemd may set all of these until it has been told the last: of the second that is what others set.
+        // systemd may set all of these until it has been told the last: of the second that is what
+        // others set.
         let numbers: Vec<_> = store.told().unwrap().into_iter().map(|t| t.1).collect();
         assert_eq!(numbers, [[434, 500, 100], [434, 500, 77]]);
     }

@@ -13,8 +13,8 @@ use tokio::sync::{Mutex, broadcast, mpsc, oneshot};
 
 pub(super) type Job = Box<dyn FnOnce(&mut Core) + Send>;
 
-/// Steps in the ledger ([`Ledger::steps`]) after which a long request makes room for others' requests.
-/// Some 20 ns each, and what is made of them.
+/// Steps in the ledger ([`Ledger::steps`]) after which a long request makes room for others'
+/// requests. Some 20 ns each, and what is made of them.
 pub const SLICE_STEPS: u64 = 20_000;
 /// Currencies that a slice tells of at most.
 const SLICE: usize = 1_000;
@@ -69,8 +69,8 @@ impl Queue {
     }
 }
 
-/// What the writer is asked: to look at something, at any time; or to change something, when what was
-/// changed before is kept.
+/// What the writer is asked: to look at something, at any time; or to change something, when what
+/// was changed before is kept.
 pub struct Asks {
     pub looks: Queue,
     pub changes: Queue,
@@ -130,8 +130,8 @@ impl Handle {
         rx.await.map_err(|_| Failure::Ending)
     }
 
-    /// Does what `plan` says of the ledger as it is then, all or none, and returns what its second half says of it, and of what was
-    /// done, when that is kept.
+    /// Does what `plan` says of the ledger as it is then, all or none, and returns what its second
+    /// half says of it, and of what was done, when that is kept.
     pub async fn change<T, R>(
         &self,
         caller: Caller,
@@ -198,8 +198,8 @@ impl Handle {
         rx.await.map_err(|_| Failure::Ending)?
     }
 
-    /// What `each` says of every currency, base first, in slices between which others have their turn.
-    /// A currency that comes or goes meanwhile may be in it or not.
+    /// What `each` says of every currency, base first, in slices between which others have their
+    /// turn. A currency that comes or goes meanwhile may be in it or not.
     ///
     /// # Errors
     /// When tixd is ending.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Numbers that tixd writes into files of cgroups, for what the kernel holds by itself: `cpu.weight` while tix's scheduler is not in
-//! force, `io.weight`, `memory.min` and `memory.low`.
+//! Numbers that tixd writes into files of cgroups, for what the kernel holds by itself:
+//! `cpu.weight` while tix's scheduler is not in force, `io.weight`, `memory.min` and `memory.low`.
 //!
-//! A weight is somebody's funding (model.md §4) unless tixd wrote it. So what tixd writes is remembered with the funding that it
-//! covers, durably: the next tixd must not take it for anybody's tickets. Whatever else is read was written by others and is funding. A
-//! guarantee is nobody's funding: what others write instead of it is corrected.
+//! A weight is somebody's funding (model.md §4) unless tixd wrote it. So what tixd writes is
+//! remembered with the funding that it covers, durably: the next tixd must not take it for
+//! anybody's tickets. Whatever else is read was written by others and is funding. A guarantee is
+//! nobody's funding: what others write instead of it is corrected.
 
 use super::Core;
 use super::foreign::Corrected;
@@ -90,7 +91,8 @@ fn all_of(file: File) -> impl RangeBounds<Mark> {
 }
 
 impl Core {
-    /// The funding that a weight read from `file` of the cgroup `path` stands for. `fresh`: the cgroup was not known before.
+    /// The funding that a weight read from `file` of the cgroup `path` stands for. `fresh`: the
+    /// cgroup was not known before.
     pub(super) fn funding_of(&mut self, file: File, path: &str, read: u64, fresh: bool) -> u64 {
         let written = self.marks.get(file, path);
         if written.is_none() {
@@ -151,7 +153,8 @@ impl Core {
         }
     }
 
-    /// The funding where `now` is read of a file that tixd has nothing to do with any more: systemd may set a moment late what it was told.
+    /// The funding where `now` is read of a file that tixd has nothing to do with any more: systemd
+    /// may set a moment late what it was told.
     fn given_back_to(&mut self, file: File, path: &str, now: u64) -> u64 {
         let last = self.marks.told.last(file, path);
         let Some(last) = last.filter(|_| self.was_told(file, path, now)) else {
@@ -167,7 +170,8 @@ impl Core {
         last
     }
 
-    /// The cgroup is gone. What systemd sets again when the unit comes back is no funding then, either.
+    /// The cgroup is gone. What systemd sets again when the unit comes back is no funding then,
+    /// either.
     pub(super) fn forget_all(&mut self, path: &str) {
         for file in File::ALL {
             let mark = (file, path.to_owned());

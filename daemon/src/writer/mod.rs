@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The one writer: it alone has the ledger. Check, journal, apply, push to the kernel, publish; and follow what the cgroup tree does.
+//! The one writer: it alone has the ledger. Check, journal, apply, push to the kernel, publish; and
+//! follow what the cgroup tree does.
 
 mod beside;
 mod bounds;
@@ -51,8 +52,8 @@ use tix_systemd::PropertySync;
 use tokio::sync::{broadcast, mpsc};
 use usage::{Counted, Usage};
 
-/// Changes of the tree that wait. Then the follower does, and the kernel's own queue of them takes over,
-/// which tells when it is full: then the tree is listed anew.
+/// Changes of the tree that wait. Then the follower does, and the kernel's own queue of them takes
+/// over, which tells when it is full: then the tree is listed anew.
 pub const TREE_QUEUE: usize = 1024;
 
 /// Why an operation did not happen.
@@ -91,7 +92,8 @@ pub struct Core {
     untidy: bool,
     /// There is something to keep.
     keep_due: bool,
-    /// The most steps in the ledger between two turns of those who ask, and where the last turn began.
+    /// The most steps in the ledger between two turns of those who ask, and where the last turn
+    /// began.
     longest_turn: u64,
     turn_began: u64,
     /// The most files of cgroups that were written in a turn, and those of this one.
@@ -147,7 +149,8 @@ pub fn now_usec() -> u64 {
 }
 
 impl Core {
-    /// Takes the tree from `changes` until it is complete, puts what was kept into force on it, and brings the kernel in step.
+    /// Takes the tree from `changes` until it is complete, puts what was kept into force on it, and
+    /// brings the kernel in step.
     pub async fn start(
         root: Root,
         (store, loaded): (Store, Loaded),
@@ -266,7 +269,8 @@ impl Core {
             .extend(events.iter().filter_map(Event::removed));
     }
 
-    /// At once, for all events since this was done last: it looks at whatever exchanges may rest with.
+    /// At once, for all events since this was done last: it looks at whatever exchanges may rest
+    /// with.
     fn push_touched(&mut self) {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What others did to what is somebody's own: the last records of it, at hand for `status`. In the log they may lie behind any number
-//! of others.
+//! What others did to what is somebody's own: the last records of it, at hand for `status`. In the
+//! log they may lie behind any number of others.
 
 use std::collections::{HashMap, VecDeque};
 use tix_store::{self as store, Query, Record, SCAN, Store};

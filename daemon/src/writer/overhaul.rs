@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What looks at the whole ledger when any of it has changed: weights without the scheduler, and guarantees that cannot be held. In a
-//! small ledger that is done with each commit. In a large one it would be most of what a commit takes: there it waits, so that it takes
-//! no more than a part of the time.
+//! What looks at the whole ledger when any of it has changed: weights without the scheduler, and
+//! guarantees that cannot be held. In a small ledger that is done with each commit. In a large one
+//! it would be most of what a commit takes: there it waits, so that it takes no more than a part of
+//! the time.
 
 use super::Core;
 use std::time::{Duration, Instant};

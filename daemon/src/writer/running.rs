@@ -16,8 +16,8 @@ impl Core {
         self.find_bounds();
     }
 
-    /// Which currencies have runnable threads of their own, this one excepted: who looks is awake, and would count in every snapshot.
-    /// And which limits hold.
+    /// Which currencies have runnable threads of their own, this one excepted: who looks is awake,
+    /// and would count in every snapshot. And which limits hold.
     fn running(&mut self) -> (HashSet<Cid>, Throttles) {
         if self.cpu.in_charge() {
             let me = self.own_currency();
@@ -51,7 +51,8 @@ impl Core {
         (running, Throttles::default())
     }
 
-    /// The currencies of cgroups, base first: found by walking down the tree, so that it costs nothing how many others there are.
+    /// The currencies of cgroups, base first: found by walking down the tree, so that it costs
+    /// nothing how many others there are.
     pub(super) fn mirrors(&self) -> impl Iterator<Item = Cid> + '_ {
         let mut todo = vec![BASE];
         std::iter::from_fn(move || {

@@ -191,7 +191,8 @@ impl Core {
         }
     }
 
-    /// The log's records of an operation and of what came of it: one for whoever asked, and one for each other whom it concerns.
+    /// The log's records of an operation and of what came of it: one for whoever asked, and one for
+    /// each other whom it concerns.
     pub(super) fn records(&self, op: &Op, events: &[Event], uid: u32) -> Vec<Record> {
         let gone = Gone::of(events);
         let told: Vec<Told> = (events.iter())

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What systemd was told of files that tixd wrote (`marks`). It sets that again whenever it reads its units or makes the cgroup anew, and
-//! before it knows better an earlier number: neither is anybody's tickets. So it is kept in the store before systemd is told, for the
-//! next tixd: systemd does not forget it when tixd ends.
+//! What systemd was told of files that tixd wrote (`marks`). It sets that again whenever it reads
+//! its units or makes the cgroup anew, and before it knows better an earlier number: neither is
+//! anybody's tickets. So it is kept in the store before systemd is told, for the next tixd: systemd
+//! does not forget it when tixd ends.
 
 use super::Core;
 use crate::reconcile::number::{self, lasts};
@@ -19,7 +20,8 @@ struct Told {
     said: bool,
     /// When systemd knew of it.
     known: Option<Instant>,
-    /// When systemd knew a later one. Until then it has this one, and sets it whenever it looks at the unit.
+    /// When systemd knew a later one. Until then it has this one, and sets it whenever it looks at
+    /// the unit.
     replaced: Option<Instant>,
 }
 
@@ -48,7 +50,8 @@ impl Told {
 pub(super) struct Tellings(BTreeMap<Mark, VecDeque<Told>>);
 
 impl Tellings {
-    /// What an earlier tixd told systemd; which of it systemd knew to be out of date is not known any more.
+    /// What an earlier tixd told systemd; which of it systemd knew to be out of date is not known
+    /// any more.
     pub(super) fn new(kept: Vec<(Mark, Numbers)>) -> Tellings {
         let now = Instant::now();
         // Of one alone there is nothing that systemd could mistake for it.
@@ -115,8 +118,8 @@ impl Tellings {
         known.is_some_and(|at| at.elapsed() >= LATE)
     }
 
-    /// What systemd may set: the last number that it was told whenever the unit comes back, those before until it knows better, and a
-    /// little longer.
+    /// What systemd may set: the last number that it was told whenever the unit comes back, those
+    /// before until it knows better, and a little longer.
     pub(super) fn of(&self, file: File, path: &str) -> impl Iterator<Item = u64> {
         let all = self.0.get(&(file, path.to_owned())).into_iter();
         let said = all.flatten().filter(|t| t.said && t.may_be_set());
@@ -135,8 +138,9 @@ impl Tellings {
         all.back().map(|t| t.number)
     }
 
-    /// What stands in `file` by others' doing, where nothing of tixd's is in force and `read` is found: systemd may set a moment late what
-    /// it was told, and that is no guarantee of others. What it was told last is what tixd gave back.
+    /// What stands in `file` by others' doing, where nothing of tixd's is in force and `read` is
+    /// found: systemd may set a moment late what it was told, and that is no guarantee of others.
+    /// What it was told last is what tixd gave back.
     pub(super) fn before(&self, file: File, path: &str, read: u64) -> u64 {
         match self.of(file, path).any(|n| n == read) {
             true => self.last(file, path).unwrap_or(read),
@@ -163,8 +167,8 @@ impl Tellings {
         self.0.remove(mark).is_some()
     }
 
-    /// Drops what systemd does not have any more, and all of what is none of `here` and was told longer than `old` ago. Returns where
-    /// something was dropped.
+    /// Drops what systemd does not have any more, and all of what is none of `here` and was told
+    /// longer than `old` ago. Returns where something was dropped.
     fn sweep(&mut self, old: Duration, here: impl Fn(&Mark) -> bool) -> Vec<Mark> {
         let mut swept = Vec::new();
         self.0.retain(|mark, told| {
@@ -181,7 +185,8 @@ impl Tellings {
     }
 }
 
-/// What an earlier tixd told systemd and systemd has yet, and of what it has nothing: it forgets when the machine is started anew.
+/// What an earlier tixd told systemd and systemd has yet, and of what it has nothing: it forgets
+/// when the machine is started anew.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -224,8 +229,9 @@ impl Core {
         }
     }
 
-    /// A tixd that was killed may not have come to tell systemd its last word. Where nothing of tixd's is in force any more systemd has it
-    /// now, or else what others have set meanwhile: an earlier one is nobody's.
+    /// A tixd that was killed may not have come to tell systemd its last word. Where nothing of
+    /// tixd's is in force any more systemd has it now, or else what others have set meanwhile: an
+    /// earlier one is nobody's.
     pub(super) fn tell_last_words(&mut self) {
         let mut last_words = Vec::new();
         for ((file, path), number) in self.marks.told.unsure() {

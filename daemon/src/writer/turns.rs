@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whose turn it is with the one writer: those who look, those who change something, the tree, and what
-//! other threads have done for it.
+//! Whose turn it is with the one writer: those who look, those who change something, the tree, and
+//! what other threads have done for it.
 //!
-//! A turn is short: a slice of a long request, or changes that are kept together. While something is being
-//! kept those who look have their turns still; what would change rows waits.
+//! A turn is short: a slice of a long request, or changes that are kept together. While something
+//! is being kept those who look have their turns still; what would change rows waits.
 
 use super::handle::{Asks, Job, Queue};
 use super::{Core, commit};
@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 const LONG: Duration = Duration::from_millis(1);
 /// So long changes are taken into one group.
 const MOST: Duration = Duration::from_millis(10);
-/// Changes of the tree, and steps in the ledger for them, after which others have their turn: they are
-/// kept together.
+/// Changes of the tree, and steps in the ledger for them, after which others have their turn: they
+/// are kept together.
 const TREE_CHANGES: usize = 256;
 const TREE_STEPS: u64 = 200_000;
 impl Core {
@@ -74,8 +74,8 @@ impl Core {
         std::mem::take(&mut self.most_files)
     }
 
-    /// The most steps in the ledger ([`Ledger::steps`]) so far for which whoever asks, root too, has waited
-    /// for others; counted anew from now on.
+    /// The most steps in the ledger ([`Ledger::steps`]) so far for which whoever asks, root too,
+    /// has waited for others; counted anew from now on.
     pub fn take_longest_turn(&mut self) -> u64 {
         std::mem::take(&mut self.longest_turn)
     }

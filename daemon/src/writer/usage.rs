@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU time that currencies have used. A cgroup's is the kernel's own count. A named currency's is what the cgroups below it used while
-//! they were below it, so it is added up as they come and go.
+//! CPU time that currencies have used. A cgroup's is the kernel's own count. A named currency's is
+//! what the cgroups below it used while they were below it, so it is added up as they come and go.
 
 use super::Core;
 use super::clocks::Wanted;
@@ -32,8 +32,8 @@ impl Usage {
     }
 }
 
-/// Whose use counts for whom, and the shape of the ledger that it was found in: to find it again each second would be most of what tixd
-/// does at rest.
+/// Whose use counts for whom, and the shape of the ledger that it was found in: to find it again
+/// each second would be most of what tixd does at rest.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     shape: Option<u64>,
@@ -45,7 +45,8 @@ impl Core {
         let counted = self.counted();
         let mut changed = Vec::new();
         for (cid, u) in &mut self.usage {
-            // What is there still is read afresh by the next tixd; only what is gone must be remembered.
+            // What is there still is read afresh by the next tixd; only what is gone must be
+            // remembered.
             let here: u64 = (counted.cgroups.get(cid).into_iter().flatten())
                 .filter_map(|(id, _)| u.seen.get(id))
                 .sum();
@@ -80,8 +81,9 @@ impl Core {
         }
     }
 
-    /// For each named currency that funds any, the cgroups whose use counts for it: those it funds, directly or not, each counted once
-    /// with its descendants. Where all that are above all cgroups are too many the latest cgroups are left out.
+    /// For each named currency that funds any, the cgroups whose use counts for it: those it funds,
+    /// directly or not, each counted once with its descendants. Where all that are above all
+    /// cgroups are too many the latest cgroups are left out.
     fn find_counted(&self) -> HashMap<Cid, Vec<(u64, String)>> {
         let mut paths: HashMap<Cid, BTreeMap<String, u64>> = HashMap::new();
         let start = self.ledger.steps();
@@ -140,7 +142,8 @@ impl Core {
             let usage = self.usage.entry(*cid).or_default();
             for (id, now) in read {
                 let last = usage.seen.entry(id).or_insert(0);
-                // Less than before: the cgroup went, and this is another with its name, of which we shall be told.
+                // Less than before: the cgroup went, and this is another with its name, of which we
+                // shall be told.
                 usage.total += now.saturating_sub(*last);
                 *last = now.max(*last);
             }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How fast the store is, on the disk it is given: a ledger of many currencies and tickets is written, read back, and changed by clients
-//! that wait for each other's `fsync`.
+//! How fast the store is, on the disk it is given: a ledger of many currencies and tickets is
+//! written, read back, and changed by clients that wait for each other's `fsync`.
 //!
 //!     cargo run --release -p tix-store --example store_speed -- [DIR [CURRENCIES TICKETS]]
 //!
-//! Prints a table, and the same as one line of JSON. DIR (default: the present one) gets a directory that is removed at the end.
+//! Prints a table, and the same as one line of JSON. DIR (default: the present one) gets a
+//! directory that is removed at the end.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -135,7 +136,8 @@ fn fill(store: &mut Store, currencies: u64, tickets: u64) -> Result<(), Error> {
     store.commit(&[], &batch)
 }
 
-/// Commits of `size` operations each, each setting one ticket among the first `tickets`. `idle`: there is time in between.
+/// Commits of `size` operations each, each setting one ticket among the first `tickets`. `idle`:
+/// there is time in between.
 fn commits(
     store: &mut Store,
     operations: usize,
@@ -193,7 +195,8 @@ fn measure(dir: &Path, currencies: u64, tickets: u64) -> anyhow::Result<()> {
     report.add("start: rows", rows as f64, "");
     report.add("start", start.elapsed().as_secs_f64(), "s");
 
-    // Anywhere in the ledger is the worst: hardly a page is changed twice before it has to be carried over.
+    // Anywhere in the ledger is the worst: hardly a page is changed twice before it has to be
+    // carried over.
     for (name, among) in [("anywhere", tickets), ("1,000 tickets", tickets.min(1_000))] {
         let start = Instant::now();
         let mut times = commits(&mut store, GROUPED, CLIENTS, false, (currencies, among))?;

@@ -8,7 +8,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// What SQLite finds wrong with the file, a few lines at most. It walks all of it, so it is asked only when something is.
+/// What SQLite finds wrong with the file, a few lines at most. It walks all of it, so it is asked
+/// only when something is.
 pub(super) fn findings(db: &Connection) -> Vec<String> {
     let ask = || -> rusqlite::Result<Vec<String>> {
         db.prepare("PRAGMA quick_check(5)")?
@@ -34,8 +35,8 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 /// What SQLite keeps beside a database, and itself.
 const PARTS: [&str; 3] = ["", "-wal", "-journal"];
 
-/// Copies the ledger at `path`, which nobody has open, unless there is a copy of just this already: a daemon that is started again and
-/// again must not fill the disk.
+/// Copies the ledger at `path`, which nobody has open, unless there is a copy of just this already:
+/// a daemon that is started again and again must not fill the disk.
 pub(super) fn keep_copy(path: &Path) -> Copy {
     let parts: Vec<&str> = PARTS
         .into_iter()

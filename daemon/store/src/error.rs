@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 /// What the operating system or SQLite said.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why the store could not do it. After any of them from [`super::Store::commit`] the store is usable: the next one is tried afresh.
+/// Why the store could not do it. After any of them from [`super::Store::commit`] the store is
+/// usable: the next one is tried afresh.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(

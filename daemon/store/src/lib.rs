@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What makes an operation durable: the ledger's rows in SQLite, and beside them a log of who did what when.
+//! What makes an operation durable: the ledger's rows in SQLite, and beside them a log of who did
+//! what when.
 //!
-//! A commit changes rows and appends records in one transaction, and is acknowledged after `fsync` (WAL, `synchronous=FULL`). The start
-//! reads the rows, not the history, so it takes as long as what there is, not as what there has been; and the log can be shortened.
+//! A commit changes rows and appends records in one transaction, and is acknowledged after `fsync`
+//! (WAL, `synchronous=FULL`). The start reads the rows, not the history, so it takes as long as
+//! what there is, not as what there has been; and the log can be shortened.
 //!
-//! Nobody else writes to the file while a store is open: a lock in the directory keeps other daemons out, and SQLite's own exclusive lock
-//! keeps other programs out (with it, the index of the WAL is in memory, and a full disk cannot make a mapped file fail under us).
+//! Nobody else writes to the file while a store is open: a lock in the directory keeps other
+//! daemons out, and SQLite's own exclusive lock keeps other programs out (with it, the index of the
+//! WAL is in memory, and a full disk cannot make a mapped file fail under us).
 
 #![deny(unsafe_code)]
 
@@ -42,7 +45,8 @@ pub struct Config {
     pub keep_records: u64,
     /// And those beyond this many bytes.
     pub keep_bytes: u64,
-    /// After how many pages of 4 KiB in the write-ahead log a commit carries them over into the database, if [`Store::tidy`] has not.
+    /// After how many pages of 4 KiB in the write-ahead log a commit carries them over into the
+    /// database, if [`Store::tidy`] has not.
     pub checkpoint_pages: u32,
 }
 
@@ -59,7 +63,8 @@ impl Default for Config {
     }
 }
 
-/// Numbers that were never given away: a number is not used again, not even when what had it is gone.
+/// Numbers that were never given away: a number is not used again, not even when what had it is
+/// gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next {
     pub cid: u64,
@@ -84,11 +89,13 @@ pub struct Store {
     path: PathBuf,
     config: Config,
     state: State,
-    /// A commit failed so late that it may be found complete at the next start, unless another one overwrites it.
+    /// A commit failed so late that it may be found complete at the next start, unless another one
+    /// overwrites it.
     in_doubt: bool,
     /// Rows and records committed since the write-ahead log was carried over by [`Store::tidy`].
     untidy: usize,
-    /// Held, not used: others find it locked. The last of these, so that it is given up after the database is closed.
+    /// Held, not used: others find it locked. The last of these, so that it is given up after the
+    /// database is closed.
     _lock: open::Lock,
 }
 
@@ -159,9 +166,10 @@ impl Store {
     /// Makes `changes` and `records` durable, all of them or none. When it returns they are.
     ///
     /// # Errors
-    /// What was given is not in force, and what was kept before still is. After [`Error::Full`] and [`Error::Io`] a later call works
-    /// when the disk does. If tixd ends before that, the next start may find this change complete (never half): when `fsync` fails
-    /// nobody can say what is on the disk.
+    /// What was given is not in force, and what was kept before still is. After [`Error::Full`] and
+    /// [`Error::Io`] a later call works when the disk does. If tixd ends before that, the next
+    /// start may find this change complete (never half): when `fsync` fails nobody can say what is
+    /// on the disk.
     pub fn commit(&mut self, records: &[Record], changes: &[Change]) -> Result<(), Error> {
         self.write(|db, state| {
             for (key, row) in changes {
@@ -180,8 +188,9 @@ impl Store {
         Ok(())
     }
 
-    /// Carries the write-ahead log over into the database, if there is enough of it to be worth it; tells whether there was. Whoever
-    /// calls it when nobody waits for a commit spares the commits of doing it, which is most of what a long one takes.
+    /// Carries the write-ahead log over into the database, if there is enough of it to be worth it;
+    /// tells whether there was. Whoever calls it when nobody waits for a commit spares the commits
+    /// of doing it, which is most of what a long one takes.
     ///
     /// # Errors
     /// What the disk did. Nothing is lost by it: a later call or commit tries again.
@@ -213,7 +222,8 @@ impl Store {
         change: impl FnOnce(&Connection, &mut State) -> Result<T, Fault>,
     ) -> Result<T, Error> {
         if self.in_doubt {
-            // Takes the place of the commit that failed, in the WAL; so does any other, but only one that succeeds.
+            // Takes the place of the commit that failed, in the WAL; so does any other, but only
+            // one that succeeds.
             self.db
                 .execute_batch("UPDATE state SET voided = voided + 1")
                 .map_err(|e| self.fail(e))?;

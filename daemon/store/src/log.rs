@@ -29,7 +29,8 @@ const LONGEST_TEXT: usize = 1024;
 /// The longest operation: one names two currencies beside its subject at most.
 const LONGEST_OP: usize = 8192;
 
-/// Records that one call of [`Store::log`] looks at if its [`Query`] does not say: what a question costs is bounded, whoever asks.
+/// Records that one call of [`Store::log`] looks at if its [`Query`] does not say: what a question
+/// costs is bounded, whoever asks.
 pub const SCAN: i64 = 20_000;
 /// Records that one call of [`Store::prune`] takes away.
 pub const BITE: i64 = 1_000;
@@ -252,7 +253,8 @@ fn page(db: &Connection, q: &Query<'_>) -> rusqlite::Result<Page> {
 }
 
 impl Store {
-    /// The records that `q` asks for. Looks at no more than [`Query::scan`] of them at once: an answer may be empty and yet have a `next`.
+    /// The records that `q` asks for. Looks at no more than [`Query::scan`] of them at once: an
+    /// answer may be empty and yet have a `next`.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -260,8 +262,9 @@ impl Store {
         page(&self.db, q).map_err(|e| self.fail(e))
     }
 
-    /// Takes away the oldest records that are older or more than [`super::Config`] says, at most [`BITE`] of them; tells how many. Call
-    /// it again while it does, between commits. `now_usec`: microseconds since 1970.
+    /// Takes away the oldest records that are older or more than [`super::Config`] says, at most
+    /// [`BITE`] of them; tells how many. Call it again while it does, between commits. `now_usec`:
+    /// microseconds since 1970.
     ///
     /// # Errors
     /// As for [`Store::commit`].
@@ -272,8 +275,9 @@ impl Store {
             return Ok(0);
         };
         let bite = oldest.saturating_add(BITE - 1).min(newest);
-        // Only from the old end, so that numbers stay without gaps and the count is known without counting. A record that a wrong clock
-        // dated into the future holds back those after it until there are too many.
+        // Only from the old end, so that numbers stay without gaps and the count is known without
+        // counting. A record that a wrong clock dated into the future holds back those after it
+        // until there are too many.
         let young: Option<i64> = self
             .db
             .prepare_cached("SELECT min(seq) FROM log WHERE seq BETWEEN ? AND ? AND time_usec >= ?")

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What schemas 1 and 2 kept, a journal of operations as JSON, reduced to rows.
 //!
-//! It works on the JSON of those days, not on the operations of today. Every operation in the journal was allowed when it was
-//! acknowledged. So where one does not fit what those before it come to, it is they that were over: their cgroup had gone while no tixd
-//! ran. The later one holds.
+//! It works on the JSON of those days, not on the operations of today. Every operation in the
+//! journal was allowed when it was acknowledged. So where one does not fit what those before it
+//! come to, it is they that were over: their cgroup had gone while no tixd ran. The later one
+//! holds.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -219,7 +220,8 @@ impl Reduction {
         let row = Row::Currency {
             name: name.to_owned(),
             owner,
-            // The owner's own group was not known; it has the owner's number on most machines, and the mode gives it nothing.
+            // The owner's own group was not known; it has the owner's number on most machines, and
+            // the mode gives it nothing.
             group: owner,
             mode: OWNERS,
             transient: transient.map(str::to_owned),
@@ -302,7 +304,8 @@ impl Reduction {
         }
     }
 
-    /// The cgroup went: root's tickets and bindings wait for it, except that of a run, which went with it.
+    /// The cgroup went: root's tickets and bindings wait for it, except that of a run, which went
+    /// with it.
     fn wilt(&mut self, path: &str) {
         for key in self.hanging_on(&End::Path(path.to_owned())) {
             let stays = match self.rows.get(&key) {

@@ -11,19 +11,23 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use tix_model::{Key, Row};
 
-/// What the lock file says once a ledger has been made beside it: from then on an empty directory is a loss, not a beginning.
+/// What the lock file says once a ledger has been made beside it: from then on an empty directory
+/// is a loss, not a beginning.
 const MADE: &str = "There is a ledger in this directory. Move all of it away to start anew.\n";
 
 impl Store {
-    /// Opens `DIR/ledger.sqlite`, or creates it, and gives every row to `each`: spaces and currencies first, then brokers, bindings, tickets,
-    /// exchanges, lapsed tickets, offers, exchanges that are over. If it fails, what was given is worth nothing.
+    /// Opens `DIR/ledger.sqlite`, or creates it, and gives every row to `each`: spaces and
+    /// currencies first, then brokers, bindings, tickets, exchanges, lapsed tickets, offers,
+    /// exchanges that are over. If it fails, what was given is worth nothing.
     ///
-    /// The directory is made, for its owner only, if it is not there. A ledger of an earlier schema is brought up to date, with a copy
-    /// of it beside it. Nothing is written to a ledger that is up to date, so this works while the disk is full.
+    /// The directory is made, for its owner only, if it is not there. A ledger of an earlier schema
+    /// is brought up to date, with a copy of it beside it. Nothing is written to a ledger that is
+    /// up to date, so this works while the disk is full.
     ///
     /// # Errors
-    /// [`Error::Taken`] if another store has it. [`Error::Damaged`] if what is read is not what was written: it is left as it is, and a
-    /// copy is kept. [`Error::Schema`] if a later version wrote it. Else what the disk did.
+    /// [`Error::Taken`] if another store has it. [`Error::Damaged`] if what is read is not what was
+    /// written: it is left as it is, and a copy is kept. [`Error::Schema`] if a later version wrote
+    /// it. Else what the disk did.
     pub fn open_with(
         dir: &Path,
         config: Config,
@@ -64,8 +68,9 @@ pub(super) struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing it does not unlock it as long as a process that this one has just forked has it, too, and has not come to `exec`.
-        // Nothing to be done if it fails: it is unlocked when the last of them has closed it.
+        // Closing it does not unlock it as long as a process that this one has just forked has it,
+        // too, and has not come to `exec`. Nothing to be done if it fails: it is unlocked when the
+        // last of them has closed it.
         let _ = self.0.unlock();
     }
 }
@@ -124,7 +129,8 @@ fn open(
             "a ledger was kept here, and the file is missing or empty",
         )
     };
-    // SQLite takes a file of less than a page for a new database, and throws away the WAL beside it.
+    // SQLite takes a file of less than a page for a new database, and throws away the WAL beside
+    // it.
     match path.metadata().map_or(0, |m| m.len()) {
         0 if made => return Err(lost()),
         left @ 1..512 if made => {
@@ -181,7 +187,8 @@ impl<E: Into<Fault>> From<E> for Refusal {
     }
 }
 
-/// Makes what `db` is open on a ledger of the present schema and reads it. `None`: it is empty, and should not be.
+/// Makes what `db` is open on a ledger of the present schema and reads it. `None`: it is empty, and
+/// should not be.
 fn fill(
     db: &mut Connection,
     path: &Path,
@@ -240,7 +247,8 @@ fn fill(
     Ok(Some(state))
 }
 
-/// A copy of the ledger as a version of tixd with schema `found` can read it, for whoever has to go back.
+/// A copy of the ledger as a version of tixd with schema `found` can read it, for whoever has to go
+/// back.
 fn put_aside(db: &Connection, path: &Path, found: i64) -> Result<PathBuf, Refusal> {
     let stamp = damage::stamp()?;
     let copy = damage::with_suffix(path, &format!(".schema-{found}-{stamp}"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rows of the ledger in tables of their own, each with a sum over what it says, so that a row that rotted on the disk is named.
+//! Rows of the ledger in tables of their own, each with a sum over what it says, so that a row that
+//! rotted on the disk is named.
 
 use super::codes::{index, kind_of, number_of, number_of_withdrawn, resource_of, withdrawn_of};
 use super::sum::sum;
@@ -51,7 +52,8 @@ pub(super) const SPACES: &str = "
 CREATE TABLE space (uid INTEGER PRIMARY KEY, label TEXT NOT NULL, sum INTEGER NOT NULL) STRICT;
 ";
 
-/// How many rows there are and what their sums come to: a row that is missing, or an old page in place of a new one, shows in it.
+/// How many rows there are and what their sums come to: a row that is missing, or an old page in
+/// place of a new one, shows in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Total {
     pub rows: i64,

@@ -10,7 +10,8 @@ use tix_model::{Key, Resource, Row, Withdrawn};
 /// Version of the tables; a store of a later version is not touched.
 pub const SCHEMA: i64 = 10;
 
-/// `rows` and `sum`: see [`rows::Total`]. `voided`: commits that failed too late to know whether they are on the disk, overwritten since.
+/// `rows` and `sum`: see [`rows::Total`]. `voided`: commits that failed too late to know whether
+/// they are on the disk, overwritten since.
 const STATE: &str = "
 CREATE TABLE state (
     id INTEGER PRIMARY KEY CHECK (id = 0), next_cid INTEGER NOT NULL, next_exchange INTEGER NOT NULL,
@@ -69,8 +70,8 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> Result<(), Fault> {
     finish(tx)
 }
 
-/// Until schema 8 a binding that withdrew its parent's ticket for the CPU had withdrawn that for the disk as well whenever its currency had
-/// tickets for the disk. It says so itself since.
+/// Until schema 8 a binding that withdrew its parent's ticket for the CPU had withdrawn that for
+/// the disk as well whenever its currency had tickets for the disk. It says so itself since.
 fn withdraw_disk(tx: &Transaction<'_>) -> Result<(), Fault> {
     let mut state = state(tx)?;
     let both: Vec<(String, i64, u32)> = tx

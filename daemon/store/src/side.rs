@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is kept beside the ledger: how much named currencies used, and what tixd wrote into files of cgroups.
+//! What is kept beside the ledger: how much named currencies used, and what tixd wrote into files
+//! of cgroups.
 
 use super::{Error, Store};
 use rusqlite::params;
@@ -53,7 +54,8 @@ impl Store {
         read().map_err(|e| self.fail(e))
     }
 
-    /// Sets what has changed, in microseconds, all or none. A currency's goes with the currency, by [`Store::commit`].
+    /// Sets what has changed, in microseconds, all or none. A currency's goes with the currency, by
+    /// [`Store::commit`].
     ///
     /// # Errors
     /// As for [`Store::commit`].
@@ -130,8 +132,8 @@ impl Store {
         read().map_err(|e| self.fail(e))
     }
 
-    /// Sets what has changed, all or none; `None`: it is no number of tixd's any more. `told`: what systemd was told of a file instead of
-    /// what it had been.
+    /// Sets what has changed, all or none; `None`: it is no number of tixd's any more. `told`: what
+    /// systemd was told of a file instead of what it had been.
     ///
     /// # Errors
     /// As for [`Store::commit`].

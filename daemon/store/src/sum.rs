@@ -4,8 +4,9 @@
 use super::codes::{number_of, number_of_withdrawn};
 use tix_model::{End, Key, Row};
 
-/// A sum over what a row says. Every word goes in by a step that can be undone, so one changed word always changes the 64 bits, which
-/// are folded to 32 to keep rows short. It is against rot, not against forgers.
+/// A sum over what a row says. Every word goes in by a step that can be undone, so one changed word
+/// always changes the 64 bits, which are folded to 32 to keep rows short. It is against rot, not
+/// against forgers.
 struct Sum(u64);
 
 impl Sum {

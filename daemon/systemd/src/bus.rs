@@ -41,7 +41,8 @@ impl Bus {
         bus.map(Bus).map_err(|e| about("D-Bus", e))
     }
 
-    /// Sets these properties of the unit whose cgroup `path` is, until the next boot. If there is no such unit nothing is done.
+    /// Sets these properties of the unit whose cgroup `path` is, until the next boot. If there is
+    /// no such unit nothing is done.
     ///
     /// # Errors
     /// What systemd says to it.
@@ -92,8 +93,8 @@ fn about(unit: &str, source: zbus::Error) -> Error {
     }
 }
 
-/// The unit that a cgroup is called after, where the system's own systemd makes the cgroups: those are in slices. A user's, and a
-/// container's, is another systemd.
+/// The unit that a cgroup is called after, where the system's own systemd makes the cgroups: those
+/// are in slices. A user's, and a container's, is another systemd.
 pub fn unit_at(path: &str) -> Option<&str> {
     let (above, name) = path.rsplit_once('/')?;
     if !above
@@ -122,7 +123,8 @@ pub async fn cgroup_of(unit: &str) -> Result<Option<String>, Error> {
     Bus::connect().await?.cgroup_of(unit).await
 }
 
-/// Has systemd enable the cpu controller for `unit` and everything above it, until the next boot. Setting a weight, even the default one, is how systemd is asked.
+/// Has systemd enable the cpu controller for `unit` and everything above it, until the next boot.
+/// Setting a weight, even the default one, is how systemd is asked.
 pub async fn enable_cpu(unit: &str) -> Result<(), Error> {
     let at = |e| about(unit, e);
     let bus = Bus::connect().await?;

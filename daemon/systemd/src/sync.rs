@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tells systemd what tixd has set for cgroups that systemd owns. What is in force does not wait for it: the file has been written. But
-//! `systemctl show` says it then, and systemd keeps it when it reads its units again or makes the cgroup anew.
+//! Tells systemd what tixd has set for cgroups that systemd owns. What is in force does not wait
+//! for it: the file has been written. But `systemctl show` says it then, and systemd keeps it when
+//! it reads its units again or makes the cgroup anew.
 
 use crate::bus::{Bus, unit_at};
 use std::collections::BTreeMap;
@@ -85,7 +86,8 @@ impl PropertySync {
                 self.0.put_back(path, properties);
                 self.0.more.notify_one();
             }
-            // Who wants the disk changes every second, and to tell systemd costs more than to write a file.
+            // Who wants the disk changes every second, and to tell systemd costs more than to write
+            // a file.
             tokio::time::sleep(pause).await;
         }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What memory is protected for whom (model.md §4), against a sum over the paths of the oracle's graph.
+//! What memory is protected for whom (model.md §4), against a sum over the paths of the oracle's
+//! graph.
 
 use crate::model::{MEMORY, Model};
 use crate::oracle::{Graph, Q, Size, Solved, Ticket, q};
@@ -41,7 +42,8 @@ struct Paths<'a> {
 }
 
 impl Paths<'_> {
-    /// What comes to `n` along every path from base, of `share` of it, into `out`; firm: by hard tickets and bindings alone.
+    /// What comes to `n` along every path from base, of `share` of it, into `out`; firm: by hard
+    /// tickets and bindings alone.
     fn sum(&self, n: &str, share: &Q, firm: bool, out: &mut (Q, Q)) {
         let all = || self.g.tickets.iter().filter(|t| t.live && t.holder == n);
         let bound = self.m.bound.get(n);

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use tix_ledger::Resource;
 use tixd::reconcile::weight::{MOST, Terms, weights};
 
-/// What each cgroup is worth: the values of all threads in it. One that only its parent funds, with all in it, is worth what it has, of
-/// which tickets for a cgroup that is away are a part.
+/// What each cgroup is worth: the values of all threads in it. One that only its parent funds, with
+/// all in it, is worth what it has, of which tickets for a cgroup that is away are a part.
 fn worth(m: &Model, r: Resource, values: &BTreeMap<String, Q>) -> BTreeMap<String, Q> {
     let mut worth: BTreeMap<String, Q> = BTreeMap::new();
     let g = m.graph(r);
@@ -62,7 +62,8 @@ fn special(m: &Model, path: &str, r: Resource) -> bool {
         })
 }
 
-/// Among these siblings there is one scale by which every weight is its value, rounded: to at most half, and to no less than 1.
+/// Among these siblings there is one scale by which every weight is its value, rounded: to at most
+/// half, and to no less than 1.
 fn proportional(siblings: &[(String, u64, Q)], most: u64) -> Result<(), TestCaseError> {
     let (mut low, mut high) = (q(0), None::<Q>);
     let half = ratio(1, 2);

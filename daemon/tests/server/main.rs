@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The real daemon over a real socket, with --observe so that nothing in this machine's kernel is changed. What needs the
-//! scheduler is tested in a guest.
+//! The real daemon over a real socket, with --observe so that nothing in this machine's kernel is
+//! changed. What needs the scheduler is tested in a guest.
 
 #![allow(clippy::unwrap_used)]
 

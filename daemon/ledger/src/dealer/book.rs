@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The book: every offer that waits, by its number, in its queue, by when it expires, and by whose it is.
+//! The book: every offer that waits, by its number, in its queue, by when it expires, and by whose
+//! it is.
 
 use super::queue::{Place, Queue};
 use super::{Offer, Pair};

@@ -23,10 +23,12 @@ pub struct Part {
     pub asked: u64,
 }
 
-/// Rounds until the parts of a ring fit. Two are enough for a pair; with three, each may lose a unit to rounding.
+/// Rounds until the parts of a ring fit. Two are enough for a pair; with three, each may lose a
+/// unit to rounding.
 const ROUNDS: usize = 64;
 
-/// Does what is given in the ring come to what is wanted? In two or three resources, of whatever size.
+/// Does what is given in the ring come to what is wanted? In two or three resources, of whatever
+/// size.
 pub fn crosses(ring: &[Half]) -> bool {
     product(ring.iter().map(|h| h.gives)) >= product(ring.iter().map(|h| h.wants))
 }
@@ -47,10 +49,12 @@ fn part(n: u64, m: u64, d: u64) -> u64 {
     u64::try_from(u128::from(n) * u128::from(m) / u128::from(d.max(1))).unwrap_or(u64::MAX)
 }
 
-/// What passes when each of `ring` gives to the next, and the last to the first; `None` if they do not go together.
+/// What passes when each of `ring` gives to the next, and the last to the first; `None` if they do
+/// not go together.
 ///
-/// Each gets as much of what it wants as the one before can give for what that one gets: the largest parts for which everybody is at
-/// its own rate or better. What one gives at most and the next asks at least is divided in the middle.
+/// Each gets as much of what it wants as the one before can give for what that one gets: the
+/// largest parts for which everybody is at its own rate or better. What one gives at most and the
+/// next asks at least is divided in the middle.
 pub fn fill(ring: &[Half]) -> Option<Vec<Part>> {
     if ring.len() < 2 || !crosses(ring) {
         return None;

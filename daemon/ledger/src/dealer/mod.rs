@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The dealer (Sullivan §3.2.1, model.md §5): queues of offers to give so much of one resource for so much of another, and what of them
-//! goes together. Pure and in integers: the same offers in the same order give the same matches.
+//! The dealer (Sullivan §3.2.1, model.md §5): queues of offers to give so much of one resource for
+//! so much of another, and what of them goes together. Pure and in integers: the same offers in the
+//! same order give the same matches.
 //!
-//! Whether a party has what it gives is not known here. Whoever carries out what was matched says so ([`Venue`]), and an offer whose
-//! party cannot deliver goes off the book.
+//! Whether a party has what it gives is not known here. Whoever carries out what was matched says
+//! so ([`Venue`]), and an offer whose party cannot deliver goes off the book.
 //!
-//! **What an offer asks.** Alice gives at most 100 for at least 50: every exchange that she is in takes at most two for each one that
-//! she gets. What is left of an offer after a part of it was matched is an offer with the same rate, rounded in its favour.
+//! **What an offer asks.** Alice gives at most 100 for at least 50: every exchange that she is in
+//! takes at most two for each one that she gets. What is left of an offer after a part of it was
+//! matched is an offer with the same rate, rounded in its favour.
 //!
-//! **Surplus.** Alice gives at most 20 cpu for at least 10 memory, Bob at most 10 memory for at least 10 cpu: what passes from Alice to
-//! Bob lies between the 10 that he asks and the 20 that she gives, so it is 15. The middle is taken of each resource, so that neither
-//! resource is the one that prices are counted in. An odd unit is the gain of whoever came first.
+//! **Surplus.** Alice gives at most 20 cpu for at least 10 memory, Bob at most 10 memory for at
+//! least 10 cpu: what passes from Alice to Bob lies between the 10 that he asks and the 20 that she
+//! gives, so it is 15. The middle is taken of each resource, so that neither resource is the one
+//! that prices are counted in. An odd unit is the gain of whoever came first.
 //!
-//! **Splitting.** What a party gains of another's offer, counted at its own rate, is half the difference of the two rates for as much as
-//! both offers cover. That is a sum over the parts, so dividing an offer changes it by what is rounded: one unit for each fill.
+//! **Splitting.** What a party gains of another's offer, counted at its own rate, is half the
+//! difference of the two rates for as much as both offers cover. That is a sum over the parts, so
+//! dividing an offer changes it by what is rounded: one unit for each fill.
 
 mod book;
 mod fill;
@@ -62,7 +66,8 @@ pub struct Offer {
     pub want: u64,
     /// Of `want`, what is still to be got.
     pub left: u64,
-    /// The least that one exchange must bring of what is wanted: `want` for all or none, 1 for any part.
+    /// The least that one exchange must bring of what is wanted: `want` for all or none, 1 for any
+    /// part.
     pub least: u64,
     /// Microseconds since 1970.
     pub expires: Option<u64>,

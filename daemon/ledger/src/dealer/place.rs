@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Placing an offer: matched at once with what is on the book as far as it goes, the rest put beside it.
+//! Placing an offer: matched at once with what is on the book as far as it goes, the rest put
+//! beside it.
 
 use super::book::{Book, Gone, Was};
 use super::fill::{Part, crosses, fill};
@@ -72,7 +73,8 @@ pub enum Refused {
     Gone,
 }
 
-/// Some offers on the book that the newcomer goes together with, those that give to the newcomer last.
+/// Some offers on the book that the newcomer goes together with, those that give to the newcomer
+/// last.
 type Ring = Vec<Offer>;
 
 enum Found {
@@ -82,7 +84,8 @@ enum Found {
 }
 
 impl Book {
-    /// Matches `new` with what is on the book, best price first and then who came first; the rest goes on the book.
+    /// Matches `new` with what is on the book, best price first and then who came first; the rest
+    /// goes on the book.
     pub fn place(
         &mut self,
         new: Offer,
@@ -210,7 +213,8 @@ impl Book {
         }
     }
 
-    /// What `new` is matched with, taken off the book; what was matched is nothing if it is less than `new` takes.
+    /// What `new` is matched with, taken off the book; what was matched is nothing if it is less
+    /// than `new` takes.
     fn plan(
         &mut self,
         new: &Offer,
@@ -296,7 +300,8 @@ impl Book {
             if third == gives || third == wants {
                 continue;
             }
-            // Who wants what `mine` gives, for a third resource; and who gives for that what `mine` wants.
+            // Who wants what `mine` gives, for a third resource; and who gives for that what `mine`
+            // wants.
             let to = Pair {
                 gives,
                 wants: third,
@@ -348,7 +353,8 @@ struct Plan {
     stopped: bool,
 }
 
-/// One deal for each fill; or one for all, where a single one would be less than `new` takes: what was accepted as a whole ends as a whole.
+/// One deal for each fill; or one for all, where a single one would be less than `new` takes: what
+/// was accepted as a whole ends as a whole.
 fn deals(new: &Offer, fills: &[(Ring, Vec<Part>)]) -> Vec<Deal> {
     let each = fills.iter().map(|(ring, parts)| {
         let all: Vec<&Offer> = std::iter::once(new).chain(ring).collect();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The offers of one pair of resources in order of price, then time: a balanced tree (AVL) that knows of each subtree how small a part
-//! somebody in it takes. So the first who takes what there is, is found without a look at all those that want more: offers that are all
-//! or none do not slow down others.
+//! The offers of one pair of resources in order of price, then time: a balanced tree (AVL) that
+//! knows of each subtree how small a part somebody in it takes. So the first who takes what there
+//! is, is found without a look at all those that want more: offers that are all or none do not slow
+//! down others.
 
 use super::Offer;
 use std::cmp::Ordering;

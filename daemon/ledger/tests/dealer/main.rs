@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The dealer against an oracle that looks at every offer and tries every amount, and what it promises whatever is offered.
+//! The dealer against an oracle that looks at every offer and tries every amount, and what it
+//! promises whatever is offered.
 
 #![allow(clippy::unwrap_used)]
 

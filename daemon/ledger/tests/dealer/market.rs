@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Trades in a ledger: random offers among random parties, some funded by others, while root funds and withdraws.
+//! Trades in a ledger: random offers among random parties, some funded by others, while root funds
+//! and withdraws.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use std::collections::BTreeSet;
 use tix_ledger::{BASE, Caller, Cid, Event, Key, Ledger, Op, Resource, Row, Terms};
 
-/// Parties; those in the second half are funded by those in the first, and root's `bank` by nobody but base.
+/// Parties; those in the second half are funded by those in the first, and root's `bank` by nobody
+/// but base.
 const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "bank"];
 const OF: [Resource; 3] = [Resource::Cpu, Resource::Disk, Resource::Net];
 

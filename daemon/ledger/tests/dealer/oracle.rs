@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The dealer once more, without queues and formulas: every offer is looked at, every amount tried. For small numbers.
+//! The dealer once more, without queues and formulas: every offer is looked at, every amount tried.
+//! For small numbers.
 
 use crate::Purse;
 use std::collections::BTreeMap;
@@ -102,7 +103,8 @@ impl Oracle {
             let Some(asked) = largest(&[mine, to, from]) else {
                 continue;
             };
-            // As the dealer: what is given must come to what is wanted, before any part is looked at.
+            // As the dealer: what is given must come to what is wanted, before any part is looked
+            // at.
             let all = [mine, to, from];
             let given: u128 = all.iter().map(|o| u128::from(gives(o))).product();
             let wanted: u128 = all.iter().map(|o| u128::from(o.left)).product();

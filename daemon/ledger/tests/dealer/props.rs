@@ -250,7 +250,8 @@ proptest! {
         prop_assert_eq!(all(&one), all(&two));
     }
 
-    /// Counted at its own rate, nobody gains more of another's offer by dividing its own than one unit of each resource for each fill.
+    /// Counted at its own rate, nobody gains more of another's offer by dividing its own than one
+    /// unit of each resource for each fill.
     #[test]
     fn splitting_gains_what_is_rounded(rate in (1..1_u64 << 30, 1..1_u64 << 30), other in (1..1_u64 << 45, 1..1_u64 << 45), cuts in prop::collection::vec(1..1000_u64, 1..6)) {
         let whole: u64 = cuts.iter().sum();
@@ -277,7 +278,8 @@ proptest! {
     }
 }
 
-/// What offers of so many times `rate` gain of one that gives and wants `other`, counted at that rate, and in how many fills.
+/// What offers of so many times `rate` gain of one that gives and wants `other`, counted at that
+/// rate, and in how many fills.
 fn gain(rate: (u64, u64), times: &[u64], other: (u64, u64)) -> (i128, i128) {
     let pair = Pair {
         gives: Resource::Cpu,

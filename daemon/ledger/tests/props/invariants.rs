@@ -14,7 +14,8 @@ pub fn exact(v: u128) -> Q {
     Q::new(BigInt::from(v), BigInt::from(1u128 << 64))
 }
 
-/// What rounding may cost: a bit per ticket on each path; of exchanges and of bytes, which are scaled, the last of 62 bits.
+/// What rounding may cost: a bit per ticket on each path; of exchanges and of bytes, which are
+/// scaled, the last of 62 bits.
 fn tolerance(r: Resource, m: &Model) -> Q {
     match r {
         Resource::Memory => ratio(1, 1 << 10),
@@ -28,7 +29,8 @@ fn near(a: &Q, b: &Q, t: &Q) -> bool {
     &d <= t && -d <= *t
 }
 
-/// Every value and entitlement is the oracle's (8), they are conserved (1), bounded (4), and never below what is guaranteed.
+/// Every value and entitlement is the oracle's (8), they are conserved (1), bounded (4), and never
+/// below what is guaranteed.
 pub fn check_values(w: &World, r: Resource) -> Result<(), TestCaseError> {
     let (l, m) = (&w.l, &w.m);
     let g = m.graph(r);

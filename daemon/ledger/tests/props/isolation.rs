@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Invariants 2 and 6 of model.md §3: nothing that a user can do lowers what anybody else is entitled to.
+//! Invariants 2 and 6 of model.md §3: nothing that a user can do lowers what anybody else is
+//! entitled to.
 
 use crate::invariants::exact;
 use crate::model::{Model, below};
@@ -35,8 +36,8 @@ fn in_hand(m: &Model, path: &str, user: u32) -> bool {
             .is_some_and(|d| d.owner == user)
 }
 
-/// Whatever the user may change or issue, or root has let depend on the user's cgroups; all that is funded by it, and all that is party to
-/// an exchange with it.
+/// Whatever the user may change or issue, or root has let depend on the user's cgroups; all that is
+/// funded by it, and all that is party to an exchange with it.
 fn reachable(m: &Model, who: &Caller) -> BTreeMap<Resource, BTreeSet<String>> {
     let owned = |n: &str| m.broker(n).is_some_and(|b| b.0 == who.uid);
     // Whoever may fund a cgroup chooses what backs it.

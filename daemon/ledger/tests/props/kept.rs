@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Histories: after every operation the ledger checks itself, its rows are those that there must be, the changes it told are the changes there
-//! were; it can be loaded from its rows, and an operation undone.
+//! Histories: after every operation the ledger checks itself, its rows are those that there must
+//! be, the changes it told are the changes there were; it can be loaded from its rows, and an
+//! operation undone.
 
 use crate::invariants::{check_values, exact};
 use crate::limits::check_limits;
@@ -172,7 +173,8 @@ fn exchanged_and_cancelled(start: &[Do], dos: &[Do], nice: &[Op]) -> Result<(), 
         {
             ends.push(op.subject().to_owned());
             w.l = l.clone();
-            // T does not change (§5), unless root has taken a top cgroup's ticket back by binding it.
+            // T does not change (§5), unless root has taken a top cgroup's ticket back by binding
+            // it.
             if w.l.bindings().all(|(p, _)| p.rfind('/') != Some(0)) {
                 prop_assert_eq!(values(&l)[&cpu].1, before[&cpu].1);
             }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which limits count for whom, told again from what they are to mean; and by the way that the kernel side goes.
+//! Which limits count for whom, told again from what they are to mean; and by the way that the
+//! kernel side goes.
 
 use crate::invariants::exact;
 use crate::model::Model;
@@ -59,7 +60,8 @@ fn over(w: &World, g: &Graph, n: &str) -> BTreeSet<String> {
     all
 }
 
-/// As `bpf/limit.bpf.h` finds them: a cgroup's cap and those that follow it, then those of the cgroups above.
+/// As `bpf/limit.bpf.h` finds them: a cgroup's cap and those that follow it, then those of the
+/// cgroups above.
 fn walked(w: &World, caps: &Caps, n: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut cgroup = n.to_owned();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What operations and the tree do, told again over plain maps by name. It follows what the ledger accepted, and knows what must come of it.
+//! What operations and the tree do, told again over plain maps by name. It follows what the ledger
+//! accepted, and knows what must come of it.
 
 use crate::oracle::{Graph, Q, Size, Ticket, ratio};
 use std::collections::{BTreeMap, BTreeSet};
@@ -255,8 +256,9 @@ impl Model {
         all
     }
 
-    /// `who` has changed what some hold for the disk, from `was`: where that changes whether they speak of it, the parent's ticket for the disk is
-    /// withdrawn or given again, if `who` may do that.
+    /// `who` has changed what some hold for the disk, from `was`: where that changes whether they
+    /// speak of it, the parent's ticket for the disk is withdrawn or given again, if `who` may do
+    /// that.
     pub fn disk_changed(&mut self, who: &Caller, was: &BTreeMap<String, Vec<(Edge, Grant)>>) {
         let is = self.of_the_disk();
         // Of a cgroup that is not there: root.
@@ -359,7 +361,8 @@ impl Model {
         g
     }
 
-    /// The newest exchange given by whoever is short, or by whoever is above, goes first, until nobody is short. Returns their numbers.
+    /// The newest exchange given by whoever is short, or by whoever is above, goes first, until
+    /// nobody is short. Returns their numbers.
     pub fn revoke(&mut self) -> Vec<u64> {
         let mut gone = Vec::new();
         while !self.exchanges.is_empty() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The oracle: model.md §2, §3 and §5 sentence by sentence over a list of tickets, in unbounded rationals. It shares no code with the ledger.
+//! The oracle: model.md §2, §3 and §5 sentence by sentence over a list of tickets, in unbounded
+//! rationals. It shares no code with the ledger.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -55,7 +56,8 @@ pub struct Graph {
     pub running: BTreeSet<String>,
 }
 
-/// What an issuer divides: the whole, the pool of its soft tickets, and how many of those there are.
+/// What an issuer divides: the whole, the pool of its soft tickets, and how many of those there
+/// are.
 struct Division {
     whole: Q,
     pool: Q,

@@ -281,7 +281,8 @@ fn chain(issuers: &[String], holders: &[String], r: Resource) -> Vec<Do> {
     out
 }
 
-/// Graphs to begin with: nothing, a chain, a fan, or diamonds one below the other; and the whole cgroup tree, or none of it.
+/// Graphs to begin with: nothing, a chain, a fan, or diamonds one below the other; and the whole
+/// cgroup tree, or none of it.
 pub fn any_start() -> impl Strategy<Value = Vec<Do>> {
     let names: Vec<String> = NAMES[..8].iter().map(|n| (*n).to_owned()).collect();
     let bases = ["base"; 8].map(str::to_owned);

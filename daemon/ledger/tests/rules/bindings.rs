@@ -18,7 +18,8 @@ fn roots_bindings_and_grants_wait_for_their_cgroup_and_users_do_not() {
     it.rm("/s");
     assert_eq!(it.holds("mine", "/s"), 0);
     assert_eq!(it.l.waiting(), 3);
-    // What waits stays issued: who removes the cgroup and makes it again changes nobody's part. The weight ticket is withdrawn: root bound it.
+    // What waits stays issued: who removes the cgroup and makes it again changes nobody's part. The
+    // weight ticket is withdrawn: root bound it.
     assert_eq!(it.total(), t);
     let left = refused(it.reserve(0, "mine", "roots", CPU, Hard::Milli(900)));
     assert!(matches!(left, Refusal::TooMuch { left: 899, .. }), "{left}");
@@ -66,7 +67,8 @@ fn the_ticket_for_the_disk_is_withdrawn_by_who_may_and_comes_back_by_who_may() {
     it.chmod(0, "roots", 0o777).unwrap();
     it.bind(0, "hers", "/x").unwrap();
     assert_eq!(total(&it), 200);
-    // Her first tickets put the parent's aside, and her last bring it back: what base has issued is the same.
+    // Her first tickets put the parent's aside, and her last bring it back: what base has issued is
+    // the same.
     it.reserve(ALICE, "hers", "roots", disk, Hard::Milli(1))
         .unwrap();
     assert_eq!(total(&it), 200);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Trades (Sullivan §3.2): what the dealer matches is an exchange of four tickets, and nobody but the parties pays for it.
+//! Trades (Sullivan §3.2): what the dealer matches is an exchange of four tickets, and nobody but
+//! the parties pays for it.
 
 use crate::common::*;
 use tix_ledger::{Event, Key, Ledger, MAX_OFFERS, Op, Refusal, Resource, Row, Terms};
@@ -62,7 +63,8 @@ fn told(events: &[Event]) -> (Vec<u64>, Vec<u64>, Vec<u64>) {
     all
 }
 
-/// Alice and Bob have 100 of the CPU and of the disk each, in currencies of their own; and so has root.
+/// Alice and Bob have 100 of the CPU and of the disk each, in currencies of their own; and so has
+/// root.
 fn three() -> It {
     let mut it = alice_and_bob();
     it.create(0, "its").unwrap();
@@ -264,8 +266,9 @@ fn what_nothing_enforces_is_traded_no_more_and_taken_off_the_book() {
     assert!(it.l.holders_of_unenforced().is_empty());
 }
 
-/// §3.2: "a process could fork off children that use exchanges to give the parent process all of their tickets. With currencies, however,
-/// this tactic would only affect the resource rights of tasks funded by the same currency as the malicious process."
+/// §3.2: "a process could fork off children that use exchanges to give the parent process all of
+/// their tickets. With currencies, however, this tactic would only affect the resource rights of
+/// tasks funded by the same currency as the malicious process."
 #[test]
 fn children_that_give_all_they_have_cost_only_their_own_currency() {
     let mut it = three();
@@ -454,7 +457,8 @@ fn expiry_is_told() {
     );
 }
 
-/// After a restart all is as before; and of a party that vanished meanwhile, all that it was in is revoked, as one, and told.
+/// After a restart all is as before; and of a party that vanished meanwhile, all that it was in is
+/// revoked, as one, and told.
 #[test]
 fn a_restart() {
     let mut it = three();

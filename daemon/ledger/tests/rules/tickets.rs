@@ -118,7 +118,8 @@ fn amounts() {
     );
 }
 
-/// Sullivan §3.2: a user's jobs all give their tickets' worth to one of them, or to the user's currency: nobody else has less.
+/// Sullivan §3.2: a user's jobs all give their tickets' worth to one of them, or to the user's
+/// currency: nobody else has less.
 #[test]
 fn children_that_give_their_parent_everything_take_nothing_from_others() {
     let mut it = alice_and_bob();
@@ -129,7 +130,8 @@ fn children_that_give_their_parent_everything_take_nothing_from_others() {
         let e = refused(it.fund(ALICE, "/u/a", child, 1 << 31));
         assert!(matches!(e, Refusal::WouldCycle { .. }), "{e}");
     }
-    // A further currency that funds her slice by all she has is one, too, once it is funded by the slice.
+    // A further currency that funds her slice by all she has is one, too, once it is funded by the
+    // slice.
     it.fund(ALICE, "hers", "/u/a/j", 1 << 31).unwrap();
     it.fund(ALICE, "hers", "/u/a/k", 1 << 31).unwrap();
     let e = refused(it.bind(ALICE, "hers", "/u/a"));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Amounts as people write them: soft tickets, parts of an issuer, sizes of memory. Modes are in [`mode`], lengths of time in [`duration`].
+//! Amounts as people write them: soft tickets, parts of an issuer, sizes of memory. Modes are in
+//! [`mode`], lengths of time in [`duration`].
 //!
-//! What cannot be kept exactly is refused, never rounded: a guarantee of "33.33%" would be one of something else.
+//! What cannot be kept exactly is refused, never rounded: a guarantee of "33.33%" would be one of
+//! something else.
 
 pub mod duration;
 pub mod mode;
@@ -120,7 +122,8 @@ pub fn bytes(text: &str) -> Result<u64, BadAmount> {
         .ok_or_else(no)
 }
 
-/// What `reserve` takes: a size where there is a unit, a part of the issuer otherwise. Only memory is measured in bytes.
+/// What `reserve` takes: a size where there is a unit, a part of the issuer otherwise. Only memory
+/// is measured in bytes.
 pub fn hard(text: &str, memory: bool) -> Result<Hard, BadAmount> {
     if memory && !text.ends_with('%') && digits(text).is_none() {
         bytes(text).map(Hard::Bytes)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A currency's mode: who may fund it, change it, issue its tickets (Sullivan §2.3), written as chmod(1) writes a file's.
+//! A currency's mode: who may fund it, change it, issue its tickets (Sullivan §2.3), written as
+//! chmod(1) writes a file's.
 //!
-//! Nine bits, `fci` for the owner, the group and others, from 0o400 (the owner may fund) down to 0o001 (others may issue).
+//! Nine bits, `fci` for the owner, the group and others, from 0o400 (the owner may fund) down to
+//! 0o001 (others may issue).
 
 const LETTERS: [char; 3] = ['f', 'c', 'i'];
 /// Every bit that a mode has.
@@ -27,7 +29,8 @@ pub fn parse_absolute(text: &str) -> Result<u16, BadMode> {
         .ok_or_else(|| BadMode::Absolute(text.to_owned()))
 }
 
-/// `current` after a change as chmod(1) takes it: `g+f`, `u=fci,go-c`, `u+f-c`; or an absolute mode. Without a who it is for all.
+/// `current` after a change as chmod(1) takes it: `g+f`, `u=fci,go-c`, `u+f-c`; or an absolute
+/// mode. Without a who it is for all.
 pub fn apply(current: u16, text: &str) -> Result<u16, BadMode> {
     if let Ok(mode) = parse_absolute(text) {
         return Ok(mode);

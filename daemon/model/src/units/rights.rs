@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rights that are traded: base tickets with up to three decimals, a part of the machine, or of memory a size. A base ticket of memory is
-//! a byte.
+//! Rights that are traded: base tickets with up to three decimals, a part of the machine, or of
+//! memory a size. A base ticket of memory is a byte.
 
 use super::{BadAmount, bytes, digits, show_bytes};
 use crate::{MAX_RIGHTS, Resource};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What rotted on the disk is found at the start and named; a copy is kept, and nothing is begun anew over it.
+//! What rotted on the disk is found at the start and named; a copy is kept, and nothing is begun
+//! anew over it.
 
 use crate::common::{contents, currency, dir, open, raw};
 use crate::work::{Random, commit, models};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Every write, sync, truncation and deletion fails once, or from some time on for a while: a commit is then refused, or done, but not half
-//! done, and the next one works when the disk does.
+//! Every write, sync, truncation and deletion fails once, or from some time on for a while: a
+//! commit is then refused, or done, but not half done, and the next one works when the disk does.
 
 use crate::common::{Model, apply, dir, open};
 use crate::vfs::{Disk, Fault};
@@ -22,7 +22,8 @@ struct Run {
     /// After every acknowledged commit.
     model: Model,
     logged: Vec<u64>,
-    /// Refused since the last one that was acknowledged: one of them may be found done, whole, after a restart.
+    /// Refused since the last one that was acknowledged: one of them may be found done, whole,
+    /// after a restart.
     doubtful: Vec<u64>,
     refused: Vec<Error>,
 }
@@ -86,7 +87,8 @@ fn run(dir: &Path) -> Run {
     out
 }
 
-/// After a run, on a disk that works: what was acknowledged is there, and nothing else; and it goes on.
+/// After a run, on a disk that works: what was acknowledged is there, and nothing else; and it goes
+/// on.
 fn check(dir: &Path, mut run: Run, what: &str) {
     let (mut store, model) = open(dir, config()).unwrap_or_else(|e| panic!("{what}: {e}"));
     run.found(&model);

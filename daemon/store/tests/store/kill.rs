@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A process that commits is killed, again and again, and the next one goes on from what it left.
 //!
-//! Half of the kills come from outside, after a random number of acknowledgements; the other half fall in the middle of a random write,
-//! sync or truncation, which a signal from outside would hardly ever hit.
+//! Half of the kills come from outside, after a random number of acknowledgements; the other half
+//! fall in the middle of a random write, sync or truncation, which a signal from outside would
+//! hardly ever hit.
 
 use crate::common::{Model, apply, dir, open};
 use crate::vfs::Disk;

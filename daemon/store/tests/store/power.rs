@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The power is cut: at every moment, with any of what was not synced on the disk and the rest not.
 //!
-//! What is assumed of the disk: what was synced is there; of what was written since, any sectors are there, in any order; and a sector
-//! that is being written is as it was or as it will be, but does not take its neighbours with it (as SQLite assumes, too).
+//! What is assumed of the disk: what was synced is there; of what was written since, any sectors
+//! are there, in any order; and a sector that is being written is as it was or as it will be, but
+//! does not take its neighbours with it (as SQLite assumes, too).
 
 use crate::common::{Model, dir, open};
 use crate::upgrade;
@@ -97,7 +98,8 @@ impl Cut {
             .map(|s| name(s).to_owned())
             .collect();
         for gone in gone {
-            // What was written before it went; what was written to its successor is not durable by this.
+            // What was written before it went; what was written to its successor is not durable by
+            // this.
             let last = self.pending.iter().rposition(|s| is_delete(s, &gone));
             let rest = self.pending.split_off(last.map_or(0, |n| n + 1));
             self.settle(|s| name(s) == gone);
@@ -115,7 +117,8 @@ impl Cut {
         }
     }
 
-    /// One of the states it may be found in: of every pending sector, whether it is there is up to `there`.
+    /// One of the states it may be found in: of every pending sector, whether it is there is up to
+    /// `there`.
     fn found(&self, mut there: impl FnMut() -> bool) -> Files {
         let mut files = self.files.clone();
         // A file that was to be deleted and was not hides the one that took its place.
@@ -164,7 +167,8 @@ fn check(dir: &Path, files: &Files, acknowledged: u64, models: &[Model], what: &
     materialise(dir, files);
     let (mut store, model) = open(dir, Config::default()).unwrap_or_else(|e| panic!("{what}: {e}"));
     let n = last(&model);
-    // What is under way may be there, whole, since it may have been durable before it could be acknowledged.
+    // What is under way may be there, whole, since it may have been durable before it could be
+    // acknowledged.
     assert!(
         n == acknowledged || n == acknowledged + 1,
         "{what}: {n} commits are there, {acknowledged} were acknowledged"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What earlier versions wrote is taken over. The tables and operations here are those of that time, word for word: do not change them.
+//! What earlier versions wrote is taken over. The tables and operations here are those of that
+//! time, word for word: do not change them.
 
 use crate::common::{Model, contents, currency, dir, open, raw, ticket};
 use crate::vfs::Disk;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A file system layer for SQLite that writes down what it is asked to do, and fails, or ends the process, where it is told to.
+//! A file system layer for SQLite that writes down what it is asked to do, and fails, or ends the
+//! process, where it is told to.
 //!
-//! It goes between SQLite and its own layer for Unix, for all databases of this process; those in a directory that was not announced by
-//! [`Disk::at`] are let through as they are.
+//! It goes between SQLite and its own layer for Unix, for all databases of this process; those in a
+//! directory that was not announced by [`Disk::at`] are let through as they are.
 #![allow(unsafe_code)]
 
 use rusqlite::ffi;
@@ -139,7 +140,8 @@ impl Disk {
     }
 }
 
-/// An open file: SQLite's part first, then ours; that of the layer below follows in the same allocation.
+/// An open file: SQLite's part first, then ours; that of the layer below follows in the same
+/// allocation.
 #[repr(C)]
 struct File {
     base: ffi::sqlite3_file,
@@ -151,8 +153,9 @@ fn unix() -> *mut ffi::sqlite3_vfs {
 }
 
 fn register() -> Vfs {
-    // SAFETY: `below` is SQLite's default layer and stays for ever, as does `ours`, which is leaked. Its methods are those of `below`
-    // except where they are replaced by ones of the same meaning.
+    // SAFETY: `below` is SQLite's default layer and stays for ever, as does `ours`, which is
+    // leaked. Its methods are those of `below` except where they are replaced by ones of the same
+    // meaning.
     unsafe {
         let below = ffi::sqlite3_vfs_find(std::ptr::null());
         let mut ours: ffi::sqlite3_vfs = std::ptr::read(below);
@@ -206,7 +209,8 @@ unsafe fn on<'a>(file: *mut ffi::sqlite3_file) -> Option<&'a (Disk, String)> {
 /// Calls the method of the layer below.
 macro_rules! below {
     ($file:ident . $method:ident ( $($arg:expr),* )) => {{
-        // SAFETY: the file below was opened by that layer, and its methods stay as long as it is open.
+        // SAFETY: the file below was opened by that layer, and its methods stay as long as it is
+        // open.
         unsafe {
             let inner = inner($file);
             ((*(*inner).pMethods).$method.unwrap())(inner, $($arg),*)
@@ -247,7 +251,8 @@ unsafe extern "C" fn open(
     flags: c_int,
     out: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite gives szOsFile bytes, of which the first are ours. pMethods says whether it is to be closed.
+    // SAFETY: SQLite gives szOsFile bytes, of which the first are ours. pMethods says whether it is
+    // to be closed.
     unsafe {
         let on = Disk::of(name).map(Box::new);
         let base = ffi::sqlite3_file {
