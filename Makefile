@@ -55,7 +55,7 @@ soak-seeds:
 	for n in $$(seq 20); do \
 		export PROPTEST_RNG_SEED=$$(($(TIX_SEED) + n)); \
 		echo "PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED"; \
-		.ci/tests --quiet --locked -p tix-bpf -p tix-ledger -p tixd -p tix-negotiate || exit 1; \
+		.ci/tests --quiet --locked -p tix-bpf -p tix-ledger -p tix-store -p tixd -p tix-negotiate || exit 1; \
 	done
 soak-ledger:
 	@echo "PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED)"
