@@ -128,7 +128,7 @@ impl Core {
     }
 
     /// Without tix's scheduler the kernel's own holds `cpu.max`: of the cgroup of `cid`, or those
-    /// that it is bound to, and of the cgroups above. After [`Core::refresh`].
+    /// that it is bound to, and of the cgroups above. After `Core::refresh`.
     pub fn read_cpu_max(&mut self, cid: Cid) {
         if self.cpu.in_charge() {
             return;

@@ -75,7 +75,7 @@ pub struct Core {
     pub ledger: Ledger,
     pub root: Root,
     pub cpu: cpu::Cpu,
-    /// Which limits hold, as of the last [`Core::refresh`].
+    /// Which limits hold, as of the last `Core::refresh`.
     pub throttles: limit::Throttles,
     /// What those do to whom.
     pub bounds: bounds::Bounds,

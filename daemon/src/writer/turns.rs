@@ -74,8 +74,8 @@ impl Core {
         std::mem::take(&mut self.most_files)
     }
 
-    /// The most steps in the ledger ([`Ledger::steps`]) so far for which whoever asks, root too,
-    /// has waited for others; counted anew from now on.
+    /// The most steps in the ledger ([`tix_ledger::Ledger::steps`]) so far for which whoever asks,
+    /// root too, has waited for others; counted anew from now on.
     pub fn take_longest_turn(&mut self) -> u64 {
         std::mem::take(&mut self.longest_turn)
     }
