@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line as a whole.
 
+use crate::elsewhere::{self, Cgroups};
 use crate::failure::Failure;
-use clap::{Parser, Subcommand};
-use std::future::Future;
+use crate::runtime::wait;
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Look at and change who gets how much of this machine
 ///
@@ -81,10 +82,28 @@ pub enum Command {
     RemoveWhenEmpty(crate::job::janitor::Args),
 }
 
+impl Command {
+    /// What it says to tixd of cgroups.
+    fn cgroups(&self) -> Cgroups {
+        match self {
+            Command::Disk(_)
+            | Command::Export(_)
+            | Command::Doctor(_)
+            | Command::Completions(_)
+            | Command::Pages(_)
+            | Command::RemoveWhenEmpty(_) => Cgroups::None,
+            Command::Import(_) => Cgroups::Made("a document"),
+            Command::Run(_) | Command::Nice(_) => Cgroups::Made("the command's cgroup"),
+            Command::Tree(_) | Command::Top(_) => Cgroups::Shown,
+            _ => Cgroups::Named,
+        }
+    }
+}
+
 /// Parses the command line and does what it says. Wrong usage and help end the process in here, with 2 and 0.
 pub fn main() -> Result<(), Failure> {
     let command = Cli::parse().command;
-    crate::elsewhere::check(&command)?;
+    elsewhere::check(command.cgroups())?;
     match command {
         Command::Status(args) => wait(crate::status::main(args)),
         Command::Tree(args) => wait(crate::tree::main(args)),
@@ -117,29 +136,15 @@ pub fn main() -> Result<(), Failure> {
         Command::Export(args) => wait(crate::export::main(args)),
         Command::Import(args) => wait(crate::import::main(args)),
         Command::Doctor(args) => crate::doctor::main(args),
-        Command::Completions(args) => crate::completions::main(args),
-        Command::Pages(args) => crate::pages::main(args),
+        Command::Completions(args) => crate::completions::main(args, Cli::command()),
+        Command::Pages(args) => crate::pages::main(args, Cli::command()),
         Command::RemoveWhenEmpty(args) => crate::job::janitor::main(args),
     }
-}
-
-/// Runs a conversation with tixd on this thread.
-pub fn wait<T, E>(conversation: impl Future<Output = Result<T, E>>) -> Result<T, Failure>
-where
-    Failure: From<E>,
-{
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|err| Failure::refused(format!("cannot start: {err}"), ""))?
-        .block_on(conversation)
-        .map_err(Failure::from)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
     use std::path::{Path, PathBuf};
 
     #[test]

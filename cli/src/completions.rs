@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl completions`
 
-use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::out;
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 
 /// Print completions for a shell
@@ -16,8 +15,8 @@ pub struct Args {
     shell: Shell,
 }
 
-pub fn main(args: Args) -> Result<(), Failure> {
+pub fn main(args: Args, mut all: Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "tixctl", &mut script);
+    clap_complete::generate(args.shell, &mut all, "tixctl", &mut script);
     out::print(String::from_utf8_lossy(&script).trim_end())
 }

@@ -41,6 +41,7 @@ mod out;
 mod pages;
 mod reserve;
 mod run;
+mod runtime;
 mod status;
 mod ticket;
 mod top;

@@ -9,7 +9,7 @@ use crate::users::Names;
 use crate::{holds, out};
 use clap::ValueEnum;
 use std::collections::{BTreeMap, BTreeSet};
-use tix_api::{Currency, Funding, Kind, NotHeld, Problem, Resource, Tix, TreeReply};
+use tix_api::{Currency, Funding, Kind, NotHeld, Resource, Tix, TreeReply};
 use tix_client::Client;
 
 /// Show every currency: who funds it, what it is entitled to, what it gets now
@@ -150,7 +150,7 @@ fn notes(tree: &TreeReply, shown: Shown) -> Vec<String> {
     let all: Vec<&NotHeld> = not_held(tree)
         .filter(|not| shown.has(not.resource))
         .collect();
-    let mut notes = together(&all);
+    let mut notes = holds::together(&all);
     if shown.shows_idle() {
         let off = tree.currencies.iter().filter_map(|currency| {
             let problem = currency.not_held.as_ref()?;
@@ -160,29 +160,6 @@ fn notes(tree: &TreeReply, shown: Shown) -> Vec<String> {
         notes.extend(off);
     }
     notes
-}
-
-/// What nothing holds, that of one cause in one note.
-pub fn together(all: &[&NotHeld]) -> Vec<String> {
-    let mut notes: Vec<(Problem, Vec<&str>)> = Vec::new();
-    for not in all {
-        let problem = Problem {
-            message: not.message.clone(),
-            hint: not.hint.clone(),
-        };
-        match notes.iter_mut().find(|(known, _)| *known == problem) {
-            Some((_, resources)) => resources.push(not.resource.name()),
-            None => notes.push((problem, vec![not.resource.name()])),
-        }
-    }
-    let note = |(problem, resources): (Problem, Vec<&str>)| {
-        let listed = match resources.as_slice() {
-            [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
-            all => all.concat(),
-        };
-        holds::lines(&format!("Nothing holds shares of {listed} now"), &problem)
-    };
-    notes.into_iter().map(note).collect()
 }
 
 /// An issuer's tickets: the holders, and what the tickets of each say.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What doctor looks at, in the order in which one would repair it.
 
-use super::{Finding, Level, btf};
+use super::btf;
+use super::finding::{Finding, Level};
 use crate::{host, kernel};
 use std::fs;
 use std::os::unix::net::UnixStream;

@@ -10,7 +10,7 @@
 
 use super::controller;
 use crate::failure::Failure;
-use crate::{cli, host};
+use crate::{host, runtime};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::fs::{self, File};
 use std::io::{Read, Seek};
@@ -136,7 +136,7 @@ fn is_used(place: &Path) -> bool {
     if beside.is_empty() {
         return false;
     }
-    let tree = cli::wait(async {
+    let tree = runtime::wait(async {
         let mut client = Client::connect().await?;
         client.call(|tixd| tixd.tree()).await
     });

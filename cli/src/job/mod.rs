@@ -16,7 +16,7 @@ mod place;
 mod scope;
 
 use crate::failure::Failure;
-use crate::{cli, host};
+use crate::{host, runtime};
 use place::{Refusal, Threaded};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -76,7 +76,7 @@ pub fn launch(
         ));
     };
     // Before anything is made or moved: is there somebody to ask, and whose tickets are the caller's where the caller is now?
-    let here = cli::wait(async {
+    let here = runtime::wait(async {
         let mut client = Client::connect().await?;
         client.call(|tixd| tixd.status()).await
     })?;
@@ -90,24 +90,26 @@ pub fn launch(
     let from = from.or(here.user_currency);
     let name = job.name.as_deref();
 
+    let place = || place::make(&mount, agreed).map(Made::Own);
     let made = match host::systemd(root) {
         true => {
-            scope::enter(name).or_else(|failure| {
+            let scope = scope::enter(name).map(|cgroup| Made::Scope { cgroup });
+            scope.or_else(|failure| {
                 if rustix::process::geteuid().is_root() {
                     return Err(failure);
                 }
                 // No systemd of the user's own: perhaps the tree lets us in all the same.
-                place::make(&mount, agreed).map_err(|refusal| match refusal {
+                place().map_err(|refusal| match refusal {
                     Refusal::Nowhere(_) => failure,
                     Refusal::Threaded(failure) => failure,
                 })
             })
         }
-        false => place::make(&mount, agreed).map_err(|refusal| match refusal {
+        false => place().map_err(|refusal| match refusal {
             Refusal::Nowhere(failure) | Refusal::Threaded(failure) => failure,
         }),
     }?;
-    cli::wait(async {
+    runtime::wait(async {
         let mut client = Client::connect().await?;
         let asked = Asked {
             name,

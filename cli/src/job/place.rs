@@ -18,7 +18,7 @@
 //! makes /alice/tix-run-N. If instead her shell is directly in /alice, then 4 makes a threaded
 //! /alice/tix-run-N, if she agrees: nobody can use cgroups beside it meanwhile.
 
-use super::{Made, controller, janitor};
+use super::{controller, janitor};
 use crate::failure::Failure;
 use crate::host;
 use rustix::fs::{Access, access};
@@ -115,7 +115,7 @@ pub enum Threaded {
 }
 
 /// Makes a cgroup as near to the caller's as can be.
-pub fn make(mount: &Path, threaded: Threaded) -> Result<Made, Refusal> {
+pub fn make(mount: &Path, threaded: Threaded) -> Result<Own, Refusal> {
     let own = host::own_cgroup(Path::new("/")).unwrap_or_default();
     if !own.starts_with('/') || own.starts_with("/..") {
         return Err(Refusal::Nowhere(Failure::refused(
@@ -225,7 +225,7 @@ fn agree(place: &Path) -> Result<(), Failure> {
 }
 
 /// Makes a cgroup in `place`, ready to take this process.
-fn below(mount: &Path, place: &Path, change: Change) -> Result<Made, Error> {
+fn below(mount: &Path, place: &Path, change: Change) -> Result<Own, Error> {
     let (directory, lock) = fresh(place)?;
     // From here on the janitor takes back what was done, however this process ends.
     let pipe = janitor::start(&directory, lock).map_err(|failure| {
@@ -236,11 +236,11 @@ fn below(mount: &Path, place: &Path, change: Change) -> Result<Made, Error> {
     controller::begin(place, &directory)?;
     prepare(&directory, change >= Change::IsThreaded)?;
     let relative = directory.strip_prefix(mount).unwrap_or(&directory);
-    Ok(Made::Own(Own {
+    Ok(Own {
         cgroup: format!("/{}", relative.display()),
         _janitor: pipe,
         directory,
-    }))
+    })
 }
 
 /// Makes a directory with a name of its own, and locks it: a process of this number may have left

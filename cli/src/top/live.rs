@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The live screen.
 
+use super::stream::{News, Piece};
 use super::view::{self, Options, Row};
-use super::{News, Piece};
 use crate::failure::Failure;
 use crate::kernel;
 use futures_util::Stream;

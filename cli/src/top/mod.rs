@@ -4,18 +4,19 @@
 mod direct;
 mod held;
 mod live;
+mod stream;
 mod view;
 
 use crate::failure::Failure;
 use crate::out;
 use clap::ValueEnum;
-use futures_util::{Stream, StreamExt};
+use futures_util::Stream;
 use serde::Serialize;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
+use stream::{News, Piece};
 use tix_api::{Event, Resource, Sample, Tix, WatchReply};
-use tix_client::{Client, Error};
+use tix_client::Client;
 
 /// Show live who uses how much of the CPU, and how much each is entitled to
 ///
@@ -104,52 +105,12 @@ fn live(args: &Args) -> bool {
     !args.once && !args.json && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
-/// What tixd streams.
-enum Piece {
-    Sample(Box<Sample>),
-    Event(Box<Event>),
-}
-
 /// One line of `tixctl top --json`: either of the two.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Line<'a> {
     Sample(&'a Sample),
     Event(&'a Event),
-}
-
-struct News<S> {
-    replies: std::pin::Pin<Box<S>>,
-    socket: PathBuf,
-}
-
-impl<S: Stream<Item = zlink::Result<Result<WatchReply, tix_api::Error>>>> News<S> {
-    async fn next(&mut self) -> Result<Piece, Failure> {
-        let socket: &Path = &self.socket;
-        loop {
-            match self.replies.next().await {
-                None => return Err(Error::unreachable(socket, "it closed the connection").into()),
-                Some(Err(err)) => return Err(Client::lost(socket, &err).into()),
-                Some(Ok(Err(refusal))) => return Err(refusal.into()),
-                Some(Ok(Ok(WatchReply {
-                    sample: Some(sample),
-                    ..
-                }))) => return Ok(Piece::Sample(Box::new(sample))),
-                Some(Ok(Ok(WatchReply {
-                    event: Some(event), ..
-                }))) => return Ok(Piece::Event(Box::new(event))),
-                Some(Ok(Ok(WatchReply { .. }))) => {}
-            }
-        }
-    }
-
-    async fn sample(&mut self) -> Result<Box<Sample>, Failure> {
-        loop {
-            if let Piece::Sample(sample) = self.next().await? {
-                return Ok(sample);
-            }
-        }
-    }
 }
 
 async fn lines<S>(news: &mut News<S>, once: bool) -> Result<(), Failure>

@@ -2,7 +2,7 @@
 //! Made-up trees, and how they look.
 
 use super::*;
-use tix_api::{ExchangeTicket, Share};
+use tix_api::{ExchangeTicket, Problem, Share};
 
 fn currency(
     cid: u64,
