@@ -2,6 +2,7 @@
 //! `tixctl accept`
 
 use crate::failure::Failure;
+use crate::report::Report;
 use crate::{out, trade};
 use tix_api::Tix;
 use tix_client::Client;
@@ -9,7 +10,7 @@ use tix_client::Client;
 /// Do exactly what an offer on the book asks
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The offer, as `tixctl offers` numbers it
+    /// The offer, as `tixctl offer list` numbers it
     id: u64,
     /// The currency or cgroup that gives what the offer wants, and gets what it gives
     #[arg(value_name = "CURRENCY")]
@@ -17,6 +18,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    report: Report,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
@@ -26,6 +29,6 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         .await?;
     match args.json {
         true => out::json(&reply.exchange),
-        false => out::print(&trade::exchange(&reply.exchange)),
+        false => args.report.print(&trade::exchange(&reply.exchange)),
     }
 }

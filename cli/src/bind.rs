@@ -2,7 +2,7 @@
 //! `tixctl bind`
 
 use crate::failure::Failure;
-use crate::out;
+use crate::report::Report;
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -16,6 +16,8 @@ pub struct Args {
     /// The cgroup's path below the cgroup root (/user.slice/…), or the systemd unit
     #[arg(value_name = "CGROUP-OR-UNIT")]
     target: String,
+    #[command(flatten)]
+    report: Report,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
@@ -24,5 +26,6 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         .call(|tixd| tixd.bind(&args.name, &args.target))
         .await?;
     let name = reply.name.unwrap_or(args.name);
-    out::print(&format!("{name} is bound to {}.", reply.cgroup))
+    let report = args.report;
+    report.print(&format!("{name} is bound to {}.", reply.cgroup))
 }

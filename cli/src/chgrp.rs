@@ -3,6 +3,7 @@
 
 use crate::chown;
 use crate::failure::Failure;
+use crate::report::Report;
 use crate::users;
 
 /// Change the group of a currency
@@ -12,9 +13,11 @@ pub struct Args {
     group: String,
     /// The currency
     name: String,
+    #[command(flatten)]
+    report: Report,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let group = users::gid(&args.group)?;
-    chown::change(&args.name, None, Some(group)).await
+    chown::change(&args.name, None, Some(group), args.report).await
 }

@@ -2,7 +2,7 @@
 //! `tixctl chmod`
 
 use crate::failure::Failure;
-use crate::out;
+use crate::report::Report;
 use tix_api::{Tix, units};
 use tix_client::Client;
 
@@ -17,6 +17,8 @@ pub struct Args {
     mode: String,
     /// The currency
     name: String,
+    #[command(flatten)]
+    report: Report,
 }
 
 /// tixd does it against the mode as it is then; what is a mode for no currency is wrong usage.
@@ -32,5 +34,5 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         .await?;
     let name = reply.name.unwrap_or(args.name);
     let mode = units::mode::show(u16::try_from(reply.mode).unwrap_or_default());
-    out::print(&format!("{name} has the mode {mode}."))
+    args.report.print(&format!("{name} has the mode {mode}."))
 }

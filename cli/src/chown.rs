@@ -2,7 +2,7 @@
 //! `tixctl chown`
 
 use crate::failure::Failure;
-use crate::out;
+use crate::report::Report;
 use crate::users::{self, Names};
 use tix_api::Tix;
 use tix_client::Client;
@@ -17,6 +17,8 @@ pub struct Args {
     owner: Owner,
     /// The currency
     name: String,
+    #[command(flatten)]
+    report: Report,
 }
 
 /// Names or numbers; one of them may be missing.
@@ -44,20 +46,30 @@ fn owner(text: &str) -> Result<Owner, String> {
     }
 }
 
-pub async fn main(Args { owner, name }: Args) -> Result<(), Failure> {
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let Args {
+        owner,
+        name,
+        report,
+    } = args;
     let user = owner.user.as_deref().map(users::uid).transpose()?;
     let group = owner.group.as_deref().map(users::gid).transpose()?;
-    change(&name, user, group).await
+    change(&name, user, group, report).await
 }
 
 /// Asks tixd for it; what is not given stays.
-pub async fn change(name: &str, user: Option<u32>, group: Option<u32>) -> Result<(), Failure> {
+pub async fn change(
+    name: &str,
+    user: Option<u32>,
+    group: Option<u32>,
+    report: Report,
+) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
     let reply = client.call(|tixd| tixd.chown(name, user, group)).await?;
     let (mut names, name) = (Names::default(), reply.name);
     let owner = names.user(reply.owner).to_owned();
     let group = names.group(reply.group);
-    out::print(&format!("{name} is {owner}'s, of the group {group}."))
+    report.print(&format!("{name} is {owner}'s, of the group {group}."))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! `tixctl create`
 
 use crate::failure::Failure;
-use crate::{out, users};
+use crate::report::Report;
+use crate::users;
 use tix_api::{Tix, units};
 use tix_client::Client;
 
@@ -24,6 +25,8 @@ pub struct Args {
     /// Who may do what with it, as `tixctl chmod` has it [default: fci------, everything for its owner alone]
     #[arg(long, value_parser = new_mode, allow_hyphen_values = true)]
     mode: Option<u32>,
+    #[command(flatten)]
+    report: Report,
 }
 
 /// What a symbolic mode changes: everything for the owner, nothing for others.
@@ -42,5 +45,6 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         .call(|tixd| tixd.create(&args.name, owner, group, args.mode))
         .await?;
     let full = made.name.unwrap_or(args.name);
-    out::print(&format!("{full} is created."))
+    args.report
+        .print(&format!("{full} is created; nothing funds it yet."))
 }

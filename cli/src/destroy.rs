@@ -2,7 +2,7 @@
 //! `tixctl destroy`
 
 use crate::failure::Failure;
-use crate::out;
+use crate::report::Report;
 use tix_api::{DestroyReply, Tix};
 use tix_client::Client;
 
@@ -17,12 +17,14 @@ use tix_client::Client;
 pub struct Args {
     /// The currency
     name: String,
+    #[command(flatten)]
+    report: Report,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
     let gone = client.call(|tixd| tixd.destroy(&args.name)).await?;
-    out::print(&render(&gone))
+    args.report.print(&render(&gone))
 }
 
 fn render(gone: &DestroyReply) -> String {

@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::out;
+use crate::report::Report;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ pub struct Args {
     json: bool,
     /// What `tixctl export` wrote; - for standard input
     file: PathBuf,
+    #[command(flatten)]
+    report: Report,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
@@ -36,7 +39,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         .await?;
     match args.json {
         true => out::json(&reply),
-        false => out::print(&render(&reply)),
+        false => args.report.print(&render(&reply)),
     }
 }
 

@@ -2,19 +2,22 @@
 //! `tixctl limit`
 
 use crate::failure::Failure;
+use crate::holds;
+use crate::report::Report;
 use crate::ticket::ResourceArg;
-use crate::{holds, out};
 use tix_api::{Tix, units};
 use tix_client::Client;
 
-/// Limit what a currency, and all that it funds, may have of the CPU together
+/// Limit what a currency and all that it funds have of the CPU
 ///
-/// Of a cgroup's currency that is the cgroup and all below it, as with its cpu.max, which goes on to hold beside it. Of a named one it
-/// is the cgroups that it is bound to, and those of currencies below it: of several funders the one counts that most of a currency's
-/// entitlement comes from. What it may not have others get. The limit takes the place of the one that it had.
+/// Of a cgroup's currency that is the cgroup and all below it, as with its cpu.max, which goes on to
+/// hold beside it. Of a named one it is the cgroups that it is bound to, and those of currencies
+/// below it: of several funders the one counts that most of a currency's entitlement comes from.
+/// What it may not have others get. The limit takes the place of the one that it had.
 ///
-/// The owner may limit a currency, and whom the mode lets change it (c); what root limited only root changes. `tixctl explain` says which
-/// limits count for a currency, and how often they made it wait.
+/// The owner may limit a currency, and whom the mode lets change it (c); what root limited only root
+/// changes. `tixctl explain` says which limits count for a currency, and how often they made it
+/// wait.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The currency
@@ -25,6 +28,8 @@ pub struct Args {
     /// How much, in per cent of one CPU: 30%, or 150% for one and a half (0.1% to 102400%)
     #[arg(value_parser = milli, allow_negative_numbers = true)]
     amount: u64,
+    #[command(flatten)]
+    report: Report,
 }
 
 fn milli(text: &str) -> Result<u64, String> {
@@ -47,7 +52,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         ),
         None => {}
     }
-    out::print(&format!(
+    args.report.print(&format!(
         "{name}, with all that it funds, is limited to {most} of one CPU."
     ))
 }

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
-mod amend;
+mod ask;
 mod bind;
 mod cancel;
 mod chgrp;
@@ -21,11 +21,11 @@ mod disk;
 mod doctor;
 mod elsewhere;
 mod exchange;
-mod exchanges;
 mod explain;
 mod export;
 mod failure;
 mod fund;
+mod groups;
 mod harmless;
 mod holds;
 mod host;
@@ -36,9 +36,9 @@ mod limit;
 mod log;
 mod nice;
 mod offer;
-mod offers;
 mod out;
 mod pages;
+mod report;
 mod reserve;
 mod run;
 mod runtime;

@@ -7,10 +7,11 @@ use crate::job::{self, Job};
 use crate::ticket::tickets;
 use tix_api::{Tix, units};
 
-/// Run a command in a cgroup of its own, with base tickets that your currency gives up for it
+/// Run a command with tickets that your currency gives up for it
 ///
-/// As `tixctl run`, but what the command gets is fixed: it does not shrink when you start more, and the rest of what is yours is that
-/// much smaller as long as it runs. Nobody else has more or less by it.
+/// As `tixctl run`, in a cgroup of its own, but with base tickets: what the command gets is fixed.
+/// It does not shrink when you start more, and the rest of what is yours is that much smaller as
+/// long as it runs. Nobody else has more or less by it.
 ///
 /// The exit status is the command's; 1, 2 or 3 if it was not started.
 #[derive(Debug, clap::Args)]

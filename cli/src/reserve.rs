@@ -2,8 +2,9 @@
 //! `tixctl reserve`
 
 use crate::failure::Failure;
+use crate::holds;
+use crate::report::Report;
 use crate::ticket::Ticket;
-use crate::{holds, out};
 use tix_api::units::{self, Hard};
 use tix_api::{Resource, Tix};
 use tix_client::Client;
@@ -19,6 +20,8 @@ pub struct Args {
     /// How much of the issuer: 25% (0.1% to 99.9%), thousandths as a plain number (1 to 999), or a size of memory (256M, 2G)
     #[arg(value_parser = hard, allow_negative_numbers = true)]
     amount: Hard,
+    #[command(flatten)]
+    report: Report,
 }
 
 /// Of which resource it is shows later.
@@ -26,7 +29,12 @@ fn hard(text: &str) -> Result<Hard, String> {
     units::hard(text, true).map_err(|e| e.to_string())
 }
 
-pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let Args {
+        ticket,
+        amount,
+        report,
+    } = args;
     let resource = ticket.resource();
     let (milli, bytes) = match amount {
         Hard::Thousandths(n) => (Some(n.cast_signed()), None),
@@ -53,7 +61,7 @@ pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
     let issuer = reply.issuer.unwrap_or(ticket.from);
     let of = resource.name();
     holds::warn("it is reserved", reply.not_held.as_ref());
-    out::print(&format!(
+    report.print(&format!(
         "{holder} is guaranteed {part} of the {of} of {issuer}."
     ))
 }

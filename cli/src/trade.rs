@@ -2,6 +2,7 @@
 //! Offers and exchanges on the command line: what is given and wanted, and how they are shown.
 
 use crate::failure::Failure;
+use crate::report::Report;
 use crate::{out, when};
 use tix_api::units::{duration, rights};
 use tix_api::{Exchange, ExchangeState, Offer, OfferReply, Rights};
@@ -76,11 +77,11 @@ pub fn offers(all: &[Offer]) -> String {
 }
 
 /// What became of an offer.
-pub fn placed(reply: &OfferReply, as_json: bool) -> Result<(), Failure> {
+pub fn placed(reply: &OfferReply, as_json: bool, report: Report) -> Result<(), Failure> {
     if as_json {
         return out::json(reply);
     }
-    out::print(&told(reply))
+    report.print(&told(reply))
 }
 
 fn told(reply: &OfferReply) -> String {
@@ -102,7 +103,7 @@ fn told(reply: &OfferReply) -> String {
     if let Some(first) = reply.conflicting.first() {
         let hint = format!(
             "\nThese give what you want, on other terms (`tixctl accept {} CURRENCY` takes the \
-             first, `tixctl amend {id}` meets one):",
+             first, `tixctl offer amend {id}` meets one):",
             first.id
         );
         lines.push(hint);

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tix_api::{Currency, Funding, Kind, NotHeld, Resource, Tix, TreeReply};
 use tix_client::Client;
 
-/// Show every currency: who funds it, what it is entitled to, what it gets now
+/// Show every currency: who funds it, and its share
 ///
 /// A currency stands below each currency that funds it; the second time without what is below it. The currency of a cgroup is shown
 /// by the last part of its path below its parent's. LIMIT, where there are any, is its own, of one CPU (`tixctl explain` has all). Of the disk there is also the weight in force and what was read and written, of

@@ -2,7 +2,7 @@
 //! `tixctl unbind`
 
 use crate::failure::Failure;
-use crate::out;
+use crate::report::Report;
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -14,6 +14,8 @@ pub struct Args {
     /// Of several cgroups or units that the currency is bound to, only this one
     #[arg(value_name = "CGROUP-OR-UNIT")]
     target: Option<String>,
+    #[command(flatten)]
+    report: Report,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
@@ -22,5 +24,11 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         .call(|tixd| tixd.unbind(&args.name, args.target.as_deref()))
         .await?;
     let (name, cgroups) = (reply.name, reply.cgroups.join(", "));
-    out::print(&format!("{name} is no longer bound to {cgroups}."))
+    let parents = match reply.cgroups.len() {
+        1 => "its parent funds it again",
+        _ => "their parents fund them again",
+    };
+    args.report.print(&format!(
+        "{name} is no longer bound to {cgroups}: {parents}."
+    ))
 }

@@ -2,7 +2,7 @@
 //! `tixctl unfund`
 
 use crate::failure::Failure;
-use crate::out;
+use crate::report::Report;
 use crate::ticket::{Ticket, tickets};
 use tix_api::Tix;
 use tix_client::Client;
@@ -15,13 +15,20 @@ pub struct Args {
     /// How many tickets; all of them without this
     #[arg(value_parser = tickets, allow_negative_numbers = true)]
     amount: Option<i64>,
+    #[command(flatten)]
+    report: Report,
 }
 
-pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let Args {
+        ticket,
+        amount,
+        report,
+    } = args;
     let mut client = Client::connect().await?;
     let resource = ticket.resource();
     let reply = client
         .call(|tixd| tixd.unfund(&ticket.holder, &ticket.from, resource, amount))
         .await?;
-    out::print(&ticket.held(reply))
+    report.print(&ticket.held(reply))
 }

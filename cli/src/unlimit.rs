@@ -2,7 +2,7 @@
 //! `tixctl unlimit`
 
 use crate::failure::Failure;
-use crate::out;
+use crate::report::Report;
 use crate::ticket::ResourceArg;
 use tix_api::Tix;
 use tix_client::Client;
@@ -17,6 +17,8 @@ pub struct Args {
     /// What was limited: cpu
     #[arg(hide_possible_values = true)]
     resource: ResourceArg,
+    #[command(flatten)]
+    report: Report,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
@@ -24,5 +26,6 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     let reply = client
         .call(|tixd| tixd.unlimit(&args.name, args.resource.into()))
         .await?;
-    out::print(&format!("{} has no limit of its own any more.", reply.name))
+    args.report
+        .print(&format!("{} has no limit of its own any more.", reply.name))
 }

@@ -2,7 +2,7 @@
 //! `tixctl unreserve`
 
 use crate::failure::Failure;
-use crate::out;
+use crate::report::Report;
 use crate::ticket::Ticket;
 use tix_api::Tix;
 use tix_client::Client;
@@ -14,16 +14,18 @@ use tix_client::Client;
 pub struct Args {
     #[command(flatten)]
     ticket: Ticket,
+    #[command(flatten)]
+    report: Report,
 }
 
-pub async fn main(Args { ticket }: Args) -> Result<(), Failure> {
+pub async fn main(Args { ticket, report }: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
     let resource = ticket.resource();
     let reply = client
         .call(|tixd| tixd.unreserve(&ticket.holder, &ticket.from, resource))
         .await?;
     let (holder, issuer, of) = (reply.holder, reply.issuer, resource.name());
-    out::print(&format!(
+    report.print(&format!(
         "{holder} is guaranteed nothing of the {of} of {issuer} any more."
     ))
 }

@@ -79,11 +79,17 @@ fn what_a_user_creates_is_told_by_its_full_name() {
     for (reply, told) in [
         (
             json!({ "cid": 1, "name": "alice/gold" }),
-            "alice/gold is created.\n",
+            "alice/gold is created; nothing funds it yet.\n",
         ),
-        (json!({ "cid": 1, "name": "gold" }), "gold is created.\n"),
+        (
+            json!({ "cid": 1, "name": "gold" }),
+            "gold is created; nothing funds it yet.\n",
+        ),
         // As a tixd says that knows no spaces.
-        (json!({ "cid": 1 }), "gold is created.\n"),
+        (
+            json!({ "cid": 1 }),
+            "gold is created; nothing funds it yet.\n",
+        ),
     ] {
         assert_eq!(granted(&["create", "gold"], reply).2, told);
     }
@@ -210,7 +216,7 @@ fn operations_are_asked_for_in_numbers() {
             json!({ "name": "alice", "group": 3_999_999_999_u32 }),
         ),
         (
-            "cancel 5",
+            "cancel 5 --yes",
             json!({ "exchange": true }),
             "Cancel",
             json!({ "id": 5 }),
@@ -295,6 +301,127 @@ fn offers_are_asked_for_as_they_are_written() {
     assert_eq!(calls[1]["parameters"]["after"], 7);
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(all, json!([exchange, exchange]));
+}
+
+/// What `exchange 7` is, and that there is none.
+fn exchange_is(state: &str) -> Value {
+    let rights = |resource: &str| json!({ "resource": resource, "amount": 1.5 });
+    let party = |name: &str| json!({ "principal": name, "gives": rights("cpu"), "gets": null });
+    let parties = [party("alice"), party("bob")];
+    let exchange = json!({ "id": 7, "state": state, "why": null, "parties": parties });
+    json!({ "parameters": { "exchange": exchange } })
+}
+
+fn no_exchange() -> Value {
+    let parameters = json!({ "message": "there is no exchange 7", "hint": "" });
+    json!({ "error": "org.tix.Tix.NoSuchOffer", "parameters": parameters })
+}
+
+/// There is no terminal here: only `--yes` ends an exchange.
+#[test]
+fn no_exchange_is_ended_by_a_slip() {
+    let done = |exchange: bool| json!({ "parameters": { "exchange": exchange } });
+    let live = || exchange_is("active");
+    let cases: &[(&str, &[Value], &[&str], Option<&str>)] = &[
+        (
+            "cancel 7",
+            &[live()],
+            &["ShowExchange"],
+            Some("`tixctl exchange end 7 --yes`"),
+        ),
+        ("cancel 7 --yes", &[done(true)], &["Cancel"], None),
+        (
+            "cancel 7",
+            &[no_exchange(), done(false)],
+            &["ShowExchange", "Cancel"],
+            None,
+        ),
+        (
+            "exchange end 7",
+            &[live()],
+            &["ShowExchange"],
+            Some("is in force, and goes on"),
+        ),
+        (
+            "exchange end 7 -y",
+            &[live(), done(true)],
+            &["ShowExchange", "Cancel"],
+            None,
+        ),
+        (
+            "exchange end 7 -y",
+            &[no_exchange()],
+            &["ShowExchange"],
+            Some("no exchange 7"),
+        ),
+        (
+            "exchange end 7",
+            &[exchange_is("revoked")],
+            &["ShowExchange"],
+            Some("exchange list`"),
+        ),
+        (
+            "offer cancel 7",
+            &[live()],
+            &["ShowExchange"],
+            Some("`tixctl exchange end 7`"),
+        ),
+        (
+            "offer cancel 7",
+            &[no_exchange(), done(false)],
+            &["ShowExchange", "Cancel"],
+            None,
+        ),
+    ];
+    for (line, answers, methods, refused) in cases {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let (calls, output) = talk(&arguments, answers);
+        let asked: Vec<&str> = calls.iter().filter_map(|c| c["method"].as_str()).collect();
+        let wanted: Vec<String> = methods.iter().map(|m| format!("org.tix.Tix.{m}")).collect();
+        assert_eq!(asked, wanted, "{line}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        match refused {
+            Some(what) => assert!(said.contains(what), "{line}: {said}"),
+            None => assert!(output.status.success() && said.is_empty(), "{line}: {said}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_done_quietly_is_done_and_not_said() {
+    let part = json!({ "amount": 125, "bytes": false });
+    let given = json!({ "name": "alice", "owner": 0, "group": 0 });
+    for (line, reply) in [
+        ("create alice -q", json!({ "cid": 1 })),
+        (
+            "destroy -q alice",
+            json!({ "name": "alice", "tickets": 2, "cgroups": [] }),
+        ),
+        ("fund alice --from base cpu 3 -q", json!({ "amount": 3 })),
+        (
+            "unfund alice --from base cpu --quiet",
+            json!({ "amount": 0 }),
+        ),
+        ("reserve -q alice --from base cpu 12.5%", part),
+        (
+            "unreserve -q alice --from base cpu",
+            json!({ "holder": "alice", "issuer": "base" }),
+        ),
+        ("limit -q alice cpu 10%", json!({ "in_force": true })),
+        ("unlimit -q alice cpu", json!({ "name": "alice" })),
+        ("bind -q alice /a", json!({ "cgroup": "/a" })),
+        (
+            "unbind -q alice",
+            json!({ "name": "alice", "cgroups": ["/a"] }),
+        ),
+        ("chmod -q g+f alice", json!({ "mode": 0o740 })),
+        ("chown -q root alice", given.clone()),
+        ("chgrp -q root alice", given),
+        ("cancel -q -y 5", json!({ "exchange": true })),
+    ] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        assert_eq!(granted(&arguments, reply).2, "", "{line}");
+    }
 }
 
 #[test]

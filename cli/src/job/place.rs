@@ -20,10 +20,10 @@
 
 use super::{controller, janitor};
 use crate::failure::Failure;
-use crate::host;
+use crate::{ask, host};
 use rustix::fs::{Access, access};
 use std::fs::{self, File};
-use std::io::{Error, ErrorKind, IsTerminal};
+use std::io::{Error, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
@@ -206,13 +206,10 @@ fn agree(place: &Path) -> Result<(), Failure> {
          ended: meanwhile no process can be put into another cgroup in it (\"Operation not \
          supported\"), and a container runtime or a systemd that works in it fails"
     );
-    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        anstream::eprint!("{change}.\nMake it threaded until the command has ended? [y/N] ");
-        let mut answer = String::new();
-        let read = std::io::stdin().read_line(&mut answer);
-        if read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes") {
-            return Ok(());
-        }
+    if ask::agrees(&format!(
+        "{change}.\nMake it threaded until the command has ended?"
+    )) {
+        return Ok(());
     }
     let shell = shell::word(&format!("{place}/shell"));
     Err(Failure::refused(

@@ -18,7 +18,7 @@ use stream::{News, Piece};
 use tix_api::{Event, Resource, Sample, Tix, WatchReply};
 use tix_client::Client;
 
-/// Show live who uses how much of the CPU, and how much each is entitled to
+/// Show live who uses how much, and what each is entitled to
 ///
 /// Of the disk or memory it prints one table, of one interval: what each is entitled to, what is in force (the weight of its cgroup; what is
 /// never taken from it, and what is taken last), what it moves or has, and for which part of the time some of it waited.

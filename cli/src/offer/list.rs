@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl offers`
+//! `tixctl offer list`
 
 use crate::failure::Failure;
 use crate::{out, trade};
 use tix_api::Tix;
 use tix_client::Client;
 
-/// Show the book: who offers what for what
+/// List the book: who offers what for what
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only what this currency or cgroup offers
@@ -35,7 +35,9 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     }
     match (args.json, all.is_empty()) {
         (true, _) => out::json(&all),
-        (false, true) => out::print("nobody offers anything"),
+        (false, true) => {
+            out::print("Nobody offers anything: `tixctl offer make` puts an offer on the book.")
+        }
         (false, false) => out::print(&trade::offers(&all)),
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl amend`
+//! `tixctl offer amend`
 
+use super::make::How;
 use crate::failure::Failure;
-use crate::offer::How;
+use crate::report::Report;
 use crate::trade;
 use tix_api::Tix;
 use tix_client::Client;
@@ -12,7 +13,7 @@ use tix_client::Client;
 /// It keeps its number, and comes as if it were new: behind others of the same price. What is not said stays as it is left.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The offer, as `tixctl offers` numbers it
+    /// The offer, as `tixctl offer list` numbers it
     id: u64,
     /// What is given, at most
     #[arg(long, value_name = "RESOURCE:AMOUNT", value_parser = trade::side)]
@@ -25,6 +26,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    report: Report,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
@@ -42,5 +45,5 @@ pub async fn main(args: Args) -> Result<(), Failure> {
             )
         })
         .await?;
-    trade::placed(&reply, args.json)
+    trade::placed(&reply, args.json, args.report)
 }

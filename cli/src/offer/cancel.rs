@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `tixctl offer cancel`
+
+use crate::cancel::{self, What};
+use crate::failure::Failure;
+use crate::report::Report;
+
+/// Take an offer off the book
+///
+/// What was exchanged by it stays exchanged: `tixctl exchange end` undoes that.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The offer, as `tixctl offer list` numbers it
+    id: u64,
+    #[command(flatten)]
+    report: Report,
+}
+
+pub async fn main(Args { id, report }: Args) -> Result<(), Failure> {
+    cancel::cancel(id, What::Offer, report).await
+}
