@@ -83,6 +83,11 @@ pub trait Tix {
         device: &str,
         bfq: Option<bool>,
     ) -> zlink::Result<Result<DiskEnableReply, Error>>;
+    /// Turn off what holds shares of the disk `device`. Only root may.
+    async fn disk_disable(
+        &mut self,
+        device: &str,
+    ) -> zlink::Result<Result<DiskDisableReply, Error>>;
     /// Every currency with its funding, entitlement, share and use.
     async fn tree(&mut self) -> zlink::Result<Result<TreeReply, Error>>;
     /// The names of all currencies, without values: cheaper than [`Tix::tree`].
@@ -110,7 +115,15 @@ pub trait Tix {
         resource: Resource,
         amount: i64,
     ) -> zlink::Result<Result<FundReply, Error>>;
-    /// Withdraw `amount` of them, or all without an amount.
+    /// Have `holder` hold `amount` of them, 1 … 2^31, however many it holds now.
+    async fn set_funding(
+        &mut self,
+        holder: &str,
+        issuer: &str,
+        resource: Resource,
+        amount: i64,
+    ) -> zlink::Result<Result<FundReply, Error>>;
+    /// Withdraw `amount` of the soft tickets, or all without an amount.
     async fn unfund(
         &mut self,
         holder: &str,

@@ -49,6 +49,10 @@ impl Session {
         self.enable_disk(device, bfq.unwrap_or(false)).await
     }
 
+    async fn disk_disable(&self, device: String) -> Result<DiskDisableReply, Error> {
+        self.disable_disk(device).await
+    }
+
     async fn tree(&self) -> Result<WholeTree, Error> {
         self.tree_in_use().await
     }
@@ -128,6 +132,16 @@ impl Session {
             Ok((vec![op], reply))
         })
         .await
+    }
+
+    async fn set_funding(
+        &self,
+        holder: String,
+        issuer: String,
+        resource: Resource,
+        amount: Amount,
+    ) -> Result<FundReply, Error> {
+        self.set_tickets(holder, issuer, resource, amount.0).await
     }
 
     async fn unfund(

@@ -85,20 +85,26 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
 impl Core {
     /// Applies `ops`, all or none; `ack` is told when they are kept, or cannot be.
     pub(super) fn stage(&mut self, ops: &[Op], caller: &Caller, ack: Ack) {
-        match self.apply(ops, caller) {
+        match self.apply(ops, caller, caller.uid) {
             Ok((events, records)) => self.wait_for_store(events, records, caller.uid, ack),
             Err(e) => ack(self, Err(e)),
         }
     }
 
-    fn apply(&mut self, ops: &[Op], caller: &Caller) -> Result<(Vec<Event>, Vec<Record>), Failure> {
+    /// `by`: whose doing it is, as the log has it.
+    fn apply(
+        &mut self,
+        ops: &[Op],
+        caller: &Caller,
+        by: u32,
+    ) -> Result<(Vec<Event>, Vec<Record>), Failure> {
         let mark = self.begin_group();
         let (mut events, mut records) = (Vec::new(), Vec::new());
         for op in ops {
             let checked = op.check_enforced(&self.ledger);
             match checked.and_then(|()| self.ledger.apply(op, caller)) {
                 Ok(more) => {
-                    let its = self.records(op, &more, caller.uid);
+                    let its = self.records(op, &more, by);
                     self.logged += its.iter().map(Record::bytes).sum::<u64>();
                     records.extend(its);
                     events.extend(more);
@@ -279,13 +285,18 @@ impl Core {
     /// # Errors
     /// It was refused.
     pub fn submit(&mut self, ops: &[Op], caller: &Caller) -> Result<(), Failure> {
-        let (events, records) = self.apply(ops, caller)?;
+        // What tixd does of itself it may do as root may.
+        let by = match *caller == Caller::ROOT {
+            true => TIXD,
+            false => caller.uid,
+        };
+        let (events, records) = self.apply(ops, caller, by)?;
         let ack: Ack = Box::new(|_, done| {
             if let Err(e) = done {
                 tracing::warn!("{e}");
             }
         });
-        self.wait_for_store(events, records, caller.uid, ack);
+        self.wait_for_store(events, records, by, ack);
         Ok(())
     }
 

@@ -329,8 +329,8 @@ fn kind_text(r: Resource, kind: Kind) -> String {
 /// A limit of so many thousandths of one CPU.
 fn limit_text(milli: u64) -> String {
     format!(
-        "and what it funds may have {} of one CPU",
-        units::show_thousandths(milli)
+        "with all that it funds is limited to {} of one CPU",
+        units::display_thousandths(milli)
     )
 }
 
@@ -348,10 +348,14 @@ fn offer_text(o: &Offer) -> String {
 fn amount_text(r: Resource, kind: Kind, bytes: bool, amount: u64) -> String {
     match (kind, bytes) {
         (Kind::Soft, _) => format!("{amount} {} tickets", r.name()),
-        (Kind::Hard, true) => format!("{} of {}, guaranteed,", units::show_bytes(amount), r.name()),
+        (Kind::Hard, true) => format!(
+            "{} of {}, guaranteed,",
+            units::display_bytes(amount),
+            r.name()
+        ),
         (Kind::Hard, false) => format!(
             "{} of the {}, guaranteed,",
-            units::show_thousandths(amount),
+            units::display_thousandths(amount),
             r.name()
         ),
     }

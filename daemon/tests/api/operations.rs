@@ -48,6 +48,44 @@ fn hard_shares_are_admitted_shown_and_taken_back() {
 }
 
 #[test]
+fn tickets_are_set_to_a_number_and_with_its_own_they_are_all_that_one_has_issued() {
+    let tixd = Tixd::start();
+    let mut c = tixd.connect();
+    for name in ["a", "b", "d"] {
+        done(&mut c, "Create", json!({ "name": name }));
+    }
+    let set = |holder: &str, amount: i64| json!({"holder": holder, "issuer": "a", "resource": "disk", "amount": amount});
+    for amount in [5, 5, 300, 7] {
+        let reply = done(&mut c, "SetFunding", set("b", amount));
+        assert_eq!(reply["amount"], amount);
+        let funding = json!([{"from": "a", "resource": "disk", "kind": "soft", "amount": amount}]);
+        assert_eq!(find(&mut c, "b")["funding"], funding);
+    }
+    for bad in [0, -1, (1 << 31) + 1] {
+        assert_eq!(c.error("SetFunding", set("d", bad)), "BadAmount", "{bad}");
+    }
+    // What was so already is not in the log.
+    let log = done(&mut c, "Log", json!({"subject": "b"}));
+    let kinds = log["records"].as_array().unwrap().iter();
+    let kinds: Vec<&str> = kinds.map(|r| r["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["create", "fund", "fund", "unfund"]);
+    if is_root_for("tickets of base") {
+        let fund = json!({"holder": "a", "issuer": "base", "resource": "cpu", "amount": 300});
+        done(&mut c, "SetFunding", fund);
+    }
+    let tree = done(&mut c, "Tree", json!({}));
+    let all = tree["currencies"].as_array().unwrap();
+    let of_base = all.iter().flat_map(|x| x["funding"].as_array().unwrap());
+    let of_base = of_base.filter(|t| t["from"] == "base" && t["resource"] == "cpu");
+    let held: u64 = of_base.map(|t| t["amount"].as_u64().unwrap()).sum();
+    let own = all[0]["cpu"]["own_tickets"].as_u64().unwrap();
+    let issued = done(&mut c, "Status", json!({}))["base_tickets"].as_u64();
+    assert_eq!(Some(held + own), issued);
+    // There are no threads that are nobody's.
+    assert_eq!(find(&mut c, "b")["disk"]["own_tickets"], Value::Null);
+}
+
+#[test]
 fn limits_are_kept_shown_and_lifted() {
     let tixd = Tixd::start();
     let mut c = tixd.connect();
@@ -99,7 +137,7 @@ fn limits_are_kept_shown_and_lifted() {
     assert_eq!(log["kind"], "limit");
     assert_eq!(
         log["message"],
-        "a and what it funds may have 30% of one CPU"
+        "a with all that it funds is limited to 30 % of one CPU"
     );
     let lift = json!({"name": "a", "resource": "cpu"});
     done(&mut c, "Unlimit", lift.clone());
