@@ -114,10 +114,9 @@ fn throttled(reply: &ExplainReply) -> String {
         .filter(|limit| limit.refill_usec.is_some());
     match used_up.max_by_key(|limit| limit.refill_usec) {
         Some(limit) => format!(
-            "now it is throttled: {} ({} of one CPU) is used up until its next period begins, in \
-             {}",
+            "now it is throttled: {} ({}) is used up until its next period begins, in {}",
             whose(limit),
-            out::milli(limit.milli()),
+            out::limit(limit.milli()),
             out::duration(limit.refill_usec.unwrap_or_default())
         ),
         None => {
@@ -210,8 +209,8 @@ fn limits(reply: &ExplainReply) -> Vec<String> {
     let mut said: Vec<&str> = reply.not_held.iter().map(|p| p.message.as_str()).collect();
     for limit in &reply.limits {
         let most = format!(
-            "Limited to {} of one CPU by {}",
-            out::milli(limit.milli()),
+            "Limited to {} by {}",
+            out::limit(limit.milli()),
             whose(limit)
         );
         if limit.in_force {
@@ -293,7 +292,13 @@ fn product(path: &FundingPath, has_now: bool) -> Vec<String> {
     let line = |word: &str, now: bool, total: f64| {
         format!("  {word:<11} {} = {}", factors(now), out::percent(total))
     };
-    let mut text = vec![line("guaranteed:", false, path.entitlement)];
+    let mut text = Vec::new();
+    // A single part that is in per cent is what it comes to.
+    let single = path.steps.len() == 1 && factors(false) == out::percent(path.entitlement);
+    if single {
+        return text;
+    }
+    text.push(line("guaranteed:", false, path.entitlement));
     if has_now && path.steps.iter().all(|step| step.active) {
         text.push(line("now:", true, path.share));
     }
@@ -578,6 +583,20 @@ mod tests {
             },
         ];
         reply
+    }
+
+    #[test]
+    fn what_is_reserved_of_base_is_not_multiplied() {
+        let mut reply = rich();
+        reply.paths.truncate(1);
+        reply.paths[0].steps.truncate(1);
+        reply.paths[0].entitlement = 0.25;
+        let text = render(&reply);
+        assert!(text.contains("path 1 of 1: 25.00 % guaranteed"), "{text}");
+        assert!(
+            !text.contains("guaranteed:") && !text.contains(" = "),
+            "{text}"
+        );
     }
 
     #[test]

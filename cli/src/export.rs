@@ -37,10 +37,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
 /// All of it, so that nothing is written unless all has come.
 async fn document() -> Result<String, Failure> {
     let (mut connection, socket) = Client::connect().await?.into_parts();
-    let late = || {
-        let why = format!("no answer within {} s", PATIENCE.as_secs());
-        Error::unreachable(&socket, why)
-    };
+    let late = || Error::slow(&socket, PATIENCE);
     let parts = timeout(PATIENCE, connection.export())
         .await
         .map_err(|_| late())?

@@ -43,7 +43,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         .call(|tixd| tixd.limit(&args.name, args.resource.into(), milli))
         .await?;
     let name = reply.name.unwrap_or(args.name);
-    let most = units::show_thousandths(args.amount);
+    let most = units::display_thousandths(args.amount);
     match reply.not_held {
         Some(problem) => holds::warn("the limit is kept", Some(&problem)),
         // A tixd from before it said why.

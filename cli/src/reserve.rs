@@ -54,8 +54,8 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         .call(|tixd| tixd.reserve(&ticket.holder, &ticket.from, resource, milli, bytes))
         .await?;
     let part = match reply.bytes {
-        true => units::show_bytes(reply.amount),
-        false => units::show_thousandths(reply.amount),
+        true => units::display_bytes(reply.amount),
+        false => units::display_thousandths(reply.amount),
     };
     let holder = reply.holder.unwrap_or(ticket.holder);
     let issuer = reply.issuer.unwrap_or(ticket.from);

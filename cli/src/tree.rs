@@ -14,9 +14,12 @@ use tix_client::Client;
 
 /// Show every currency: who funds it, and its share
 ///
-/// A currency stands below each currency that funds it; the second time without what is below it. The currency of a cgroup is shown
-/// by the last part of its path below its parent's. LIMIT, where there are any, is its own, of one CPU (`tixctl explain` has all). Of the disk there is also the weight in force and what was read and written, of
-/// memory what is protected (MIN never taken from it, LOW last) and in use, of both how long it was waited for. Tickets are weights; with a % or a size they are hard: reserved, whatever others get.
+/// A currency stands below each currency that funds it; the second time without what is below it.
+/// The currency of a cgroup is shown by the last part of its path below its parent's. LIMIT, where
+/// there are any, is its own (`tixctl explain` has all). Of the disk there is also the weight in
+/// force and what was read and written, of memory what is protected (MIN never taken from it, LOW
+/// last) and in use, of both how long it was waited for. Tickets are weights; with a % or a size
+/// they are hard: reserved, whatever others get.
 ///
 /// Behind a name stands why it is not active: it wants none (idle), has used up a limit
 /// (throttled), or is frozen; or that it is not in force, for its cgroup has no cpu controller.
@@ -315,7 +318,7 @@ impl<'a> Walk<'a> {
                     row.push(out::percent(share.share));
                 }
                 if self.limited {
-                    row.push(share.limit_milli.map(out::cpus).unwrap_or_default());
+                    row.push(share.limit_milli.map(out::limit).unwrap_or_default());
                 }
                 if self.exchanged {
                     row.push(exchanged(currency, resource));

@@ -119,6 +119,12 @@ fn operations_are_asked_for_in_numbers() {
             ticket("disk", json!({ "amount": 300 })),
         ),
         (
+            "fund alice --from base cpu 300 --set",
+            ends(json!({ "amount": 300 })),
+            "SetFunding",
+            ticket("cpu", json!({ "amount": 300 })),
+        ),
+        (
             "unfund alice --from base cpu",
             ends(json!({ "amount": 0 })),
             "Unfund",
@@ -256,6 +262,19 @@ fn what_was_measured_of_a_disk_is_said() {
     let (_, asked, said) = granted(&["disk", "enable", "vda", "--bfq", "--json"], reply.clone());
     assert_eq!(asked["bfq"], true);
     assert_eq!(serde_json::from_str::<Value>(&said).unwrap(), reply);
+}
+
+#[test]
+fn disks_are_turned_off_and_listed() {
+    let off = ["disk", "disable", "vda"];
+    for (was, told) in [
+        ("iocost", "Nothing shares vda now: iocost is off.\n"),
+        ("none", "Nothing shares vda, as before.\n"),
+    ] {
+        let (method, asked, said) = granted(&off, json!({ "was": was }));
+        assert_eq!(method, "DiskDisable");
+        assert_eq!((asked, said.as_str()), (json!({ "device": "vda" }), told));
+    }
 }
 
 #[test]
