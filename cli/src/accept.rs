@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl accept`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::report::Report;
 use crate::{out, trade};
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -11,9 +13,10 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The offer, as `tixctl offer list` numbers it
+    #[arg(add = ArgValueCandidates::new(candidates::offers))]
     id: u64,
     /// The currency or cgroup that gives what the offer wants, and gets what it gives
-    #[arg(value_name = "CURRENCY")]
+    #[arg(value_name = "CURRENCY", add = ArgValueCandidates::new(candidates::currencies))]
     principal: String,
     /// Print JSON
     #[arg(long)]

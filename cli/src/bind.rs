@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl bind`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::report::Report;
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -12,9 +14,10 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The currency
+    #[arg(add = ArgValueCandidates::new(candidates::created))]
     name: String,
     /// The cgroup's path below the cgroup root (/user.slice/…), or the systemd unit
-    #[arg(value_name = "CGROUP-OR-UNIT")]
+    #[arg(value_name = "CGROUP-OR-UNIT", add = ArgValueCandidates::new(candidates::cgroups))]
     target: String,
     #[command(flatten)]
     report: Report,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl chgrp`
 
+use crate::candidates;
 use crate::chown;
 use crate::failure::Failure;
 use crate::report::Report;
 use crate::users;
+use clap_complete::ArgValueCandidates;
 
 /// Change the group of a currency
 #[derive(Debug, clap::Args)]
@@ -12,6 +14,7 @@ pub struct Args {
     /// The new group, by name or by number
     group: String,
     /// The currency
+    #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: String,
     #[command(flatten)]
     report: Report,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl chmod`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::report::Report;
+use clap_complete::ArgValueCandidates;
 use tix_api::{Tix, units};
 use tix_client::Client;
 
@@ -16,6 +18,7 @@ pub struct Args {
     #[arg(value_parser = mode, allow_hyphen_values = true)]
     mode: String,
     /// The currency
+    #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: String,
     #[command(flatten)]
     report: Report,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl chown`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::report::Report;
 use crate::users::{self, Names};
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -16,6 +18,7 @@ pub struct Args {
     #[arg(value_name = "USER[:GROUP]", value_parser = owner)]
     owner: Owner,
     /// The currency
+    #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: String,
     #[command(flatten)]
     report: Report,

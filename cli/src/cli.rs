@@ -3,9 +3,10 @@
 
 use crate::elsewhere::{self, Cgroups};
 use crate::failure::Failure;
-use crate::groups;
 use crate::runtime::wait;
+use crate::{groups, pager, usage};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::path::PathBuf;
 
 /// Look at and change who gets how much of this machine
 ///
@@ -36,11 +37,52 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
                   them all. What a user has created is called USER/NAME, and that user may leave \
                   USER/ out.\n\nExit status: 0 done, 1 refused, 2 wrong usage, 3 tixd not \
                   reachable.\nEnvironment: TIX_SOCKET, tixd's socket (/run/tix/tixd.sock); \
-                  NO_COLOR."
+                  NO_COLOR, no colours; PAGER, what shows long output (less; root's is always \
+                  that)."
 )]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+    #[command(flatten)]
+    everywhere: Everywhere,
+}
+
+/// What every command takes.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Everywhere")]
+struct Everywhere {
+    /// The socket of the tixd to speak to
+    #[arg(long, global = true, hide_short_help = true, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Colours: auto is on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "WHEN",
+        default_value = "auto"
+    )]
+    color: clap::ColorChoice,
+    /// Print long output at once, also on a terminal
+    #[arg(long, global = true, hide_short_help = true)]
+    no_pager: bool,
+}
+
+impl Everywhere {
+    /// Holds for all that this process does.
+    fn apply(self) {
+        match self.color {
+            clap::ColorChoice::Auto => {}
+            clap::ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
+            clap::ColorChoice::Never => anstream::ColorChoice::Never.write_global(),
+        }
+        if let Some(socket) = self.socket {
+            tix_client::use_socket(socket);
+        }
+        if self.no_pager {
+            pager::off();
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -114,9 +156,15 @@ pub fn grammar() -> clap::Command {
 
 /// Parses the command line and does what it says. Wrong usage and help end the process in here, with 2 and 0.
 pub fn main() -> Result<(), Failure> {
-    let matches = grammar().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|err| err.exit());
-    let command = cli.command;
+    crate::completions::answer(grammar);
+    let grammar = grammar();
+    let matches = grammar.clone().try_get_matches();
+    let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    let Cli {
+        command,
+        everywhere,
+    } = parsed.unwrap_or_else(|err| usage::exit(&err, &grammar));
+    everywhere.apply();
     elsewhere::check(command.cgroups())?;
     match command {
         Command::Status(args) => wait(crate::status::main(args)),
@@ -150,8 +198,8 @@ pub fn main() -> Result<(), Failure> {
         Command::Export(args) => wait(crate::export::main(args)),
         Command::Import(args) => wait(crate::import::main(args)),
         Command::Doctor(args) => crate::doctor::main(args),
-        Command::Completions(args) => crate::completions::main(args, grammar()),
-        Command::Pages(args) => crate::pages::main(args, grammar()),
+        Command::Completions(args) => crate::completions::main(args),
+        Command::Pages(args) => crate::pages::main(args, grammar),
         Command::RemoveWhenEmpty(args) => crate::job::janitor::main(args),
     }
 }
@@ -159,7 +207,7 @@ pub fn main() -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     #[test]
     fn the_grammar_is_sound() {

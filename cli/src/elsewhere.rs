@@ -9,10 +9,14 @@ use tix_client::Client;
 /// What of a command line, without the program, names a cgroup.
 fn cgroup(arguments: impl Iterator<Item = String>) -> Option<String> {
     const UNITS: [&str; 5] = [".service", ".slice", ".scope", ".socket", ".mount"];
-    let values = arguments.take_while(|a| a != "--").map(|a| {
+    let mut before = String::new();
+    let values = arguments.take_while(|a| a != "--").filter_map(|a| {
+        let is_socket = std::mem::replace(&mut before, a.clone()) == "--socket";
         match a.strip_prefix('-').and_then(|a| a.split_once('=')) {
-            Some((_, value)) => value.to_owned(),
-            None => a,
+            // A file, not a cgroup.
+            Some(("-socket", _)) => None,
+            Some((_, value)) => Some(value.to_owned()),
+            None => Some(a).filter(|_| !is_socket),
         }
     });
     let mut values = values.filter(|v| !v.starts_with('-'));
@@ -81,6 +85,9 @@ mod tests {
             ("fund mine --from base cpu 5", None),
             ("run --cpu 5 -- /bin/true", None),
             ("create mine", None),
+            ("--socket /run/x.sock create mine", None),
+            ("create mine --socket=/run/x.sock", None),
+            ("--socket /run/x.sock explain /", Some("/")),
         ] {
             assert_eq!(found(line).as_deref(), named, "{line}");
         }

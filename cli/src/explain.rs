@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl explain`: how a share comes about.
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::ticket::ResourceArg;
-use crate::{holds, out};
+use crate::{holds, out, pager};
+use clap_complete::ArgValueCandidates;
 use tix_api::{ExplainReply, FundingPath, Kind, Limit, LimitKind, Resource, Step, Tix};
 use tix_client::Client;
 
@@ -11,6 +13,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The currency
+    #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: String,
     /// Its share of which resource: cpu, disk, memory or net
     #[arg(short, long, default_value = "cpu", hide_possible_values = true)]
@@ -28,7 +31,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         .await?;
     match args.json {
         true => out::json(&reply),
-        false => out::print(&render(&reply)),
+        false => pager::print(&render(&reply)),
     }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl limit`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::holds;
 use crate::report::Report;
 use crate::ticket::ResourceArg;
+use clap_complete::ArgValueCandidates;
 use tix_api::{Tix, units};
 use tix_client::Client;
 
@@ -21,6 +23,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The currency
+    #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: String,
     /// What is limited: cpu
     #[arg(hide_possible_values = true)]

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl log`: what was done, and by whom.
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::users::Names;
-use crate::{out, when};
+use crate::{out, pager, when};
 use anstyle::{AnsiColor, Style};
+use clap_complete::ArgValueCandidates;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -19,6 +21,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only what concerns this currency
+    #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: Option<String>,
     /// Print JSON; with --follow one line for each record
     #[arg(long)]
@@ -95,8 +98,13 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     let zone = when::here();
     match (args.json, args.follow) {
         (true, false) => return out::json(&Log { records }),
+        (false, false) => {
+            let lines = records.iter().map(|record| line(record, &mut names, &zone));
+            let all: Vec<String> = std::iter::once(heading()).chain(lines).collect();
+            return pager::print(&all.join("\n"));
+        }
         (true, true) => {}
-        (false, _) => out::print(&heading())?,
+        (false, true) => out::print(&heading())?,
     }
     loop {
         for record in &records {
@@ -104,9 +112,6 @@ pub async fn main(args: Args) -> Result<(), Failure> {
                 true => out::json_line(record)?,
                 false => out::print(&line(record, &mut names, &zone))?,
             }
-        }
-        if !args.follow {
-            return Ok(());
         }
         records.clear();
         if !read(&mut client, &args, &mut place, None, &mut records).await? {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl nice`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::holds;
 use crate::job::{self, Job};
 use crate::ticket::tickets;
+use clap_complete::ArgValueCandidates;
 use tix_api::{Tix, units};
 
 /// Run a command with tickets that your currency gives up for it
@@ -22,7 +24,7 @@ pub struct Args {
     #[arg(long, value_name = "TICKETS|PERCENT", value_parser = given, allow_negative_numbers = true)]
     cpu: Option<Given>,
     /// The currency that gives it up [default: your user's currency]
-    #[arg(long, value_name = "CURRENCY")]
+    #[arg(long, value_name = "CURRENCY", add = ArgValueCandidates::new(candidates::currencies))]
     from: Option<String>,
 }
 

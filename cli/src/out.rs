@@ -14,22 +14,35 @@ pub fn print(text: &str) -> Result<(), Failure> {
         .and_then(|()| stdout.flush())
         .map_err(|err| match err.kind() {
             ErrorKind::BrokenPipe => Failure::ReaderGone,
-            _ => Failure::refused(format!("cannot write the output: {err}"), ""),
+            _ => Failure::refused(
+                format!("cannot write the output: {err}"),
+                "`df -h` says where there is room",
+            ),
         })
 }
 
 /// Prints a value as JSON, indented.
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|err| Failure::refused(format!("cannot write JSON: {err}"), ""))?;
+    let text = serde_json::to_string_pretty(value).map_err(no_json)?;
     print(&text)
+}
+
+fn no_json(err: serde_json::Error) -> Failure {
+    Failure::refused(
+        format!("cannot write JSON: {err}"),
+        "without --json the same is shown in words",
+    )
 }
 
 /// Prints a value as one line of JSON.
 pub fn json_line(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string(value)
-        .map_err(|err| Failure::refused(format!("cannot write JSON: {err}"), ""))?;
+    let text = serde_json::to_string(value).map_err(no_json)?;
     print(&text)
+}
+
+/// Are there to be colours on the terminal?
+pub fn has_colours() -> bool {
+    anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
 }
 
 /// The terminal's width; `None` when stdout is none, so that pipes get whole lines.

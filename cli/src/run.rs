@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl run`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::holds;
 use crate::job::{self, Job};
 use crate::ticket::tickets;
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
 
 /// Run a command in a cgroup of its own, with tickets of its own
@@ -23,7 +25,7 @@ pub struct Args {
     #[arg(long, value_name = "TICKETS", value_parser = tickets, allow_negative_numbers = true)]
     cpu: Option<i64>,
     /// The currency that issues them [default: your user's currency]
-    #[arg(long, value_name = "ISSUER")]
+    #[arg(long, value_name = "ISSUER", add = ArgValueCandidates::new(candidates::currencies))]
     from: Option<String>,
 }
 

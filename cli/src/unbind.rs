@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl unbind`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::report::Report;
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -10,9 +12,10 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The currency that is bound to it
+    #[arg(add = ArgValueCandidates::new(candidates::created))]
     name: String,
     /// Of several cgroups or units that the currency is bound to, only this one
-    #[arg(value_name = "CGROUP-OR-UNIT")]
+    #[arg(value_name = "CGROUP-OR-UNIT", add = ArgValueCandidates::new(candidates::cgroups))]
     target: Option<String>,
     #[command(flatten)]
     report: Report,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl unlimit`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::report::Report;
 use crate::ticket::ResourceArg;
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -13,6 +15,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The currency
+    #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: String,
     /// What was limited: cpu
     #[arg(hide_possible_values = true)]

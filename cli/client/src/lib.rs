@@ -9,10 +9,26 @@ mod trust;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use zlink::tokio::unix::{Connection, Stream};
+
+/// The socket that this process was told to use.
+static SOCKET: OnceLock<PathBuf> = OnceLock::new();
+
+/// Has this process speak to the tixd that listens at `socket`, whatever its environment says. It
+/// counts the first time, for connections that are made later.
+pub fn use_socket(socket: PathBuf) {
+    // Whoever was first has said it.
+    let _ = SOCKET.set(socket);
+}
+
+/// The socket that this process speaks to: what [`use_socket`] said, or [`tix_api::socket_path`].
+pub fn socket() -> PathBuf {
+    SOCKET.get().cloned().unwrap_or_else(tix_api::socket_path)
+}
 
 /// How long tixd may take to answer before it counts as not reachable.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -126,9 +142,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// To the socket that [`tix_api::socket_path`] says.
+    /// To [`socket`].
     pub async fn connect() -> Result<Client, Error> {
-        let socket = tix_api::socket_path();
+        let socket = socket();
         let stream = match timeout(PATIENCE, UnixStream::connect(&socket)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(err)) if err.kind() == ErrorKind::PermissionDenied => {

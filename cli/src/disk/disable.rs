@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl disk disable`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::report::Report;
+use clap_complete::ArgValueCandidates;
 use tix_api::{DiskMechanism, Tix};
 use tix_client::Client;
 
@@ -12,6 +14,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The disk, as in /dev: vda
+    #[arg(add = ArgValueCandidates::new(candidates::disks))]
     device: String,
     #[command(flatten)]
     report: Report,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl disk enable`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::out;
 use crate::report::Report;
+use clap_complete::ArgValueCandidates;
 use tix_api::{DiskEnableReply, DiskMechanism, Tix};
 use tix_client::Client;
 
@@ -15,6 +17,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The disk, as in /dev: vda
+    #[arg(add = ArgValueCandidates::new(candidates::disks))]
     device: String,
     /// BFQ instead: nothing is measured, but shares are less exact and requests wait longer
     #[arg(long)]

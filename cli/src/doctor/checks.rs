@@ -23,7 +23,7 @@ impl Host {
             root: root.to_owned(),
             release: name.release().to_string_lossy().into_owned(),
             uid: rustix::process::geteuid().as_raw(),
-            socket: tix_api::socket_path(),
+            socket: tix_client::socket(),
         }
     }
 

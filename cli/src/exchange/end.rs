@@ -2,8 +2,10 @@
 //! `tixctl exchange end`
 
 use crate::cancel::{self, What};
+use crate::candidates;
 use crate::failure::Failure;
 use crate::report::Report;
+use clap_complete::ArgValueCandidates;
 
 /// End an exchange: each side has back what it gave
 ///
@@ -11,6 +13,7 @@ use crate::report::Report;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The exchange, as `tixctl exchange list` numbers it
+    #[arg(add = ArgValueCandidates::new(candidates::exchanges))]
     id: u64,
     /// Do not ask; where there is no terminal to ask on, nothing is ended without this
     #[arg(short, long)]

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl exchange list`
 
+use crate::candidates;
 use crate::failure::Failure;
-use crate::{out, trade};
+use crate::{out, pager, trade};
+use clap_complete::ArgValueCandidates;
 use tix_api::{Exchange, ExchangeState, Tix};
 use tix_client::Client;
 
@@ -10,7 +12,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only those that this currency or cgroup takes part in
-    #[arg(value_name = "CURRENCY")]
+    #[arg(value_name = "CURRENCY", add = ArgValueCandidates::new(candidates::currencies))]
     principal: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -38,7 +40,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         (false, true) => {
             out::print("Nothing has been exchanged: `tixctl offer list` shows what is offered.")
         }
-        (false, false) => out::print(&table(&all, out::width())),
+        (false, false) => pager::print(&table(&all, out::width())),
     }
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl exchange show`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::{out, trade};
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -10,6 +12,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The exchange, as `tixctl exchange list` numbers it
+    #[arg(add = ArgValueCandidates::new(candidates::exchanges))]
     id: u64,
     /// Print JSON
     #[arg(long)]

@@ -22,7 +22,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tix_api::{Enforcer, Tix};
+use tix_api::{Enforcer, Tix, shell};
 use tix_client::Client;
 
 /// What is to be run, and what its currency is to be called.
@@ -120,7 +120,13 @@ pub fn launch(
     })?;
     made.enter()?;
     let err = Command::new(&found).arg0(program).args(arguments).exec();
-    Err(Failure::io("run", &found, &err, ""))
+    let found_word = shell::word(&found.display().to_string());
+    Err(Failure::io(
+        "run",
+        &found,
+        &err,
+        format!("`file {found_word}` says what it is"),
+    ))
 }
 
 /// A cgroup for the command.

@@ -2,9 +2,11 @@
 //! `tixctl offer amend`
 
 use super::make::How;
+use crate::candidates;
 use crate::failure::Failure;
 use crate::report::Report;
 use crate::trade;
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -14,6 +16,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The offer, as `tixctl offer list` numbers it
+    #[arg(add = ArgValueCandidates::new(candidates::offers))]
     id: u64,
     /// What is given, at most
     #[arg(long, value_name = "RESOURCE:AMOUNT", value_parser = trade::side)]

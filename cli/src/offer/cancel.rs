@@ -2,8 +2,10 @@
 //! `tixctl offer cancel`
 
 use crate::cancel::{self, What};
+use crate::candidates;
 use crate::failure::Failure;
 use crate::report::Report;
+use clap_complete::ArgValueCandidates;
 
 /// Take an offer off the book
 ///
@@ -11,6 +13,7 @@ use crate::report::Report;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The offer, as `tixctl offer list` numbers it
+    #[arg(add = ArgValueCandidates::new(candidates::offers))]
     id: u64,
     #[command(flatten)]
     report: Report,

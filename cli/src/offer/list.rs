@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl offer list`
 
+use crate::candidates;
 use crate::failure::Failure;
-use crate::{out, trade};
+use crate::{out, pager, trade};
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -10,7 +12,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only what this currency or cgroup offers
-    #[arg(value_name = "CURRENCY")]
+    #[arg(value_name = "CURRENCY", add = ArgValueCandidates::new(candidates::currencies))]
     principal: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -38,6 +40,6 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         (false, true) => {
             out::print("Nobody offers anything: `tixctl offer make` puts an offer on the book.")
         }
-        (false, false) => out::print(&trade::offers(&all)),
+        (false, false) => pager::print(&trade::offers(&all)),
     }
 }

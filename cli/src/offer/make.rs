@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl offer make`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::report::Report;
 use crate::trade;
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
 use tix_client::Client;
 
@@ -17,7 +19,7 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Make {
     /// The currency or cgroup that trades
-    #[arg(value_name = "CURRENCY")]
+    #[arg(value_name = "CURRENCY", add = ArgValueCandidates::new(candidates::currencies))]
     principal: String,
     /// What is given, at most: cpu:100 (base tickets), disk:12.5, disk:10% (of the machine),
     /// memory:256M

@@ -8,7 +8,7 @@ mod stream;
 mod view;
 
 use crate::failure::Failure;
-use crate::out;
+use crate::{out, when};
 use clap::ValueEnum;
 use futures_util::Stream;
 use serde::Serialize;
@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long)]
     all: bool,
     /// Seconds between samples: 0.2 to 60
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = when::seconds)]
     interval: Duration,
 }
 
@@ -56,13 +56,6 @@ enum Shown {
     Cpu,
     Disk,
     Memory,
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.2..=60.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("seconds are a number from 0.2 to 60".into()),
-    }
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {

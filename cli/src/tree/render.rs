@@ -1,50 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl tree`
+//! The funding graph as an indented table.
 
 #[cfg(test)]
+#[path = "tests.rs"]
 mod tests;
 
-use crate::failure::Failure;
 use crate::users::Names;
 use crate::{holds, out};
 use clap::ValueEnum;
 use std::collections::{BTreeMap, BTreeSet};
-use tix_api::{Currency, Funding, Kind, NotHeld, Resource, Tix, TreeReply};
-use tix_client::Client;
-
-/// Show every currency: who funds it, and its share
-///
-/// A currency stands below each currency that funds it; the second time without what is below it.
-/// The currency of a cgroup is shown by the last part of its path below its parent's. LIMIT, where
-/// there are any, is its own (`tixctl explain` has all). Of the disk there is also the weight in
-/// force and what was read and written, of memory what is protected (MIN never taken from it, LOW
-/// last) and in use, of both how long it was waited for. Tickets are weights; with a % or a size
-/// they are hard: reserved, whatever others get.
-///
-/// Behind a name stands why it is not active: it wants none (idle), has used up a limit
-/// (throttled), or is frozen; or that it is not in force, for its cgroup has no cpu controller.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Print JSON, of all resources
-    #[arg(long)]
-    json: bool,
-    /// Of which resource: cpu, disk, memory or net; with all what they are entitled to of each
-    #[arg(
-        short,
-        long,
-        value_name = "RESOURCE",
-        default_value = "cpu",
-        hide_possible_values = true
-    )]
-    resource: Shown,
-    /// Show also who may do what: mode, owner and group
-    #[arg(short, long)]
-    long: bool,
-}
+use tix_api::{Currency, Funding, Kind, NotHeld, Resource, TreeReply};
 
 /// What the columns are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Shown {
+pub enum Shown {
     Cpu,
     Disk,
     Memory,
@@ -74,19 +43,9 @@ impl Shown {
     }
 }
 
-pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
-    let tree = client.call(|tixd| tixd.tree()).await?;
-    if args.json {
-        return out::json(&tree);
-    }
-    let names = args.long.then(Names::default);
-    out::print(&render(&tree, args.resource, names, out::width()))
-}
-
 /// The funding graph as an indented table; with names also whose each currency is. Whatever base does not reach comes last, and of
 /// currencies that have nothing to do with the resource there is only the number.
-fn render(tree: &TreeReply, shown: Shown, names: Option<Names>, width: Option<u16>) -> String {
+pub fn render(tree: &TreeReply, shown: Shown, names: Option<Names>, width: Option<u16>) -> String {
     let mut walk = Walk {
         shown,
         names,
