@@ -5,9 +5,10 @@ use crate::candidates;
 use crate::failure::Failure;
 use crate::holds;
 use crate::job::{self, Job};
+use crate::report::Report;
 use crate::ticket::tickets;
 use clap_complete::ArgValueCandidates;
-use tix_api::{Tix, units};
+use tix_api::{Resource, Tix, units};
 
 /// Run a command with tickets that your currency gives up for it
 ///
@@ -26,6 +27,8 @@ pub struct Args {
     /// The currency that gives it up [default: your user's currency]
     #[arg(long, value_name = "CURRENCY", add = ArgValueCandidates::new(candidates::currencies))]
     from: Option<String>,
+    #[command(flatten)]
+    report: Report,
 }
 
 /// What a currency gives up.
@@ -47,7 +50,13 @@ fn given(text: &str) -> Result<Given, String> {
         .map_err(|why| format!("{why}; or per cent of your currency, such as 10%"))
 }
 
-pub fn main(Args { job, cpu, from }: Args) -> Result<(), Failure> {
+pub fn main(args: Args) -> Result<(), Failure> {
+    let Args {
+        job,
+        cpu,
+        from,
+        report,
+    } = args;
     let (tickets, milli) = match cpu {
         Some(Given::Tickets(tickets)) => (Some(tickets), None),
         Some(Given::Milli(milli)) => (None, Some(milli)),
@@ -57,7 +66,14 @@ pub fn main(Args { job, cpu, from }: Args) -> Result<(), Failure> {
         client
             .call(|tixd| tixd.nice_begin(asked.name, asked.from, tickets, milli, asked.cgroup))
             .await
-            .map(|reply| holds::warn("it has its tickets", reply.not_held.as_ref()))
+            .map(|reply| {
+                let rights = units::rights::show(Resource::Cpu, reply.milli);
+                report.say(&format!(
+                    "{} has {rights} of base that {} gives up",
+                    reply.name, reply.giver
+                ));
+                holds::warn("it has its tickets", reply.not_held.as_ref());
+            })
     })
 }
 

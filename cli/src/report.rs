@@ -2,6 +2,7 @@
 //! What a command says once it has changed something: what is in force now, on one line.
 
 use crate::failure::Failure;
+use crate::harmless::harmless;
 use crate::out;
 
 /// Every command that changes something takes this.
@@ -17,6 +18,13 @@ impl Report {
         match self.quiet {
             true => Ok(()),
             false => out::print(text),
+        }
+    }
+
+    /// On stderr, where the output is not ours.
+    pub fn say(self, text: &str) {
+        if !self.quiet {
+            eprintln!("tixctl: {}", harmless(text));
         }
     }
 }

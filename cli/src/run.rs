@@ -5,9 +5,10 @@ use crate::candidates;
 use crate::failure::Failure;
 use crate::holds;
 use crate::job::{self, Job};
+use crate::report::Report;
 use crate::ticket::tickets;
 use clap_complete::ArgValueCandidates;
-use tix_api::Tix;
+use tix_api::{Resource, Tix, units};
 
 /// Run a command in a cgroup of its own, with tickets of its own
 ///
@@ -27,13 +28,28 @@ pub struct Args {
     /// The currency that issues them [default: your user's currency]
     #[arg(long, value_name = "ISSUER", add = ArgValueCandidates::new(candidates::currencies))]
     from: Option<String>,
+    #[command(flatten)]
+    report: Report,
 }
 
-pub fn main(Args { job, cpu, from }: Args) -> Result<(), Failure> {
+pub fn main(args: Args) -> Result<(), Failure> {
+    let Args {
+        job,
+        cpu,
+        from,
+        report,
+    } = args;
     job::launch(job, from, async |client, asked| {
         client
             .call(|tixd| tixd.run_begin(asked.name, asked.from, cpu, asked.cgroup))
             .await
-            .map(|reply| holds::warn("it has its tickets", reply.not_held.as_ref()))
+            .map(|reply| {
+                let tickets = units::rights::show(Resource::Cpu, reply.amount * 1000);
+                report.say(&format!(
+                    "{} holds {tickets} of {}",
+                    reply.name, reply.issuer
+                ));
+                holds::warn("it has its tickets", reply.not_held.as_ref());
+            })
     })
 }
