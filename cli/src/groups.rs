@@ -15,7 +15,7 @@ pub const GROUPS: &[Group] = &[
     (
         "Share",
         &[
-            "create", "destroy", "fund", "unfund", "bind", "unbind", "run", "nice",
+            "create", "destroy", "fund", "unfund", "bind", "unbind", "run", "nice", "undo",
         ],
     ),
     (

@@ -16,7 +16,7 @@ use tix_client::Client;
 
 /// Show what was done to the currencies, and by whom
 ///
-/// Oldest first. Operations are there with who asked for them, and so is what the policy and tixd did of themselves. You see what concerns
+/// Oldest first, each with its number (SEQ), which `tixctl undo` takes. Operations are there with who asked for them, and so is what the policy and tixd did of themselves. You see what concerns
 /// your currencies; root, and who is in the group tix, see everything.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -150,8 +150,8 @@ const GREY: Style = AnsiColor::BrightBlack.on_default();
 
 fn heading() -> String {
     format!(
-        "{GREY}{:<19}  {:<8}  {:<9}  MESSAGE{GREY:#}",
-        "TIME", "WHO", "WHAT"
+        "{GREY}{:>6}  {:<19}  {:<8}  {:<9}  MESSAGE{GREY:#}",
+        "SEQ", "TIME", "WHO", "WHAT"
     )
 }
 
@@ -162,7 +162,10 @@ fn line(record: &LogRecord, names: &mut Names, zone: &TimeZone) -> String {
         _ => &record.who,
     };
     let when = when::shown(record.time_usec, zone);
-    format!("{when}  {who:<8}  {:<9}  {}", record.kind, record.message)
+    format!(
+        "{:>6}  {when}  {who:<8}  {:<9}  {}",
+        record.seq, record.kind, record.message
+    )
 }
 
 #[cfg(test)]

@@ -51,6 +51,7 @@ mod top;
 mod trade;
 mod tree;
 mod unbind;
+mod undo;
 mod unfund;
 mod unlimit;
 mod unreserve;

@@ -265,6 +265,21 @@ fn what_was_measured_of_a_disk_is_said() {
 }
 
 #[test]
+fn what_is_taken_back_is_said_with_what_is_so_now() {
+    let reply =
+        json!({ "seq": 7, "undone": "alice was limited", "message": "alice is not limited" });
+    for (line, wanted) in [("undo", json!({})), ("undo 7", json!({ "seq": 7 }))] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let (method, asked, said) = granted(&arguments, reply.clone());
+        assert_eq!((method.as_str(), asked), ("Undo", wanted));
+        assert_eq!(
+            said,
+            "7 (alice was limited) is taken back: alice is not limited.\n"
+        );
+    }
+}
+
+#[test]
 fn disks_are_turned_off_and_listed() {
     let off = ["disk", "disable", "vda"];
     for (was, told) in [

@@ -266,6 +266,10 @@ pub trait Tix {
         since_usec: Option<i64>,
         mine: Option<bool>,
     ) -> zlink::Result<Result<LogReply, Error>>;
+    /// Take back an operation of the caller's own, by its inverse: the one that the log has under
+    /// that number, or the newest that was not taken back yet. Refused, with its number, where a
+    /// later one would be taken back with it.
+    async fn undo(&mut self, seq: Option<i64>) -> zlink::Result<Result<UndoReply, Error>>;
     /// The durable part of the ledger as one JSON text, part by part; the same ledger gives the same text. Only
     /// the readers' (root, and the group that `tixd --readers` names).
     #[zlink(more)]

@@ -28,6 +28,7 @@ mod reserve;
 mod service;
 mod session;
 mod transfer;
+mod undo;
 mod view;
 mod whole;
 

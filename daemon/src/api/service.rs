@@ -497,6 +497,10 @@ impl Session {
         self.log_page(asked).await
     }
 
+    async fn undo(&self, seq: Option<i64>) -> Result<UndoReply, Error> {
+        self.take_back(seq).await
+    }
+
     #[zlink(more)]
     async fn export(
         &self,

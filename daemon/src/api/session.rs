@@ -118,7 +118,7 @@ impl Session {
         T: Send + 'static,
         R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
     {
-        self.change_as(self.caller.clone(), plan).await
+        self.change_as(self.caller.clone(), None, plan).await
     }
 
     /// The same, for what makes a currency, which is called by the caller's space.
@@ -140,12 +140,14 @@ impl Session {
                 caller.user = self.directory.name(uid).await;
             }
         }
-        self.change_as(caller, plan).await
+        self.change_as(caller, None, plan).await
     }
 
-    async fn change_as<T, R>(
+    /// `undoes`: the number in the log of what it takes back.
+    pub(super) async fn change_as<T, R>(
         &self,
         caller: Caller,
+        undoes: Option<i64>,
         plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Clone + Send + 'static,
     ) -> Result<T, Error>
     where
@@ -160,7 +162,7 @@ impl Session {
         })?;
         let mut waits = 0..NAMES;
         loop {
-            let done = self.handle.change(caller.clone(), plan.clone());
+            let done = self.handle.change(caller.clone(), undoes, plan.clone());
             match done.await {
                 // Nothing but a cgroup comes by itself.
                 Err(Failure::Refused(Refusal::NoSuchCgroup(path)))

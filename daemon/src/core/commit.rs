@@ -10,6 +10,7 @@
 //! may see what is being kept; nobody is told that it is done, and the kernel is not, before it is.
 
 use super::beside::Rank;
+use super::tell::Undo;
 use super::{Core, Failure, now_usec, tell, warned};
 use crate::directory::Directory;
 use crate::ledger::{Caller, Change, Event, Op, TIXD};
@@ -85,7 +86,12 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
 impl Core {
     /// Applies `ops`, all or none; `ack` is told when they are kept, or cannot be.
     pub(super) fn stage(&mut self, ops: &[Op], caller: &Caller, ack: Ack) {
-        match self.apply(ops, caller, caller.uid) {
+        self.stage_for(ops, caller, None, ack);
+    }
+
+    /// The same; `undoes`: the number in the log of what they take back.
+    pub(super) fn stage_for(&mut self, ops: &[Op], caller: &Caller, undoes: Option<i64>, ack: Ack) {
+        match self.apply(ops, caller, caller.uid, undoes) {
             Ok((events, records)) => self.wait_for_store(events, records, caller.uid, ack),
             Err(e) => ack(self, Err(e)),
         }
@@ -97,14 +103,16 @@ impl Core {
         ops: &[Op],
         caller: &Caller,
         by: u32,
+        undoes: Option<i64>,
     ) -> Result<(Vec<Event>, Vec<Record>), Failure> {
         let mark = self.begin_group();
         let (mut events, mut records) = (Vec::new(), Vec::new());
         for op in ops {
+            let back = op.inverse(&self.ledger);
             let checked = op.check_enforced(&self.ledger);
             match checked.and_then(|()| self.ledger.apply(op, caller)) {
                 Ok(more) => {
-                    let its = self.records(op, &more, by);
+                    let its = self.records(op, &more, by, &Undo { undoes, back });
                     self.logged += its.iter().map(Record::bytes).sum::<u64>();
                     records.extend(its);
                     events.extend(more);
@@ -290,7 +298,7 @@ impl Core {
             true => TIXD,
             false => caller.uid,
         };
-        let (events, records) = self.apply(ops, caller, by)?;
+        let (events, records) = self.apply(ops, caller, by, None)?;
         let ack: Ack = Box::new(|_, done| {
             if let Err(e) = done {
                 tracing::warn!("{e}");

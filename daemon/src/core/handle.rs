@@ -126,11 +126,13 @@ impl Handle {
         rx.await.map_err(|_| Failure::Ending)
     }
 
-    /// Does what `plan` says of the ledger as it is then, all or none, and returns what its second half says of it, and of what was
-    /// done, when that is kept.
+    /// Does what `plan` says of the ledger as it is then, all or none, and returns what its second
+    /// half says of it, and of what was done, when that is kept. `undoes`: the number in the log of
+    /// what it takes back.
     pub async fn change<T, R>(
         &self,
         caller: Caller,
+        undoes: Option<i64>,
         plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
     ) -> Result<T, Failure>
     where
@@ -144,9 +146,10 @@ impl Handle {
             match plan(&core.ledger) {
                 Ok((ops, reply)) => {
                     let before = core.logged;
-                    core.stage(
+                    core.stage_for(
                         &ops,
                         &caller,
+                        undoes,
                         Box::new(move |core, done| {
                             // The asker may have gone meanwhile.
                             let _ = tx.send(done.map(|events| reply(&core.ledger, events)));

@@ -85,6 +85,85 @@ fn tickets_are_set_to_a_number_and_with_its_own_they_are_all_that_one_has_issued
     assert_eq!(find(&mut c, "b")["disk"]["own_tickets"], Value::Null);
 }
 
+/// As one who is asked for nothing else would: the log has the numbers.
+#[test]
+fn what_was_done_is_taken_back_step_by_step() {
+    let tixd = Tixd::start();
+    let mut c = tixd.connect();
+    let undo = |c: &mut Client, seq: Value| done(c, "Undo", json!({ "seq": seq }));
+    for name in ["a", "b"] {
+        done(&mut c, "Create", json!({ "name": name }));
+    }
+    let ticket =
+        |amount: i64| json!({"holder": "b", "issuer": "a", "resource": "disk", "amount": amount});
+    let limit = |milli: i64| json!({"name": "b", "resource": "cpu", "milli": milli});
+    done(&mut c, "Fund", ticket(300));
+    // What others hold of it would go with it.
+    let created = done(&mut c, "Log", json!({"subject": "a"}))["records"][0]["seq"].clone();
+    let refused = c.call("Undo", json!({ "seq": created }));
+    let why = refused["parameters"]["message"].as_str().unwrap();
+    assert!(why.ends_with("b holds tickets of a by now"), "{why}");
+    done(&mut c, "Limit", limit(100));
+    done(&mut c, "Limit", limit(200));
+    done(&mut c, "Chmod", json!({"name": "b", "mode": "g+f"}));
+    let all = json!({"holder": "b", "issuer": "a", "resource": "disk"});
+    done(&mut c, "Unfund", all);
+    let log = |c: &mut Client| {
+        let log = done(c, "Log", json!({"subject": "b"}));
+        log["records"].as_array().unwrap().clone()
+    };
+    let seqs: Vec<i64> = log(&mut c)
+        .iter()
+        .map(|r| r["seq"].as_i64().unwrap())
+        .collect();
+    let [_, fund, first, second, chmod, unfund] = seqs[..] else {
+        panic!("{seqs:?}")
+    };
+
+    // The second limit is in the way of the first: what comes of it is said.
+    let refused = c.call("Undo", json!({ "seq": first }));
+    let why = refused["parameters"]["message"].as_str().unwrap();
+    assert_eq!(
+        why,
+        format!("{first} cannot be taken back: {second} (limit) came after it")
+    );
+    let hint = refused["parameters"]["hint"].as_str().unwrap();
+    assert!(hint.contains(&format!("`tixctl undo {second}`")), "{hint}");
+
+    // The newest, and then the one before.
+    let back = undo(&mut c, Value::Null);
+    assert_eq!(back["seq"], unfund);
+    assert_eq!(back["message"], "b holds 300 disk tickets of a");
+    assert_eq!(find(&mut c, "b")["funding"][0]["amount"], 300);
+    assert_eq!(undo(&mut c, Value::Null)["seq"], chmod);
+    assert_eq!(find(&mut c, "b")["mode_text"], "fci------");
+    assert_eq!(undo(&mut c, Value::Null)["seq"], second);
+    assert_eq!(find(&mut c, "b")["cpu"]["limit_milli"], 100);
+    // Now nothing is in its way.
+    let back = undo(&mut c, json!(first));
+    assert_eq!(back["message"], "b is not limited any more");
+    assert_eq!(undo(&mut c, Value::Null)["seq"], fund);
+    assert_eq!(find(&mut c, "b")["funding"], json!([]));
+
+    // Neither twice, nor what took something back.
+    let undone = log(&mut c).last().unwrap().clone();
+    assert_eq!(undone["kind"], "undo");
+    for seq in [json!(fund), undone["seq"].clone(), json!(4000)] {
+        assert_eq!(
+            c.error("Undo", json!({ "seq": seq })),
+            "BadParameter",
+            "{seq}"
+        );
+    }
+    // What was created goes, and what was destroyed does not come back.
+    assert_eq!(undo(&mut c, Value::Null)["message"], "b destroyed");
+    assert_eq!(find(&mut c, "b"), Value::Null);
+    done(&mut c, "Destroy", json!({"name": "a"}));
+    let refused = c.call("Undo", json!({}));
+    let why = refused["parameters"]["message"].as_str().unwrap();
+    assert!(why.contains("(destroy) cannot be taken back"), "{why}");
+}
+
 #[test]
 fn limits_are_kept_shown_and_lifted() {
     let tixd = Tixd::start();
