@@ -3,11 +3,10 @@
 
 use crate::candidates;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use crate::{out, trade};
 use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Do exactly what an offer on the book asks
 #[derive(Debug, clap::Args)]
@@ -22,16 +21,20 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let reply = client
         .call(|tixd| tixd.accept(args.id, &args.principal))
         .await?;
-    match args.json {
+    match args.json && !args.step.is_dry() {
         true => out::json(&reply.exchange),
-        false => args.report.print(&trade::exchange(&reply.exchange)),
+        false => {
+            args.step
+                .done(&mut client, &trade::exchange(&reply.exchange))
+                .await
+        }
     }
 }

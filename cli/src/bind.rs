@@ -3,10 +3,9 @@
 
 use crate::candidates;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Let a currency fund a cgroup or unit
 ///
@@ -20,15 +19,19 @@ pub struct Args {
     #[arg(value_name = "CGROUP-OR-UNIT", add = ArgValueCandidates::new(candidates::cgroups))]
     target: String,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let reply = client
         .call(|tixd| tixd.bind(&args.name, &args.target))
         .await?;
     let name = reply.name.unwrap_or(args.name);
-    let report = args.report;
-    report.print(&format!("{name} is bound to {}.", reply.cgroup))
+    args.step
+        .done(
+            &mut client,
+            &format!("{name} is bound to {}.", reply.cgroup),
+        )
+        .await
 }

@@ -3,7 +3,7 @@
 
 use crate::ask;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use crate::trade;
 use tix_api::{Error, Exchange, ExchangeState, Tix};
 use tix_client::Client;
@@ -20,11 +20,11 @@ pub struct Args {
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
-pub async fn main(Args { id, yes, report }: Args) -> Result<(), Failure> {
-    cancel(id, What::Either { yes }, report).await
+pub async fn main(Args { id, yes, step }: Args) -> Result<(), Failure> {
+    cancel(id, What::Either { yes }, step).await
 }
 
 /// What the number is to be of; `yes`: nobody is asked.
@@ -35,16 +35,25 @@ pub enum What {
     Either { yes: bool },
 }
 
-pub async fn cancel(id: u64, what: What, report: Report) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+pub async fn cancel(id: u64, what: What, step: Step) -> Result<(), Failure> {
+    let mut client = step.connect().await?;
     if what != (What::Either { yes: true }) {
-        check(id, what, exchange(&mut client, id).await?.as_ref())?;
+        check(
+            id,
+            what,
+            step.is_dry(),
+            exchange(&mut client, id).await?.as_ref(),
+        )?;
     }
     let reply = client.call(|tixd| tixd.cancel(id)).await?;
-    report.print(&match reply.exchange {
-        true => format!("exchange {id} is revoked: each side has back what it gave"),
-        false => format!("offer {id} is off the book"),
-    })
+    step.done(
+        &mut client,
+        &match reply.exchange {
+            true => format!("exchange {id} is revoked: each side has back what it gave"),
+            false => format!("offer {id} is off the book"),
+        },
+    )
+    .await
 }
 
 /// The exchange of that number that is in force, if there is one.
@@ -60,7 +69,7 @@ async fn exchange(client: &mut Client, id: u64) -> Result<Option<Exchange>, Fail
 }
 
 /// May it be done? Nobody gives back what was exchanged by a slip.
-fn check(id: u64, what: What, exchange: Option<&Exchange>) -> Result<(), Failure> {
+fn check(id: u64, what: What, dry: bool, exchange: Option<&Exchange>) -> Result<(), Failure> {
     match (what, exchange) {
         (What::Offer, Some(_)) => Err(Failure::refused(
             format!("{id} is an exchange, not an offer"),
@@ -70,7 +79,7 @@ fn check(id: u64, what: What, exchange: Option<&Exchange>) -> Result<(), Failure
             format!("no exchange {id} is in force"),
             "`tixctl exchange list` shows those that are",
         )),
-        (What::Exchange { yes: false } | What::Either { yes: false }, Some(live)) => {
+        (What::Exchange { yes: false } | What::Either { yes: false }, Some(live)) if !dry => {
             let question = format!("{}\nEnd it?", trade::exchange(live));
             match ask::agrees(&question) {
                 true => Ok(()),

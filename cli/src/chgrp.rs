@@ -4,7 +4,7 @@
 use crate::candidates;
 use crate::chown;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use crate::users;
 use clap_complete::ArgValueCandidates;
 
@@ -17,10 +17,10 @@ pub struct Args {
     #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: String,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let group = users::gid(&args.group)?;
-    chown::change(&args.name, None, Some(group), args.report).await
+    chown::change(&args.name, None, Some(group), args.step).await
 }

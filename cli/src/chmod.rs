@@ -3,10 +3,9 @@
 
 use crate::candidates;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use clap_complete::ArgValueCandidates;
 use tix_api::{Tix, units};
-use tix_client::Client;
 
 /// Change who may do what with a currency
 ///
@@ -21,7 +20,7 @@ pub struct Args {
     #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: String,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 /// tixd does it against the mode as it is then; what is a mode for no currency is wrong usage.
@@ -31,11 +30,13 @@ fn mode(text: &str) -> Result<String, String> {
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let reply = client
         .call(|tixd| tixd.chmod(&args.name, &args.mode))
         .await?;
     let name = reply.name.unwrap_or(args.name);
     let mode = units::mode::show(u16::try_from(reply.mode).unwrap_or_default());
-    args.report.print(&format!("{name} has the mode {mode}."))
+    args.step
+        .done(&mut client, &format!("{name} has the mode {mode}."))
+        .await
 }

@@ -3,11 +3,10 @@
 
 use crate::candidates;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use crate::users::{self, Names};
 use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Change whose a currency is
 ///
@@ -21,7 +20,7 @@ pub struct Args {
     #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: String,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 /// Names or numbers; one of them may be missing.
@@ -50,14 +49,10 @@ fn owner(text: &str) -> Result<Owner, String> {
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let Args {
-        owner,
-        name,
-        report,
-    } = args;
+    let Args { owner, name, step } = args;
     let user = owner.user.as_deref().map(users::uid).transpose()?;
     let group = owner.group.as_deref().map(users::gid).transpose()?;
-    change(&name, user, group, report).await
+    change(&name, user, group, step).await
 }
 
 /// Asks tixd for it; what is not given stays.
@@ -65,14 +60,18 @@ pub async fn change(
     name: &str,
     user: Option<u32>,
     group: Option<u32>,
-    report: Report,
+    step: Step,
 ) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = step.connect().await?;
     let reply = client.call(|tixd| tixd.chown(name, user, group)).await?;
     let (mut names, name) = (Names::default(), reply.name);
     let owner = names.user(reply.owner).to_owned();
     let group = names.group(reply.group);
-    report.print(&format!("{name} is {owner}'s, of the group {group}."))
+    step.done(
+        &mut client,
+        &format!("{name} is {owner}'s, of the group {group}."),
+    )
+    .await
 }
 
 #[cfg(test)]

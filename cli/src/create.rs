@@ -2,10 +2,9 @@
 //! `tixctl create`
 
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use crate::users;
 use tix_api::{Tix, units};
-use tix_client::Client;
 
 /// Create a currency
 ///
@@ -26,7 +25,7 @@ pub struct Args {
     #[arg(long, value_parser = new_mode, allow_hyphen_values = true)]
     mode: Option<u32>,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 /// What a symbolic mode changes: everything for the owner, nothing for others.
@@ -40,11 +39,15 @@ fn new_mode(text: &str) -> Result<u32, String> {
 pub async fn main(args: Args) -> Result<(), Failure> {
     let owner = args.owner.as_deref().map(users::uid).transpose()?;
     let group = args.group.as_deref().map(users::gid).transpose()?;
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let made = client
         .call(|tixd| tixd.create(&args.name, owner, group, args.mode))
         .await?;
     let full = made.name.unwrap_or(args.name);
-    args.report
-        .print(&format!("{full} is created; nothing funds it yet."))
+    args.step
+        .done(
+            &mut client,
+            &format!("{full} is created; nothing funds it yet."),
+        )
+        .await
 }

@@ -3,10 +3,9 @@
 
 use crate::candidates;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use clap_complete::ArgValueCandidates;
 use tix_api::{DestroyReply, Tix};
-use tix_client::Client;
 
 /// Destroy a currency, with all the tickets it issued or holds
 ///
@@ -21,13 +20,13 @@ pub struct Args {
     #[arg(add = ArgValueCandidates::new(candidates::created))]
     name: String,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let gone = client.call(|tixd| tixd.destroy(&args.name)).await?;
-    args.report.print(&render(&gone))
+    args.step.done(&mut client, &render(&gone)).await
 }
 
 fn render(gone: &DestroyReply) -> String {

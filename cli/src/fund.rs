@@ -2,10 +2,9 @@
 //! `tixctl fund`
 
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use crate::ticket::{Ticket, tickets};
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Give a currency tickets of another one
 ///
@@ -22,7 +21,7 @@ pub struct Args {
     #[arg(long)]
     set: bool,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
@@ -30,9 +29,9 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         ticket,
         amount,
         set,
-        report,
+        step,
     } = args;
-    let mut client = Client::connect().await?;
+    let mut client = step.connect().await?;
     let resource = ticket.resource();
     let (holder, issuer) = (&ticket.holder, &ticket.from);
     let reply = match set {
@@ -47,5 +46,5 @@ pub async fn main(args: Args) -> Result<(), Failure> {
                 .await
         }
     }?;
-    report.print(&ticket.held(reply))
+    step.done(&mut client, &ticket.held(reply)).await
 }

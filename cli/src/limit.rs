@@ -4,11 +4,10 @@
 use crate::candidates;
 use crate::failure::Failure;
 use crate::holds;
-use crate::report::Report;
+use crate::step::Step;
 use crate::ticket::ResourceArg;
 use clap_complete::ArgValueCandidates;
 use tix_api::{Tix, units};
-use tix_client::Client;
 
 /// Limit what a currency and all that it funds have of the CPU
 ///
@@ -32,7 +31,7 @@ pub struct Args {
     #[arg(value_parser = milli, allow_negative_numbers = true)]
     amount: u64,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 fn milli(text: &str) -> Result<u64, String> {
@@ -40,7 +39,7 @@ fn milli(text: &str) -> Result<u64, String> {
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let milli = args.amount.cast_signed();
     let reply = client
         .call(|tixd| tixd.limit(&args.name, args.resource.into(), milli))
@@ -48,6 +47,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     let name = reply.name.unwrap_or(args.name);
     let most = units::display_thousandths(args.amount);
     match reply.not_held {
+        _ if args.step.is_dry() => {}
         Some(problem) => holds::warn("the limit is kept", Some(&problem)),
         // A tixd from before it said why.
         None if !reply.in_force => eprintln!(
@@ -55,7 +55,10 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         ),
         None => {}
     }
-    args.report.print(&format!(
-        "{name}, with all that it funds, is limited to {most} of one CPU."
-    ))
+    args.step
+        .done(
+            &mut client,
+            &format!("{name}, with all that it funds, is limited to {most} of one CPU."),
+        )
+        .await
 }

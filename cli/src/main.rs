@@ -46,6 +46,7 @@ mod reserve;
 mod run;
 mod runtime;
 mod status;
+mod step;
 mod ticket;
 mod top;
 mod trade;

@@ -3,11 +3,10 @@
 
 use crate::failure::Failure;
 use crate::holds;
-use crate::report::Report;
+use crate::step::Step;
 use crate::ticket::Ticket;
 use tix_api::units::{self, Hard};
 use tix_api::{Resource, Tix};
-use tix_client::Client;
 
 /// Guarantee a currency a fixed part of another one
 ///
@@ -21,7 +20,7 @@ pub struct Args {
     #[arg(value_parser = hard, allow_negative_numbers = true)]
     amount: Hard,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 /// Of which resource it is shows later.
@@ -33,7 +32,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     let Args {
         ticket,
         amount,
-        report,
+        step,
     } = args;
     let resource = ticket.resource();
     let (milli, bytes) = match amount {
@@ -49,7 +48,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         }
         Hard::Bytes(n) => (None, Some(n.cast_signed())),
     };
-    let mut client = Client::connect().await?;
+    let mut client = step.connect().await?;
     let reply = client
         .call(|tixd| tixd.reserve(&ticket.holder, &ticket.from, resource, milli, bytes))
         .await?;
@@ -60,8 +59,11 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     let holder = reply.holder.unwrap_or(ticket.holder);
     let issuer = reply.issuer.unwrap_or(ticket.from);
     let of = resource.name();
-    holds::warn("it is reserved", reply.not_held.as_ref());
-    report.print(&format!(
-        "{holder} is guaranteed {part} of the {of} of {issuer}."
-    ))
+    let not_held = reply.not_held.filter(|_| !step.is_dry());
+    holds::warn("it is reserved", not_held.as_ref());
+    step.done(
+        &mut client,
+        &format!("{holder} is guaranteed {part} of the {of} of {issuer}."),
+    )
+    .await
 }

@@ -2,10 +2,11 @@
 //! Offers and exchanges on the command line: what is given and wanted, and how they are shown.
 
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use crate::{out, when};
 use tix_api::units::{duration, rights};
 use tix_api::{Exchange, ExchangeState, Offer, OfferReply, Rights};
+use tix_client::Client;
 
 /// Parses `RESOURCE:AMOUNT`. tixd knows what per cent of the machine are.
 pub fn side(text: &str) -> Result<String, String> {
@@ -77,11 +78,16 @@ pub fn offers(all: &[Offer]) -> String {
 }
 
 /// What became of an offer.
-pub fn placed(reply: &OfferReply, as_json: bool, report: Report) -> Result<(), Failure> {
-    if as_json {
+pub async fn placed(
+    client: &mut Client,
+    reply: &OfferReply,
+    as_json: bool,
+    step: Step,
+) -> Result<(), Failure> {
+    if as_json && !step.is_dry() {
         return out::json(reply);
     }
-    report.print(&told(reply))
+    step.done(client, &told(reply)).await
 }
 
 fn told(reply: &OfferReply) -> String {

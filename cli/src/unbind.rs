@@ -3,10 +3,9 @@
 
 use crate::candidates;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Let a cgroup be funded by its parent again
 #[derive(Debug, clap::Args)]
@@ -18,11 +17,11 @@ pub struct Args {
     #[arg(value_name = "CGROUP-OR-UNIT", add = ArgValueCandidates::new(candidates::cgroups))]
     target: Option<String>,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let reply = client
         .call(|tixd| tixd.unbind(&args.name, args.target.as_deref()))
         .await?;
@@ -31,7 +30,10 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         1 => "its parent funds it again",
         _ => "their parents fund them again",
     };
-    args.report.print(&format!(
-        "{name} is no longer bound to {cgroups}: {parents}."
-    ))
+    args.step
+        .done(
+            &mut client,
+            &format!("{name} is no longer bound to {cgroups}: {parents}."),
+        )
+        .await
 }

@@ -2,9 +2,8 @@
 //! `tixctl undo`
 
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Take back what you did last, or what the log has under a number
 ///
@@ -17,14 +16,19 @@ pub struct Args {
     #[arg(value_parser = clap::value_parser!(i64).range(1..))]
     seq: Option<i64>,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let reply = client.call(|tixd| tixd.undo(args.seq)).await?;
-    args.report.print(&format!(
-        "{} ({}) is taken back: {}.",
-        reply.seq, reply.undone, reply.message
-    ))
+    args.step
+        .done(
+            &mut client,
+            &format!(
+                "{} ({}) is taken back: {}.",
+                reply.seq, reply.undone, reply.message
+            ),
+        )
+        .await
 }

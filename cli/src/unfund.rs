@@ -2,10 +2,9 @@
 //! `tixctl unfund`
 
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use crate::ticket::{Ticket, tickets};
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Take tickets back from a currency
 #[derive(Debug, clap::Args)]
@@ -16,19 +15,19 @@ pub struct Args {
     #[arg(value_parser = tickets, allow_negative_numbers = true)]
     amount: Option<i64>,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
     let Args {
         ticket,
         amount,
-        report,
+        step,
     } = args;
-    let mut client = Client::connect().await?;
+    let mut client = step.connect().await?;
     let resource = ticket.resource();
     let reply = client
         .call(|tixd| tixd.unfund(&ticket.holder, &ticket.from, resource, amount))
         .await?;
-    report.print(&ticket.held(reply))
+    step.done(&mut client, &ticket.held(reply)).await
 }

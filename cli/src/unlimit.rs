@@ -3,11 +3,10 @@
 
 use crate::candidates;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use crate::ticket::ResourceArg;
 use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Lift a currency's limit
 ///
@@ -21,14 +20,18 @@ pub struct Args {
     #[arg(hide_possible_values = true)]
     resource: ResourceArg,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let reply = client
         .call(|tixd| tixd.unlimit(&args.name, args.resource.into()))
         .await?;
-    args.report
-        .print(&format!("{} has no limit of its own any more.", reply.name))
+    args.step
+        .done(
+            &mut client,
+            &format!("{} has no limit of its own any more.", reply.name),
+        )
+        .await
 }

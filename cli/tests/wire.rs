@@ -279,6 +279,69 @@ fn what_is_taken_back_is_said_with_what_is_so_now() {
     }
 }
 
+/// What is tried is asked for as it would be, and nobody is told that it is done.
+#[test]
+fn a_dry_run_is_tixds() {
+    let effect = json!({ "currency": "alice", "resource": "cpu", "before": 0.0, "after": 0.75 });
+    let tried =
+        json!({ "acts": ["alice holds 3 cpu tickets of base"], "effects": [effect], "more": 0 });
+    let part =
+        json!({ "amount": 125, "bytes": false, "not_held": { "message": "m", "hint": "h" } });
+    let exchange = json!({ "exchange": true });
+    for (line, reply, method) in [
+        (
+            "fund alice --from base cpu 3",
+            json!({ "amount": 3 }),
+            "Fund",
+        ),
+        (
+            "fund alice --from base cpu 3 --set",
+            json!({ "amount": 3 }),
+            "SetFunding",
+        ),
+        (
+            "unfund alice --from base cpu",
+            json!({ "amount": 0 }),
+            "Unfund",
+        ),
+        ("reserve alice --from base cpu 12.5%", part, "Reserve"),
+        ("limit alice cpu 10%", json!({ "in_force": false }), "Limit"),
+        ("create alice", json!({ "cid": 1 }), "Create"),
+        ("bind alice /a", json!({ "cgroup": "/a" }), "Bind"),
+        ("chmod g+f alice", json!({ "mode": 0o740 }), "Chmod"),
+        ("cancel 5 --yes", exchange, "Cancel"),
+        (
+            "undo",
+            json!({ "seq": 7, "undone": "x", "message": "" }),
+            "Undo",
+        ),
+    ] {
+        let arguments: Vec<&str> = line.split(' ').chain(["--dry-run"]).collect();
+        let answers = [
+            json!({}),
+            json!({ "parameters": reply }),
+            json!({ "parameters": tried }),
+        ];
+        let (calls, output) = talk(&arguments, &answers);
+        let asked: Vec<&str> = calls.iter().filter_map(|c| c["method"].as_str()).collect();
+        let wanted = ["Rehearse", method, "Rehearsed"].map(|m| format!("org.tix.Tix.{m}"));
+        assert_eq!(asked, wanted, "{line}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            text.starts_with("Would be done: alice holds 3 cpu tickets"),
+            "{line}: {text}"
+        );
+        assert!(
+            text.ends_with("75.00 %\nNothing was changed.\n"),
+            "{line}: {text}"
+        );
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{line}"
+        );
+    }
+}
+
 #[test]
 fn disks_are_turned_off_and_listed() {
     let off = ["disk", "disable", "vda"];

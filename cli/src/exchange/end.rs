@@ -4,7 +4,7 @@
 use crate::cancel::{self, What};
 use crate::candidates;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use clap_complete::ArgValueCandidates;
 
 /// End an exchange: each side has back what it gave
@@ -19,9 +19,9 @@ pub struct Args {
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
-pub async fn main(Args { id, yes, report }: Args) -> Result<(), Failure> {
-    cancel::cancel(id, What::Exchange { yes }, report).await
+pub async fn main(Args { id, yes, step }: Args) -> Result<(), Failure> {
+    cancel::cancel(id, What::Exchange { yes }, step).await
 }

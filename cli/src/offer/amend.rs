@@ -4,11 +4,10 @@
 use super::make::How;
 use crate::candidates;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use crate::trade;
 use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Change the terms of an offer on the book, and try again
 ///
@@ -30,11 +29,11 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let how = &args.how;
     let reply = client
         .call(|tixd| {
@@ -48,5 +47,5 @@ pub async fn main(args: Args) -> Result<(), Failure> {
             )
         })
         .await?;
-    trade::placed(&reply, args.json, args.report)
+    trade::placed(&mut client, &reply, args.json, args.step).await
 }

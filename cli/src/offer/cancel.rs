@@ -4,7 +4,7 @@
 use crate::cancel::{self, What};
 use crate::candidates;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use clap_complete::ArgValueCandidates;
 
 /// Take an offer off the book
@@ -16,9 +16,9 @@ pub struct Args {
     #[arg(add = ArgValueCandidates::new(candidates::offers))]
     id: u64,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
-pub async fn main(Args { id, report }: Args) -> Result<(), Failure> {
-    cancel::cancel(id, What::Offer, report).await
+pub async fn main(Args { id, step }: Args) -> Result<(), Failure> {
+    cancel::cancel(id, What::Offer, step).await
 }

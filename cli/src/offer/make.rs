@@ -3,11 +3,10 @@
 
 use crate::candidates;
 use crate::failure::Failure;
-use crate::report::Report;
+use crate::step::Step;
 use crate::trade;
 use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Offer rights to one resource for rights to another
 ///
@@ -34,7 +33,7 @@ pub struct Make {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    report: Report,
+    step: Step,
 }
 
 /// How much of an offer is matched, and when; `offer` and `amend` take the same.
@@ -58,7 +57,7 @@ impl How {
 }
 
 pub async fn main(args: Make) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let how = &args.how;
     let reply = client
         .call(|tixd| {
@@ -72,5 +71,5 @@ pub async fn main(args: Make) -> Result<(), Failure> {
             )
         })
         .await?;
-    trade::placed(&reply, args.json, args.report)
+    trade::placed(&mut client, &reply, args.json, args.step).await
 }

@@ -19,6 +19,7 @@ mod explain;
 mod limit;
 mod log;
 mod market;
+mod rehearse;
 mod replies;
 pub mod shell;
 mod status;
@@ -31,6 +32,7 @@ pub use explain::*;
 pub use limit::*;
 pub use log::*;
 pub use market::*;
+pub use rehearse::*;
 pub use replies::*;
 pub use status::*;
 pub use watch::*;
@@ -270,6 +272,11 @@ pub trait Tix {
     /// that number, or the newest that was not taken back yet. Refused, with its number, where a
     /// later one would be taken back with it.
     async fn undo(&mut self, seq: Option<i64>) -> zlink::Result<Result<UndoReply, Error>>;
+    /// The next change that is asked for on this connection is tried, and not done: it is answered or
+    /// refused as it would be, and [`Tix::rehearsed`] says what would have come of it.
+    async fn rehearse(&mut self) -> zlink::Result<Result<(), Error>>;
+    /// What would have come of it.
+    async fn rehearsed(&mut self) -> zlink::Result<Result<RehearsedReply, Error>>;
     /// The durable part of the ledger as one JSON text, part by part; the same ledger gives the same text. Only
     /// the readers' (root, and the group that `tixd --readers` names).
     #[zlink(more)]

@@ -24,6 +24,7 @@ mod peer;
 mod people;
 mod processes;
 mod readers;
+mod rehearse;
 mod reserve;
 mod service;
 mod session;
@@ -230,6 +231,7 @@ impl Hall {
             directory: self.directory.clone(),
             logging: Rc::clone(&self.logging),
             import: Default::default(),
+            rehearsal: Default::default(),
         };
         let pace = Rc::clone(&self.pace);
         place.hold(async move {

@@ -4,6 +4,7 @@
 use super::amount::{self, Amount};
 use super::feed::{Watch, feed};
 use super::processes::Whose;
+use super::rehearse::Rehearsal;
 use super::session::{Session, bad, beside, written};
 use super::transfer::{self, Import};
 use super::whole::{
@@ -27,7 +28,7 @@ use zlink::Reply;
         Resource, Kind, LimitKind, Limit, Problem, NotHeld, Funding, Rights, Offer, ExchangeState,
         Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, CostStatus,
         SchedulerStatus, DiskMechanism, DiskStatus, Notice, StoreStatus, PolicyStatus, Step,
-        FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample,
+        FundingPath, LogRecord, Effect, EventKind, Event, CurrencySample, ProcessSample, Sample,
     ],
     vendor = "tix",
     product = "tixd",
@@ -265,7 +266,11 @@ impl Session {
 
     async fn bind(&self, name: String, target: String) -> Result<BindReply, Error> {
         let name = names::currency(&self.handle, &name, self.caller.uid).await?;
-        let path = names::cgroup(&self.handle, &target, self.caller.uid).await?;
+        // A rehearsal enables no controller.
+        let path = match self.rehearses() {
+            true => names::currency(&self.handle, &target, self.caller.uid).await,
+            false => names::cgroup(&self.handle, &target, self.caller.uid).await,
+        }?;
         let op = Op::Bind {
             name: name.clone(),
             path: path.clone(),
@@ -499,6 +504,15 @@ impl Session {
 
     async fn undo(&self, seq: Option<i64>) -> Result<UndoReply, Error> {
         self.take_back(seq).await
+    }
+
+    async fn rehearse(&self) -> Result<(), Error> {
+        self.rehearsal.replace(Rehearsal::Next);
+        Ok(())
+    }
+
+    async fn rehearsed(&self) -> Result<RehearsedReply, Error> {
+        self.last_rehearsal()
     }
 
     #[zlink(more)]

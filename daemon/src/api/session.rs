@@ -5,6 +5,7 @@ use super::names;
 use super::pace::Pace;
 use super::peer::Process;
 use super::people::UNKNOWN;
+use super::rehearse::Rehearsal;
 use super::transfer::{self, Import};
 use super::whole::Written;
 use crate::core::{Core, Failure, Handle};
@@ -36,6 +37,8 @@ pub struct Session {
     pub directory: Directory,
     /// A document that is being handed in.
     pub import: RefCell<Option<Import>>,
+    /// Whether the next change is only tried.
+    pub rehearsal: RefCell<Rehearsal>,
 }
 
 /// Names that one operation looks up, at most.
@@ -155,6 +158,9 @@ impl Session {
         R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
     {
         self.people_only()?;
+        if self.rehearses() {
+            return self.rehearse_change(caller, plan).await;
+        }
         let settled = self.logging.settle(self.user, PATIENCE).await;
         settled.map_err(|due| Error::LimitReached {
             message: format!("uid {} has had too much logged of late", self.user),

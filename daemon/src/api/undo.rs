@@ -203,7 +203,7 @@ impl Session {
         let (seq, back) = (target.seq, target.back);
         let plan = move |_: &Ledger| Ok((back, |_: &Ledger, _: &[Event]| ()));
         self.change_as(self.caller.clone(), Some(seq), plan).await?;
-        // What the log says of it.
+        // What the log says of it; of a rehearsal, nothing.
         let done = self.operations(newest, None).await?;
         let its = done.iter().rev().filter(|l| l.undoes == Some(seq));
         let told: Vec<&str> = its.map(|l| l.text.as_str()).collect();

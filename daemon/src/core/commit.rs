@@ -13,7 +13,7 @@ use super::beside::Rank;
 use super::tell::Undo;
 use super::{Core, Failure, now_usec, tell, warned};
 use crate::directory::Directory;
-use crate::ledger::{Caller, Change, Event, Op, TIXD};
+use crate::ledger::{Caller, Change, Event, Ledger, Op, TIXD};
 use crate::lifeline;
 use crate::store::{Error, Record, Store};
 
@@ -61,6 +61,15 @@ impl fmt::Display for Unstored {
             n => write!(f, "; {n} older records are left out"),
         }
     }
+}
+
+/// What would come of operations.
+#[derive(Debug)]
+pub struct Rehearsed {
+    /// What would be done, a sentence each.
+    pub acts: Vec<String>,
+    pub before: Ledger,
+    pub after: Ledger,
 }
 
 /// The group that is being collected.
@@ -124,6 +133,28 @@ impl Core {
             }
         }
         Ok((events, records))
+    }
+
+    /// What would come of `ops`: they are done, and undone at once.
+    pub(super) fn rehearse(
+        &mut self,
+        ops: &[Op],
+        caller: &Caller,
+    ) -> Result<(Vec<Event>, Rehearsed), Failure> {
+        let (mark, logged) = (self.ledger.mark(), self.logged);
+        let before = self.ledger.clone();
+        let done = self.apply(ops, caller, caller.uid, None);
+        self.logged = logged;
+        let (events, _) = done?;
+        let acts = self.acts(&events);
+        let after = self.ledger.clone();
+        self.ledger.undo(mark);
+        let tried = Rehearsed {
+            acts,
+            before,
+            after,
+        };
+        Ok((events, tried))
     }
 
     /// Where the ledger's log of changes is, from which on the group is what has changed.

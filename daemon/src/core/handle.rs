@@ -2,7 +2,7 @@
 //! How others reach the writer: what they ask, in which order it comes, and whose time it takes.
 
 use super::beside::Rank;
-use super::{Core, Failure, clocks, commit};
+use super::{Core, Failure, Rehearsed, clocks, commit};
 use crate::ledger::{BASE, Caller, Cid, Event, Ledger, Op, Refusal};
 use crate::store::Store;
 use std::sync::Arc;
@@ -163,6 +163,33 @@ impl Handle {
                     let _ = tx.send(Err(e.into()));
                 }
             }
+        });
+        let sent = self.asks.changes.send(job).await;
+        sent.map_err(|_| Failure::Ending)?;
+        rx.await.map_err(|_| Failure::Ending)?
+    }
+
+    /// What would come of what `plan` says: it is done and undone in one turn.
+    pub async fn rehearse<T, R>(
+        &self,
+        caller: Caller,
+        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
+    ) -> Result<(T, Rehearsed), Failure>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
+    {
+        let (tx, rx) = oneshot::channel();
+        let spent = self.spent.clone();
+        let job: Job = Box::new(move |core| {
+            let _time = Stopwatch::start(&spent);
+            let planned = plan(&core.ledger).map_err(Failure::from);
+            let tried = planned.and_then(|(ops, reply)| {
+                let (events, tried) = core.rehearse(&ops, &caller)?;
+                Ok((reply(&tried.after, &events), tried))
+            });
+            // The asker may have gone meanwhile.
+            let _ = tx.send(tried);
         });
         let sent = self.asks.changes.send(job).await;
         sent.map_err(|_| Failure::Ending)?;

@@ -235,6 +235,13 @@ impl Core {
         out
     }
 
+    /// What happened, in words.
+    pub(super) fn acts(&self, events: &[Event]) -> Vec<String> {
+        let gone = Gone::of(events);
+        let told = events.iter().map(|e| self.tell(e, None, &gone));
+        told.map(|told| told.event.message).collect()
+    }
+
     /// The log's records of what nobody asked for.
     pub(super) fn told(&self, events: &[Event]) -> Vec<Record> {
         // The lifeline follows the tree: nothing that was done to root.

@@ -72,15 +72,15 @@ fn tickets_are_set_to_a_number_and_with_its_own_they_are_all_that_one_has_issued
     if is_root_for("tickets of base") {
         let fund = json!({"holder": "a", "issuer": "base", "resource": "cpu", "amount": 300});
         done(&mut c, "SetFunding", fund);
+        let tree = done(&mut c, "Tree", json!({}));
+        let all = tree["currencies"].as_array().unwrap();
+        let of_base = all.iter().flat_map(|x| x["funding"].as_array().unwrap());
+        let of_base = of_base.filter(|t| t["from"] == "base" && t["resource"] == "cpu");
+        let held: u64 = of_base.map(|t| t["amount"].as_u64().unwrap()).sum();
+        let own = all[0]["cpu"]["own_tickets"].as_u64().unwrap();
+        let issued = done(&mut c, "Status", json!({}))["base_tickets"].as_u64();
+        assert_eq!(Some(held + own), issued);
     }
-    let tree = done(&mut c, "Tree", json!({}));
-    let all = tree["currencies"].as_array().unwrap();
-    let of_base = all.iter().flat_map(|x| x["funding"].as_array().unwrap());
-    let of_base = of_base.filter(|t| t["from"] == "base" && t["resource"] == "cpu");
-    let held: u64 = of_base.map(|t| t["amount"].as_u64().unwrap()).sum();
-    let own = all[0]["cpu"]["own_tickets"].as_u64().unwrap();
-    let issued = done(&mut c, "Status", json!({}))["base_tickets"].as_u64();
-    assert_eq!(Some(held + own), issued);
     // There are no threads that are nobody's.
     assert_eq!(find(&mut c, "b")["disk"]["own_tickets"], Value::Null);
 }
@@ -162,6 +162,61 @@ fn what_was_done_is_taken_back_step_by_step() {
     let refused = c.call("Undo", json!({}));
     let why = refused["parameters"]["message"].as_str().unwrap();
     assert!(why.contains("(destroy) cannot be taken back"), "{why}");
+}
+
+#[test]
+fn a_rehearsal_changes_nothing_and_says_what_would_come_of_it() {
+    let tixd = Tixd::start();
+    let mut c = tixd.connect();
+    for name in ["a", "b"] {
+        done(&mut c, "Create", json!({ "name": name }));
+    }
+    let fund = |holder: &str, amount: i64| json!({"holder": holder, "issuer": "a", "resource": "disk", "amount": amount});
+    let records = |c: &mut Client| done(c, "Log", json!({}))["records"].clone();
+    // But for what is used meanwhile.
+    let graph = |c: &mut Client| {
+        let tree = done(c, "Tree", json!({}));
+        let all = tree["currencies"].as_array().unwrap().iter();
+        let of = |x: &Value| {
+            let shares = ["cpu", "disk", "memory"].map(|r| x[r]["entitlement"].clone());
+            json!([x["cid"], x["name"], x["funding"], x["owner"], shares])
+        };
+        all.map(of).collect::<Vec<_>>()
+    };
+    let (tree, log) = (graph(&mut c), records(&mut c));
+    let rehearsed = |c: &mut Client, method: &str, parameters: Value| {
+        done(c, "Rehearse", json!({}));
+        let reply = c.call(method, parameters);
+        (reply, c.call("Rehearsed", json!({})))
+    };
+    let (reply, told) = rehearsed(&mut c, "Fund", fund("b", 300));
+    assert_eq!(reply["parameters"]["amount"], 300);
+    let acts = &told["parameters"]["acts"];
+    assert_eq!(acts, &json!(["b holds 300 disk tickets of a"]));
+    // What is worth nothing has no share to give.
+    assert_eq!(told["parameters"]["effects"], json!([]));
+    let (_, told) = rehearsed(&mut c, "Create", json!({"name": "d"}));
+    assert_eq!(told["parameters"]["acts"], json!(["d created"]));
+    // What would be refused is refused, and there is nothing to tell then.
+    let (reply, told) = rehearsed(&mut c, "Fund", fund("b", -1));
+    assert_eq!(reply["error"], "org.tix.Tix.BadAmount");
+    assert_eq!(told["error"], "org.tix.Tix.BadParameter");
+    let (reply, _) = rehearsed(&mut c, "Undo", json!({}));
+    assert!(reply.get("error").is_none(), "{reply}");
+    assert_eq!(graph(&mut c), tree);
+    assert_eq!(records(&mut c), log);
+    if is_root_for("tickets of base") {
+        let of_base = json!({"holder": "a", "issuer": "base", "resource": "cpu", "amount": 100});
+        let (_, told) = rehearsed(&mut c, "Fund", of_base);
+        let all = told["parameters"]["effects"].as_array().unwrap().clone();
+        let a = all.iter().find(|e| e["currency"] == "a").unwrap();
+        assert_eq!((&a["resource"], &a["before"]), (&json!("cpu"), &json!(0.0)));
+        assert!(a["after"].as_f64().unwrap() > 0.0, "{a}");
+        assert_eq!(graph(&mut c), tree);
+    }
+    // Only the next change is one.
+    done(&mut c, "Fund", fund("b", 300));
+    assert_eq!(find(&mut c, "b")["funding"][0]["amount"], 300);
 }
 
 #[test]
