@@ -9,7 +9,8 @@ use tix_api::Tix;
 
 /// Let a currency fund a cgroup or unit
 ///
-/// It does so instead of the tickets that the cgroup has from its parent by its cpu.weight; `tixctl unbind` gives it those back.
+/// It does so instead of the tickets that the cgroup has from its parent by its cpu.weight; `tixctl
+/// unbind` gives it those back.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The currency

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a shell offers while a command line is typed: the names that tixd knows at that moment. Where
-//! it does not answer at once there are none.
+//! What a shell offers while a command line is typed: the names that tixd knows at that moment.
+//! Where it does not answer at once there are none.
 
 use crate::failure::Failure;
 use crate::runtime;

@@ -9,8 +9,9 @@ use tix_api::{Tix, units};
 
 /// Change who may do what with a currency
 ///
-/// A mode has three rights for each of the owner (u), the group (g) and others (o): f, fund it; c, change it (destroy it, take its
-/// tickets away); i, issue its tickets. Only its owner and root may change it.
+/// A mode has three rights for each of the owner (u), the group (g) and others (o): f, fund it; c,
+/// change it (destroy it, take its tickets away); i, issue its tickets. Only its owner and root may
+/// change it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Symbolic (g+f, o-i, u=fci,go-c), nine characters (fci-c----), or octal (740)

@@ -155,7 +155,8 @@ pub fn grammar() -> clap::Command {
     all.mut_subcommand("offer", crate::offer::as_before)
 }
 
-/// Parses the command line and does what it says. Wrong usage and help end the process in here, with 2 and 0.
+/// Parses the command line and does what it says. Wrong usage and help end the process in here,
+/// with 2 and 0.
 pub fn main() -> Result<(), Failure> {
     crate::completions::answer(grammar);
     let grammar = grammar();

@@ -8,7 +8,8 @@ use tix_api::{Tix, units};
 
 /// Create a currency
 ///
-/// It is worth nothing until it is funded (`tixctl fund`) or something is reserved for it (`tixctl reserve`).
+/// It is worth nothing until it is funded (`tixctl fund`) or something is reserved for it (`tixctl
+/// reserve`).
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Its name: a lower-case letter, then up to 62 lower-case letters, digits, `_` and `-`. What a
@@ -21,7 +22,8 @@ pub struct Args {
     /// Its group, by name or by number [default: yours]
     #[arg(long)]
     group: Option<String>,
-    /// Who may do what with it, as `tixctl chmod` has it [default: fci------, everything for its owner alone]
+    /// Who may do what with it, as `tixctl chmod` has it [default: fci------, everything for its
+    /// owner alone]
     #[arg(long, value_parser = new_mode, allow_hyphen_values = true)]
     mode: Option<u32>,
     #[command(flatten)]

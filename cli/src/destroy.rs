@@ -9,8 +9,8 @@ use tix_api::{DestroyReply, Tix};
 
 /// Destroy a currency, with all the tickets it issued or holds
 ///
-/// A cgroup bound to it is funded by its parent again, with its cpu.weight. The currency of a cgroup itself goes when the cgroup is
-/// removed, never by this.
+/// A cgroup bound to it is funded by its parent again, with its cpu.weight. The currency of a
+/// cgroup itself goes when the cgroup is removed, never by this.
 ///
 /// A bare name must be that of a currency that you have made, and no plain one's too; any other is
 /// typed in full: USER/NAME, or root/NAME for a plain one.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! In another cgroup namespace than tixd's, such as a container's, `/a` is another cgroup than for tixd, and so is a unit: none can be
-//! named there, lest it be one outside. What tixd says names cgroups as tixd sees them, which is said.
+//! In another cgroup namespace than tixd's, such as a container's, `/a` is another cgroup than for
+//! tixd, and so is a unit: none can be named there, lest it be one outside. What tixd says names
+//! cgroups as tixd sees them, which is said.
 
 use crate::failure::Failure;
 use crate::runtime::wait;

@@ -13,8 +13,9 @@ use tokio::time::timeout;
 
 /// Write out what is kept of the currencies, as JSON
 ///
-/// That is everything that was asked for: named currencies, tickets, guarantees, bindings, owners and modes. The same state gives the same
-/// text, so that it can be compared. `tixctl import` takes it. Only root may, and who is in the group tix.
+/// That is everything that was asked for: named currencies, tickets, guarantees, bindings, owners
+/// and modes. The same state gives the same text, so that it can be compared. `tixctl import` takes
+/// it. Only root may, and who is in the group tix.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Where to write it [default: to standard output]

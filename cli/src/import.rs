@@ -12,7 +12,8 @@ use tix_client::Client;
 
 /// Make the currencies what an export says
 ///
-/// What is there and not in it goes, what is in it and not there comes: all of it, or nothing. The changes are listed. Only root may.
+/// What is there and not in it goes, what is in it and not there comes: all of it, or nothing. The
+/// changes are listed. Only root may.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only say what would change

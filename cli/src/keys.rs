@@ -8,7 +8,8 @@ use std::time::Duration;
 /// How soon a key is seen.
 pub const PACE: Duration = Duration::from_millis(50);
 
-/// A key, if one was pressed (Esc for Ctrl-C, too); `Null` for anything else that wants the screen drawn again.
+/// A key, if one was pressed (Esc for Ctrl-C, too); `Null` for anything else that wants the screen
+/// drawn again.
 pub fn pressed() -> std::io::Result<Option<KeyCode>> {
     while event::poll(Duration::ZERO)? {
         match event::read()? {

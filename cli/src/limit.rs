@@ -11,14 +11,14 @@ use tix_api::{Tix, units};
 
 /// Limit what a currency and all that it funds have of the CPU
 ///
-/// Of a cgroup's currency that is the cgroup and all below it, as with its cpu.max, which goes on to
-/// hold beside it. Of a named one it is the cgroups that it is bound to, and those of currencies
+/// Of a cgroup's currency that is the cgroup and all below it, as with its cpu.max, which goes on
+/// to hold beside it. Of a named one it is the cgroups that it is bound to, and those of currencies
 /// below it: of several funders the one counts that most of a currency's entitlement comes from.
 /// What it may not have others get. The limit takes the place of the one that it had.
 ///
-/// The owner may limit a currency, and whom the mode lets change it (c); what root limited only root
-/// changes. `tixctl explain` says which limits count for a currency, and how often they made it
-/// wait.
+/// The owner may limit a currency, and whom the mode lets change it (c); what root limited only
+/// root changes. `tixctl explain` says which limits count for a currency, and how often they made
+/// it wait.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The currency

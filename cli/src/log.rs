@@ -16,7 +16,8 @@ use tix_client::Client;
 
 /// Show what was done to the currencies, and by whom
 ///
-/// Oldest first, each with its number (SEQ), which `tixctl undo` takes. Operations are there with who asked for them, and so is what the policy and tixd did of themselves. You see what concerns
+/// Oldest first, each with its number (SEQ), which `tixctl undo` takes. Operations are there with
+/// who asked for them, and so is what the policy and tixd did of themselves. You see what concerns
 /// your currencies; root, and who is in the group tix, see everything.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -29,7 +30,8 @@ pub struct Args {
     /// Go on showing what happens, until interrupted
     #[arg(short, long)]
     follow: bool,
-    /// Only from then on: a duration (10min, 2h, 3d), today, yesterday, or a time (15:04, 2026-11-21, "2026-11-21 15:04:05")
+    /// Only from then on: a duration (10min, 2h, 3d), today, yesterday, or a time (15:04,
+    /// 2026-11-21, "2026-11-21 15:04:05")
     #[arg(long, value_name = "DURATION|TIME", value_parser = when::since)]
     since: Option<u64>,
     /// Only what concerns your currencies
@@ -63,7 +65,8 @@ enum Place {
 }
 
 impl Place {
-    /// Where to go on after `reply`, which was asked for from here at `asked` (microseconds since 1970).
+    /// Where to go on after `reply`, which was asked for from here at `asked` (microseconds since
+    /// 1970).
     fn next(self, reply: &LogReply, asked: u64) -> Place {
         let last = reply.records.last().map(|record| record.seq);
         match (reply.next.max(last), self) {

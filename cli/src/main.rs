@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! tixctl: look at and change who gets how much of a machine.
 //!
-//! One file per verb. A verb's `Args` and their doc comments are its grammar and its help; what it shows comes from tixd (or, for
-//! `status` and `doctor`, from the kernel) and is only rendered here.
+//! One file per verb. A verb's `Args` and their doc comments are its grammar and its help; what it
+//! shows comes from tixd (or, for `status` and `doctor`, from the kernel) and is only rendered
+//! here.
 
 #![forbid(unsafe_code)]
 

@@ -21,7 +21,8 @@ use tix_api::{Resource, Tix, units};
 pub struct Args {
     #[command(flatten)]
     job: Job,
-    /// How much it gets of the cpu: base tickets, or per cent of what your currency is entitled to (0.1% to 100%) [default: 10%]
+    /// How much it gets of the cpu: base tickets, or per cent of what your currency is entitled to
+    /// (0.1% to 100%) [default: 10%]
     #[arg(long, value_name = "TICKETS|PERCENT", value_parser = given, allow_negative_numbers = true)]
     cpu: Option<Given>,
     /// The currency that gives it up [default: your user's currency]

@@ -7,7 +7,8 @@ use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 
-/// Prints `text` and a newline, and whatever is in it does nothing to the terminal. Colours go where the terminal and `NO_COLOR` want them.
+/// Prints `text` and a newline, and whatever is in it does nothing to the terminal. Colours go
+/// where the terminal and `NO_COLOR` want them.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
     writeln!(stdout, "{}", harmless(text))
@@ -55,8 +56,9 @@ pub fn width() -> Option<u16> {
 const NAME: usize = 24;
 const GAP: usize = 2;
 
-/// A table without lines. Titles that start with `>` are of right-aligned columns. In a terminal of that width long names (the first
-/// column) are cut, and then columns go from the end, so that a row stays a line.
+/// A table without lines. Titles that start with `>` are of right-aligned columns. In a terminal of
+/// that width long names (the first column) are cut, and then columns go from the end, so that a
+/// row stays a line.
 pub fn table(columns: &[&str], mut rows: Vec<Vec<String>>, width: Option<u16>) -> String {
     let length = |text: &str| text.chars().count();
     let widest = |rows: &[Vec<String>], index: usize| -> usize {

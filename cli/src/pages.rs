@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl pages`: the manual pages and the completions as they are installed, from the same source as the help.
+//! `tixctl pages`: the manual pages and the completions as they are installed, from the same source
+//! as the help.
 
 use crate::completions::script;
 use crate::failure::Failure;

@@ -10,13 +10,15 @@ use tix_api::{Resource, Tix};
 
 /// Guarantee a currency a fixed part of another one
 ///
-/// However many tickets the issuer gives to others, the holder has that part whenever it wants it; while it does not, others use it.
-/// The guarantee takes the place of the one that the holder had of that issuer.
+/// However many tickets the issuer gives to others, the holder has that part whenever it wants it;
+/// while it does not, others use it. The guarantee takes the place of the one that the holder had
+/// of that issuer.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     ticket: Ticket,
-    /// How much of the issuer: 25% (0.1% to 99.9%), thousandths as a plain number (1 to 999), or a size of memory (256M, 2G)
+    /// How much of the issuer: 25% (0.1% to 99.9%), thousandths as a plain number (1 to 999), or a
+    /// size of memory (256M, 2G)
     #[arg(value_parser = hard, allow_negative_numbers = true)]
     amount: Hard,
     #[command(flatten)]

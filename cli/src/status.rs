@@ -13,8 +13,9 @@ use tix_client::Client;
 
 /// Say whether tix's scheduler is in force, and whether all is well
 ///
-/// Exits with 0 only when tix's scheduler is in force, and tixd answers. The kernel is asked for the former, so that is said without
-/// tixd, too. When it is not in force: 1. When tixd cannot be reached: 3, whatever is in force.
+/// Exits with 0 only when tix's scheduler is in force, and tixd answers. The kernel is asked for
+/// the former, so that is said without tixd, too. When it is not in force: 1. When tixd cannot be
+/// reached: 3, whatever is in force.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print JSON
@@ -185,9 +186,9 @@ fn render(status: &Status, zone: &TimeZone) -> String {
         text.push(cost_line(cost, tixd.uptime_usec));
     }
     text.push(format!(
-        "currencies  {}, of them {} cgroups; base has issued {} for cpu",
+        "currencies  {}, of them {}; base has issued {} for cpu",
         tixd.currencies,
-        tixd.cgroups,
+        counted(tixd.cgroups, "cgroup"),
         out::tickets(tixd.base_tickets)
     ));
     if scheduler.enforcer == Enforcer::SchedExt {

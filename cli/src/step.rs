@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A command that changes the ledger: tried first if that is what was asked for, and said when done.
+//! A command that changes the ledger: tried first if that is what was asked for, and said when
+//! done.
 
 use crate::failure::Failure;
 use crate::out;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Moments, and how often: microseconds since 1970 on the wire, this host's time on the screen and on the command line.
+//! Moments, and how often: microseconds since 1970 on the wire, this host's time on the screen and
+//! on the command line.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;

@@ -86,8 +86,8 @@ impl Cause {
                  keeps it, and `systemctl restart tixd` starts it anew (shares stay in force)"
             }
             Cause::NotPermitted => {
-                "`ls -l` of the socket shows who may connect; is it tixd's own, as without --socket \
-                 and TIX_SOCKET?"
+                "`ls -l` of the socket shows who may connect; is it tixd's own, as without \
+                 --socket and TIX_SOCKET?"
             }
             Cause::Stranger(_) => {
                 "leave out --socket and TIX_SOCKET, so that tixd's own socket is taken"

@@ -276,7 +276,8 @@ fn cgroups(host: &Host) -> Vec<Finding> {
 /// short.
 const PRESSED: f64 = 1.0;
 
-/// Does the kernel move pages about that others need? Nothing to say where it does not compact memory.
+/// Does the kernel move pages about that others need? Nothing to say where it does not compact
+/// memory.
 fn compaction(host: &Host) -> Option<Finding> {
     const CHECK: &str = "compaction";
     let said = host.read("proc/sys/vm/compaction_proactiveness")?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl doctor`: what this host lacks, and what to do about it. Asks the host, and tixd only whether it is there.
+//! `tixctl doctor`: what this host lacks, and what to do about it. Asks the host, and tixd only
+//! whether it is there.
 
 mod btf;
 mod checks;

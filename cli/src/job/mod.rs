@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A command in a cgroup of its own, with a currency of its own: what `tixctl run` and `tixctl nice` share.
+//! A command in a cgroup of its own, with a currency of its own: what `tixctl run` and `tixctl
+//! nice` share.
 //!
 //! 1. A cgroup that the caller owns is made: by systemd, as a transient scope (`scope`), or in the cgroup tree itself (`place`).
 //! 2. tixd makes a currency, funds it and binds it to the cgroup, all in one request.
@@ -49,7 +50,8 @@ pub struct Job {
 pub struct Asked<'a> {
     /// The new currency's name, if the caller gave one.
     pub name: Option<&'a str>,
-    /// Whose tickets: what the caller named, else the caller's user currency as of where the caller was before.
+    /// Whose tickets: what the caller named, else the caller's user currency as of where the caller
+    /// was before.
     pub from: Option<&'a str>,
     /// The cgroup, relative to the cgroup root.
     pub cgroup: &'a str,
@@ -75,7 +77,8 @@ pub fn launch(
             "see `tixctl doctor`",
         ));
     };
-    // Before anything is made or moved: is there somebody to ask, and whose tickets are the caller's where the caller is now?
+    // Before anything is made or moved: is there somebody to ask, and whose tickets are the
+    // caller's where the caller is now?
     let here = runtime::wait(async {
         let mut client = Client::connect().await?;
         client.call(|tixd| tixd.status()).await

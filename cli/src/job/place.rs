@@ -34,7 +34,8 @@ pub struct Own {
     /// Its path, relative to the cgroup root.
     pub cgroup: String,
     directory: PathBuf,
-    /// Closed when this process becomes the command, or fails: from then on the janitor removes the cgroup as soon as it is empty.
+    /// Closed when this process becomes the command, or fails: from then on the janitor removes the
+    /// cgroup as soon as it is empty.
     _janitor: ChildStdin,
 }
 

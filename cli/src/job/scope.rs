@@ -74,7 +74,8 @@ async fn start(unit: &str) -> Result<(), Failure> {
         ),
         // Whoever asks: our number is another process's where systemd is in another PID namespace.
         ("PIDs", zbus::Variant::from(vec![0u32])),
-        // A currency of its own needs the cpu controller; and the command may make cgroups of its own.
+        // A currency of its own needs the cpu controller; and the command may make cgroups of its
+        // own.
         ("Delegate", zbus::Variant::from(true)),
         ("CollectMode", zbus::Variant::from("inactive-or-failed")),
     ];
@@ -94,7 +95,8 @@ async fn start(unit: &str) -> Result<(), Failure> {
     Err(refused("it closed the connection".into()))
 }
 
-/// The caller's systemd over its user bus, the system's over the system bus, or directly where there is no bus.
+/// The caller's systemd over its user bus, the system's over the system bus, or directly where
+/// there is no bus.
 async fn connect() -> Result<Connection, Failure> {
     let uid = rustix::process::geteuid();
     let (bus, private) = match uid.is_root() {

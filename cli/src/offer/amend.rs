@@ -11,7 +11,8 @@ use tix_api::Tix;
 
 /// Change the terms of an offer on the book, and try again
 ///
-/// It keeps its number, and comes as if it were new: behind others of the same price. What is not said stays as it is left.
+/// It keeps its number, and comes as if it were new: behind others of the same price. What is not
+/// said stays as it is left.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The offer, as `tixctl offer list` numbers it

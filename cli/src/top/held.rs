@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The disk or memory: what each is entitled to, what is in force, and what it used between two looks.
+//! The disk or memory: what each is entitled to, what is in force, and what it used between two
+//! looks.
 
 use crate::failure::Failure;
 use crate::{holds, out};

@@ -20,11 +20,13 @@ use tix_client::Client;
 
 /// Show live who uses how much, and what each is entitled to
 ///
-/// Of the disk or memory it prints one table, of one interval: what each is entitled to, what is in force (the weight of its cgroup; what is
-/// never taken from it, and what is taken last), what it moves or has, and for which part of the time some of it waited.
+/// Of the disk or memory it prints one table, of one interval: what each is entitled to, what is in
+/// force (the weight of its cgroup; what is never taken from it, and what is taken last), what it
+/// moves or has, and for which part of the time some of it waited.
 ///
-/// On a terminal it shows until `q` is pressed; elsewhere it prints one table. The keys: q quit, a all currencies or only those that
-/// want the CPU or had some, p processes, s sort by the next column, Space hold.
+/// On a terminal it shows until `q` is pressed; elsewhere it prints one table. The keys: q quit, a
+/// all currencies or only those that want the CPU or had some, p processes, s sort by the next
+/// column, Space hold.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print one table, of one interval, and end
@@ -39,7 +41,8 @@ pub struct Args {
     /// Show processes, too: yours; to root, and to who is in the group tix, everybody's
     #[arg(long)]
     processes: bool,
-    /// Ask the scheduler itself, not tixd, which may be down: one table of cgroups, of one interval; for root
+    /// Ask the scheduler itself, not tixd, which may be down: one table of cgroups, of one
+    /// interval; for root
     #[arg(long, conflicts_with_all = ["resource", "processes"])]
     direct: bool,
     /// Show also currencies that want no CPU

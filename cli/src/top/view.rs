@@ -111,7 +111,8 @@ pub fn rows(before: &Sample, now: &Sample, options: &Options) -> Vec<Row> {
     let mut shown = Vec::new();
     for (cgroup, row) in currencies {
         rows.push(row);
-        // Of several currencies of one cgroup (its own, and one bound to it) the first has the processes.
+        // Of several currencies of one cgroup (its own, and one bound to it) the first has the
+        // processes.
         if !shown.contains(&cgroup) {
             rows.extend(processes.get(cgroup).into_iter().flatten().cloned());
             shown.push(cgroup);

@@ -43,8 +43,9 @@ impl Shown {
     }
 }
 
-/// The funding graph as an indented table; with names also whose each currency is. Whatever base does not reach comes last, and of
-/// currencies that have nothing to do with the resource there is only the number.
+/// The funding graph as an indented table; with names also whose each currency is. Whatever base
+/// does not reach comes last, and of currencies that have nothing to do with the resource there is
+/// only the number.
 pub fn render(tree: &TreeReply, shown: Shown, names: Option<Names>, width: Option<u16>) -> String {
     let mut walk = Walk {
         shown,
@@ -170,7 +171,8 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// `currency` and all it funds, depth first. `lead` is drawn before its name, `below` before the names below it.
+    /// `currency` and all it funds, depth first. `lead` is drawn before its name, `below` before
+    /// the names below it.
     fn visit(
         &mut self,
         currency: &'a Currency,
@@ -212,7 +214,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A currency that nobody funds is shown where it could be used: with the CPU, or if there is something to see.
+    /// A currency that nobody funds is shown where it could be used: with the CPU, or if there is
+    /// something to see.
     fn concerns(&self, currency: &Currency) -> bool {
         self.shown.shows_idle()
             || self.funded.contains_key(currency.name.as_str())

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `Rehearse`: the next change on a connection is tried on the ledger and taken back at once, so that
-//! the caller sees what would come of it: what would be done, and whose share would be another.
+//! `Rehearse`: the next change on a connection is tried on the ledger and taken back at once, so
+//! that the caller sees what would come of it: what would be done, and whose share would be
+//! another.
 //!
-//! The writer applies it and undoes it in one turn, as it undoes what is refused half way; nobody sees
-//! what was between, and nothing of it is kept, told or logged. Two copies of the ledger are compared
-//! beside the writer, so it costs what an export does, and waits as that does.
+//! The writer applies it and undoes it in one turn, as it undoes what is refused half way; nobody
+//! sees what was between, and nothing of it is kept, told or logged. Two copies of the ledger are
+//! compared beside the writer, so it costs what an export does, and waits as that does.
 
 use super::names;
 use super::session::{Session, beside};

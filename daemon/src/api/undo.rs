@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `Undo`: an operation of the caller's own is taken back by its inverse, which the log has kept with
-//! it; or the caller is told which later one stands in the way.
+//! `Undo`: an operation of the caller's own is taken back by its inverse, which the log has kept
+//! with it; or the caller is told which later one stands in the way.
 
 use super::names;
 use super::session::{Session, bad};
@@ -82,8 +82,8 @@ fn undone(all: &[Logged]) -> BTreeMap<i64, i64> {
     undos.collect()
 }
 
-/// What is to be taken back: of the caller's own, newest first, the one of that number, or the newest
-/// that is not taken back yet and takes none back.
+/// What is to be taken back: of the caller's own, newest first, the one of that number, or the
+/// newest that is not taken back yet and takes none back.
 fn wanted(own: &[Logged], seq: Option<i64>) -> Result<&Logged, Error> {
     let undone = undone(own);
     let found = match seq {
@@ -110,8 +110,8 @@ fn wanted(own: &[Logged], seq: Option<i64>) -> Result<&Logged, Error> {
     }
     if found.back.is_empty() {
         let what = format!("{} ({}) cannot be taken back", found.seq, found.kind);
-        let hint = "`tixctl export` before such a step lets `tixctl import` bring back what was; of \
-                    trades `tixctl exchange end` ends one";
+        let hint = "`tixctl export` before such a step lets `tixctl import` bring back what was; \
+                    `tixctl exchange end` ends a trade";
         return Err(bad(what, hint));
     }
     Ok(found)
