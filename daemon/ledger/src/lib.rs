@@ -30,6 +30,7 @@ mod exchange;
 mod grants;
 mod graph;
 mod hard;
+mod inverse;
 mod lifeline;
 mod limit;
 mod market;

@@ -184,21 +184,27 @@ impl Refusal {
                 "give its path below the cgroup root, or a unit that is running (user-1000.slice is \
                  while that user is logged in); its parent's cgroup.subtree_control must have cpu"
             }
-            Refusal::AlreadyExists(_) => "choose another name, or destroy that one first",
+            Refusal::AlreadyExists(name) => {
+                let hint =
+                    format!("choose another name, or `tixctl destroy {name}` that one first");
+                return hint.into();
+            }
             Refusal::BadName(_) => {
-                "a letter a-z, then up to 62 of a-z 0-9 _ -; and not base. USER/ in front may be \
-                 your own name"
+                "`tixctl create NAME`: a letter a-z, then up to 62 of a-z 0-9 _ -; and not base. \
+                 USER/ in front may be your own name"
             }
             Refusal::OtherSpace { .. } => {
                 "leave out what is before the /: `tixctl create gold` as alice makes alice/gold, \
                  as root a plain gold"
             }
             Refusal::BadAmount(_) => {
-                "1 to 2147483648, also as the sum of all that one issuer gives one holder"
+                "1 to 2147483648, also as the sum of all that one issuer gives one holder: \
+                 `tixctl fund NAME --from ISSUER cpu 100`"
             }
             Refusal::NotPermitted { hint, .. } => return hint.clone().into(),
             Refusal::WouldCycle { .. } => {
-                "take the tickets from a currency that is not funded by the holder"
+                "take the tickets from a currency that is not funded by the holder: `tixctl tree` \
+                 shows who funds whom"
             }
             Refusal::LimitReached(_) => {
                 "fund fewer or shallower; `tixctl explain NAME` shows the paths"
@@ -207,25 +213,33 @@ impl Refusal {
                 "`tixctl explain NAME` shows what it holds"
             }
             Refusal::NotBound { .. } => "`tixctl tree` shows bindings",
-            Refusal::AlreadyBound { .. } => "unbind it first",
+            Refusal::AlreadyBound { to, .. } => {
+                return format!("`tixctl unbind {to} CGROUP` unbinds it first").into();
+            }
             Refusal::NotNamed(name, act) => act.hint(name),
             Refusal::BadMode(_) => {
-                "nine of `fci` and `-` for owner, group and others, or octal: 750; to change one: g+f"
+                "`tixctl chmod g+f NAME`; or all at once: nine of `fci` and `-` for owner, group \
+                 and others (fci-c----), or octal (750)"
             }
             Refusal::BadHard(_) => {
-                "0.1% to 99.9% of the issuer, or 1 to 999 thousandths; of memory a size too, such as 256M"
+                "`tixctl reserve NAME --from ISSUER cpu 25%`: 0.1% to 99.9% of the issuer, or 1 to \
+                 999 thousandths; of memory a size too, such as 256M"
             }
             Refusal::TooMuch { .. } => {
-                "ask for less, or unreserve another; of base at most 95 % can be reserved"
+                "ask for less, or take another guarantee back: `tixctl unreserve NAME --from ISSUER \
+                 cpu`; of base at most 95 % can be reserved"
             }
             Refusal::TooLittle { .. } => {
-                "give up less; what came by an exchange cannot be given up again"
+                "give up less: `tixctl explain NAME` shows what it has; what came by an exchange \
+                 cannot be given up again"
             }
             Refusal::NoSuchOffer(_) => {
-                "`tixctl offers` lists the book, `tixctl exchanges` what was matched"
+                "`tixctl offer list` shows the book, `tixctl exchange list` what was matched"
             }
             Refusal::BadOffer(_) => {
-                "give one resource and want another; 0.001 tickets and more of each, and a minimum of no more than what is wanted"
+                "give one resource and want another, as `tixctl offer make NAME --give cpu:10 \
+                 --want disk:10`; 0.001 tickets and more of each, and a minimum of no more than what \
+                 is wanted"
             }
             Refusal::BadLimit(_) => {
                 "of cpu, of any currency but base: 0.1% of one CPU to 102400%, and 100% is all of one; as `tixctl limit alice cpu 150%`"
@@ -239,14 +253,93 @@ impl Refusal {
             }
             Refusal::Lifeline(_) => {
                 "the lifeline is the currency that keeps a part of the CPU for init and logins, so \
-                 that root is heard; name another, or its units, one by one"
+                 that root is heard (`tixctl explain lifeline`); name another, or its units, one by \
+                 one"
             }
             Refusal::NotEnforced(_) => {
                 "share cpu, disk or memory; `tixctl unfund`, `unreserve` and `cancel` take back \
                  what there is"
             }
-            Refusal::SelfTrade { .. } => "cancel or amend that one first",
+            Refusal::SelfTrade { offer, .. } => {
+                let hint = format!(
+                    "`tixctl offer cancel {offer}` takes that one off the book, `tixctl offer \
+                     amend {offer} --give cpu:10` changes it"
+                );
+                return hint.into();
+            }
         };
         fixed.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Resource;
+    use super::*;
+
+    /// Who is refused is told what to type next.
+    #[test]
+    fn every_hint_names_a_command() {
+        let a = || "a".to_owned();
+        let (holder, issuer) = (a(), a());
+        let all = [
+            Refusal::NoSuchCurrency(a()),
+            Refusal::Ambiguous {
+                name: a(),
+                meant: vec![a()],
+            },
+            Refusal::AlreadyExists(a()),
+            Refusal::BadName(a()),
+            Refusal::BadAmount(a()),
+            Refusal::WouldCycle { issuer, holder },
+            Refusal::LimitReached(a()),
+            Refusal::NotFunded {
+                holder: a(),
+                issuer: a(),
+            },
+            Refusal::TooFew {
+                holder: a(),
+                issuer: a(),
+                has: 1,
+                asked: 2,
+            },
+            Refusal::NotBound {
+                name: a(),
+                target: a(),
+            },
+            Refusal::AlreadyBound { path: a(), to: a() },
+            Refusal::BadMode(a()),
+            Refusal::BadHard(a()),
+            Refusal::TooMuch {
+                issuer: a(),
+                resource: Resource::Cpu,
+                asked: 2,
+                left: 1,
+            },
+            Refusal::TooLittle {
+                name: a(),
+                resource: Resource::Cpu,
+                has: 1,
+                asked: 2,
+            },
+            Refusal::NoSuchOffer(1),
+            Refusal::BadOffer(a()),
+            Refusal::BadLimit(a()),
+            Refusal::NotLimited(a()),
+            Refusal::Lifeline(a()),
+            Refusal::OwnPlace {
+                path: a(),
+                percent: a(),
+            },
+            Refusal::NotEnforced(Resource::Net),
+            Refusal::SelfTrade {
+                name: a(),
+                offer: 1,
+            },
+        ];
+        for refusal in all {
+            let hint = refusal.hint();
+            assert!(hint.contains(concat!("`", "tixctl ")), "{refusal}: {hint}");
+        }
     }
 }

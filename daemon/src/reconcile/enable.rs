@@ -85,7 +85,11 @@ impl Places<'_> {
             Ok(model)
         });
         match &done {
-            Ok(_) => self.without_bfq(device),
+            Ok(_) => {
+                if let Err(e) = self.without_bfq(device) {
+                    tracing::warn!("{e}");
+                }
+            }
             Err(_) => {
                 if let Some(qos) = &device.qos {
                     let line = format!("{} {qos}", device.number);
@@ -116,18 +120,30 @@ impl Places<'_> {
         })
     }
 
+    /// Turns off what holds shares of the device.
+    ///
+    /// # Errors
+    /// When the kernel does not let go of it.
+    pub fn off(&self, device: &Device) -> Result<(), Error> {
+        match device.mechanism {
+            Mechanism::Iocost => self.cost("io.cost.qos", &measure::qos(&device.number, false)),
+            Mechanism::Bfq => self.without_bfq(device),
+            Mechanism::None => Ok(()),
+        }
+    }
+
     /// Both would hold back who has had its part by either.
-    fn without_bfq(&self, device: &Device) {
+    fn without_bfq(&self, device: &Device) -> Result<(), Error> {
         let path = self.queue(device).join("scheduler");
         let known = std::fs::read_to_string(&path).unwrap_or_default();
         if known.contains("[bfq]") {
             let other = ["mq-deadline", "none"]
                 .into_iter()
                 .find(|s| known.contains(s));
-            if let Err(e) = std::fs::write(&path, other.unwrap_or("none")) {
-                tracing::warn!("{}: {e}", path.display());
-            }
+            let written = std::fs::write(&path, other.unwrap_or("none"));
+            written.map_err(|source| Error::Bfq { path, source })?;
         }
+        Ok(())
     }
 
     /// Chooses BFQ, by its weights alone.
@@ -196,5 +212,39 @@ mod tests {
         create_dir_all(dir.path().join("block/vda/queue/iosched")).unwrap();
         places.bfq(&device(None)).unwrap();
         assert!(qos().starts_with("254:0 enable=0 "));
+    }
+
+    #[test]
+    fn what_holds_shares_is_turned_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let queue = dir.path().join("block/vda/queue");
+        create_dir_all(&queue).unwrap();
+        let files = [dir.path().join("io.cost.qos"), queue.join("scheduler")];
+        let root = Root::open_any(dir.path()).unwrap();
+        let places = Places {
+            cgroups: &root,
+            sys: dir.path(),
+            dev: dir.path(),
+        };
+        for (mechanism, said) in [
+            (Mechanism::None, ["", "none mq-deadline [bfq]"]),
+            (Mechanism::Bfq, ["", "mq-deadline"]),
+            (
+                Mechanism::Iocost,
+                ["254:0 enable=0 ", "none mq-deadline [bfq]"],
+            ),
+        ] {
+            write(&files[0], "").unwrap();
+            write(&files[1], "none mq-deadline [bfq]").unwrap();
+            let device = Device {
+                mechanism,
+                ..device(None)
+            };
+            places.off(&device).unwrap();
+            let [qos, scheduler] = files.each_ref().map(|f| read_to_string(f).unwrap());
+            assert!(qos.starts_with(said[0]), "{mechanism:?}: {qos}");
+            assert_eq!(qos.is_empty(), said[0].is_empty(), "{mechanism:?}");
+            assert_eq!(scheduler, said[1], "{mechanism:?}");
+        }
     }
 }

@@ -6,11 +6,12 @@ use super::decides;
 use super::errors::bad;
 use super::errors::internal;
 use super::session::{Session, beside};
+use super::view;
 use crate::reconcile::disk::Device;
 use crate::reconcile::enable::{self, Places};
 use crate::writer::Core;
 use std::path::Path;
-use tix_api::{DiskEnableReply, DiskMechanism, Error, shell};
+use tix_api::{DiskDisableReply, DiskEnableReply, DiskMechanism, Error, shell};
 use tix_cgroupfs::Root;
 
 impl Session {
@@ -39,6 +40,37 @@ impl Session {
             .map_err(internal)?;
         Ok(reply)
     }
+
+    /// Turns off whichever of the two is on.
+    pub(super) async fn disable_disk(&self, name: String) -> Result<DiskDisableReply, Error> {
+        let typed = format!("tixctl disk disable {}", shell::word(&name));
+        self.root_only("change how a disk is shared", &typed)?;
+        let asked = move |core: &mut Core| {
+            decides::may_write(core, "change how a disk is shared", "")?;
+            device(core, &name).map(|found| (found, core.root.path().to_owned()))
+        };
+        let (found, top) = self.ask(asked).await??;
+        let what = format!("nothing holds shares of {} any more", found.name);
+        let reply = beside(move || disable(&top, &found)).await??;
+        self.handle
+            .call(move |core| core.disk_changed(&what))
+            .await
+            .map_err(internal)?;
+        Ok(reply)
+    }
+}
+
+fn disable(top: &Path, device: &Device) -> Result<DiskDisableReply, Error> {
+    let root = Root::open_any(top).map_err(|e| refused(&e.into()))?;
+    let places = Places {
+        cgroups: &root,
+        sys: Path::new("/sys"),
+        dev: Path::new("/dev"),
+    };
+    places.off(device).map_err(|e| refused(&e))?;
+    Ok(DiskDisableReply {
+        was: view::mechanism(device.mechanism),
+    })
 }
 
 fn enable(top: &Path, device: &Device, bfq: bool) -> Result<DiskEnableReply, Error> {

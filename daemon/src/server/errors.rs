@@ -42,7 +42,8 @@ pub fn refusal(r: &Refusal) -> Error {
 }
 
 pub fn internal(e: Failure) -> Error {
-    let text = |e: &dyn std::fmt::Display| (e.to_string(), "see tixd's log".to_owned());
+    let text =
+        |e: &dyn std::fmt::Display| (e.to_string(), "`journalctl -u tixd` says more".to_owned());
     match e {
         Failure::Refused(r) => refusal(&r),
         Failure::Store(e) => {
@@ -55,7 +56,7 @@ pub fn internal(e: Failure) -> Error {
         },
         Failure::Beside(e) => Error::Internal {
             message: e.to_string(),
-            hint: "try again; see tixd's log if it stays so".into(),
+            hint: "try again; if it stays so, `journalctl -u tixd` says more".into(),
         },
         Failure::Ending => Error::Internal {
             message: "tixd is ending".into(),

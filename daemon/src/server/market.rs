@@ -199,7 +199,7 @@ pub fn accepted(l: &Ledger, id: u64, told: &[Event]) -> Result<ExchangeReply, Er
     });
     Err(Error::NoSuchOffer {
         message: format!("offer {id} is gone: {}", why.unwrap_or_default()),
-        hint: "`tixctl offers` lists what there is".to_owned(),
+        hint: "`tixctl offer list` shows what there is".to_owned(),
     })
 }
 

@@ -26,10 +26,12 @@ mod peer;
 mod people;
 mod processes;
 mod readers;
+mod rehearse;
 mod reserve;
 mod service;
 mod session;
 mod transfer;
+mod undo;
 mod view;
 mod whole;
 
@@ -232,6 +234,7 @@ impl Hall {
             directory: self.directory.clone(),
             logging: Rc::clone(&self.logging),
             import: Default::default(),
+            rehearsal: Default::default(),
         };
         let pace = Rc::clone(&self.pace);
         place.hold(async move {

@@ -5,6 +5,7 @@ use super::amount::{self, Amount};
 use super::errors::{self, bad};
 use super::feed::{Watch, feed};
 use super::processes::Whose;
+use super::rehearse::Rehearsal;
 use super::session::{Session, beside, written};
 use super::transfer::{self, Import};
 use super::whole::{
@@ -28,7 +29,7 @@ use zlink::Reply;
         Resource, Kind, LimitKind, Limit, Problem, NotHeld, Funding, Rights, Offer, ExchangeState,
         Party, Exchange, ExchangeTicket, Share, Currency, CurrencyName, Enforcer, CostStatus,
         SchedulerStatus, DiskMechanism, DiskStatus, Notice, StoreStatus, PolicyStatus, Step,
-        FundingPath, LogRecord, EventKind, Event, CurrencySample, ProcessSample, Sample,
+        FundingPath, LogRecord, Effect, EventKind, Event, CurrencySample, ProcessSample, Sample,
     ],
     vendor = "tix",
     product = "tixd",
@@ -48,6 +49,10 @@ impl Session {
         bfq: Option<bool>,
     ) -> Result<DiskEnableReply, Error> {
         self.enable_disk(device, bfq.unwrap_or(false)).await
+    }
+
+    async fn disk_disable(&self, device: String) -> Result<DiskDisableReply, Error> {
+        self.disable_disk(device).await
     }
 
     async fn tree(&self) -> Result<WholeTree, Error> {
@@ -129,6 +134,16 @@ impl Session {
             Ok((vec![op], reply))
         })
         .await
+    }
+
+    async fn set_funding(
+        &self,
+        holder: String,
+        issuer: String,
+        resource: Resource,
+        amount: Amount,
+    ) -> Result<FundReply, Error> {
+        self.set_tickets(holder, issuer, resource, amount.0).await
     }
 
     async fn unfund(
@@ -252,7 +267,11 @@ impl Session {
 
     async fn bind(&self, name: String, target: String) -> Result<BindReply, Error> {
         let name = names::currency(&self.handle, &name, self.caller.uid).await?;
-        let path = names::cgroup(&self.handle, &target, self.caller.uid).await?;
+        // A rehearsal enables no controller.
+        let path = match self.rehearses() {
+            true => names::currency(&self.handle, &target, self.caller.uid).await,
+            false => names::cgroup(&self.handle, &target, self.caller.uid).await,
+        }?;
         let op = Op::Bind {
             name: name.clone(),
             path: path.clone(),
@@ -482,6 +501,19 @@ impl Session {
             mine: mine.unwrap_or(false),
         };
         self.log_page(asked).await
+    }
+
+    async fn undo(&self, seq: Option<i64>) -> Result<UndoReply, Error> {
+        self.take_back(seq).await
+    }
+
+    async fn rehearse(&self) -> Result<(), Error> {
+        self.rehearsal.replace(Rehearsal::Next);
+        Ok(())
+    }
+
+    async fn rehearsed(&self) -> Result<RehearsedReply, Error> {
+        self.last_rehearsal()
     }
 
     #[zlink(more)]

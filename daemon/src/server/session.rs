@@ -4,6 +4,7 @@
 use super::pace::Pace;
 use super::peer::Process;
 use super::people::UNKNOWN;
+use super::rehearse::Rehearsal;
 use super::transfer::{self, Import};
 use super::whole::Written;
 use super::{errors, names};
@@ -36,6 +37,8 @@ pub struct Session {
     pub directory: Directory,
     /// A document that is being handed in.
     pub import: RefCell<Option<Import>>,
+    /// Whether the next change is only tried.
+    pub rehearsal: RefCell<Rehearsal>,
 }
 
 /// Names that one operation looks up, at most.
@@ -119,7 +122,7 @@ impl Session {
         T: Send + 'static,
         R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
     {
-        self.change_as(self.caller.clone(), plan).await
+        self.change_as(self.caller.clone(), None, plan).await
     }
 
     /// The same, for what makes a currency, which is called by the caller's space.
@@ -141,12 +144,14 @@ impl Session {
                 caller.user = self.directory.name(uid).await;
             }
         }
-        self.change_as(caller, plan).await
+        self.change_as(caller, None, plan).await
     }
 
-    async fn change_as<T, R>(
+    /// `undoes`: the number in the log of what it takes back.
+    pub(super) async fn change_as<T, R>(
         &self,
         caller: Caller,
+        undoes: Option<i64>,
         plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Clone + Send + 'static,
     ) -> Result<T, Error>
     where
@@ -154,6 +159,9 @@ impl Session {
         R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
     {
         self.people_only()?;
+        if self.rehearses() {
+            return self.rehearse_change(caller, plan).await;
+        }
         let settled = self.logging.settle(self.user, PATIENCE).await;
         settled.map_err(|due| Error::LimitReached {
             message: format!("uid {} has had too much logged of late", self.user),
@@ -161,7 +169,7 @@ impl Session {
         })?;
         let mut waits = 0..NAMES;
         loop {
-            let done = self.handle.change(caller.clone(), plan.clone());
+            let done = self.handle.change(caller.clone(), undoes, plan.clone());
             match done.await {
                 // Nothing but a cgroup comes by itself.
                 Err(Failure::Refused(Refusal::NoSuchCgroup(path)))

@@ -124,6 +124,7 @@ fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
             Resource::Cpu => limits::smallest(core, cid),
             _ => None,
         },
+        own_tickets: (core.ledger.has_self(cid, r)).then_some(ledger::SELF_TICKETS),
         ..api::Share::default()
     }
 }
@@ -206,6 +207,14 @@ fn notices(core: &Core, uid: u32) -> Vec<api::Notice> {
         .collect()
 }
 
+pub fn mechanism(of: Mechanism) -> api::DiskMechanism {
+    match of {
+        Mechanism::Iocost => api::DiskMechanism::Iocost,
+        Mechanism::Bfq => api::DiskMechanism::Bfq,
+        Mechanism::None => api::DiskMechanism::None,
+    }
+}
+
 /// What holds shares of which disk.
 fn disks(core: &mut Core) -> Vec<api::DiskStatus> {
     core.disk.look(&core.root);
@@ -214,11 +223,7 @@ fn disks(core: &mut Core) -> Vec<api::DiskStatus> {
         .map(|d| api::DiskStatus {
             device: d.name.clone(),
             number: d.number.clone(),
-            mechanism: match d.mechanism {
-                Mechanism::Iocost => api::DiskMechanism::Iocost,
-                Mechanism::Bfq => api::DiskMechanism::Bfq,
-                Mechanism::None => api::DiskMechanism::None,
-            },
+            mechanism: mechanism(d.mechanism),
             rate: d.rate,
             // What nothing is enforced for is said once, as a problem.
             hint: match core.cpu.outlook().enforces() {

@@ -14,9 +14,10 @@
 
 use super::beside::Rank;
 use super::event::EventKind;
+use super::tell::Undo;
 use super::{Core, Failure, now_usec, tell, warned};
 use crate::directory::Directory;
-use tix_ledger::{Caller, Change, Event, Op, TIXD};
+use tix_ledger::{Caller, Change, Event, Ledger, Op, TIXD};
 use tix_model::LIFELINE;
 use tix_store::{Error, Record, Store};
 
@@ -65,6 +66,15 @@ impl fmt::Display for Unstored {
     }
 }
 
+/// What would come of operations.
+#[derive(Debug)]
+pub struct Rehearsed {
+    /// What would be done, a sentence each.
+    pub acts: Vec<String>,
+    pub before: Ledger,
+    pub after: Ledger,
+}
+
 /// The group that is being collected.
 #[derive(Default)]
 pub(super) struct Group {
@@ -88,20 +98,33 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
 impl Core {
     /// Applies `ops`, all or none; `ack` is told when they are kept, or cannot be.
     pub(super) fn stage(&mut self, ops: &[Op], caller: &Caller, ack: Ack) {
-        match self.apply(ops, caller) {
+        self.stage_for(ops, caller, None, ack);
+    }
+
+    /// The same; `undoes`: the number in the log of what they take back.
+    pub(super) fn stage_for(&mut self, ops: &[Op], caller: &Caller, undoes: Option<i64>, ack: Ack) {
+        match self.apply(ops, caller, caller.uid, undoes) {
             Ok((events, records)) => self.wait_for_store(events, records, caller.uid, ack),
             Err(e) => ack(self, Err(e)),
         }
     }
 
-    fn apply(&mut self, ops: &[Op], caller: &Caller) -> Result<(Vec<Event>, Vec<Record>), Failure> {
+    /// `by`: whose doing it is, as the log has it.
+    fn apply(
+        &mut self,
+        ops: &[Op],
+        caller: &Caller,
+        by: u32,
+        undoes: Option<i64>,
+    ) -> Result<(Vec<Event>, Vec<Record>), Failure> {
         let mark = self.begin_group();
         let (mut events, mut records) = (Vec::new(), Vec::new());
         for op in ops {
+            let back = op.inverse(&self.ledger);
             let checked = op.check_enforced(&self.ledger);
             match checked.and_then(|()| self.ledger.apply(op, caller)) {
                 Ok(more) => {
-                    let its = self.records(op, &more, caller.uid);
+                    let its = self.records(op, &more, by, &Undo { undoes, back });
                     self.logged += its.iter().map(Record::bytes).sum::<u64>();
                     records.extend(its);
                     events.extend(more);
@@ -113,6 +136,28 @@ impl Core {
             }
         }
         Ok((events, records))
+    }
+
+    /// What would come of `ops`: they are done, and undone at once.
+    pub(super) fn rehearse(
+        &mut self,
+        ops: &[Op],
+        caller: &Caller,
+    ) -> Result<(Vec<Event>, Rehearsed), Failure> {
+        let (mark, logged) = (self.ledger.mark(), self.logged);
+        let before = self.ledger.clone();
+        let done = self.apply(ops, caller, caller.uid, None);
+        self.logged = logged;
+        let (events, _) = done?;
+        let acts = self.acts(&events);
+        let after = self.ledger.clone();
+        self.ledger.undo(mark);
+        let tried = Rehearsed {
+            acts,
+            before,
+            after,
+        };
+        Ok((events, tried))
     }
 
     /// Where the ledger's log of changes is, from which on the group is what has changed.
@@ -282,13 +327,18 @@ impl Core {
     /// # Errors
     /// It was refused.
     pub fn submit(&mut self, ops: &[Op], caller: &Caller) -> Result<(), Failure> {
-        let (events, records) = self.apply(ops, caller)?;
+        // What tixd does of itself it may do as root may.
+        let by = match *caller == Caller::ROOT {
+            true => TIXD,
+            false => caller.uid,
+        };
+        let (events, records) = self.apply(ops, caller, by, None)?;
         let ack: Ack = Box::new(|_, done| {
             if let Err(e) = done {
                 tracing::warn!("{e}");
             }
         });
-        self.wait_for_store(events, records, caller.uid, ack);
+        self.wait_for_store(events, records, by, ack);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 
 use super::beside::Rank;
 use super::event::WatchEvent;
-use super::{Core, Failure, commit};
+use super::{Core, Failure, Rehearsed, commit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -131,10 +131,12 @@ impl Handle {
     }
 
     /// Does what `plan` says of the ledger as it is then, all or none, and returns what its second
-    /// half says of it, and of what was done, when that is kept.
+    /// half says of it, and of what was done, when that is kept. `undoes`: the number in the log of
+    /// what it takes back.
     pub async fn change<T, R>(
         &self,
         caller: Caller,
+        undoes: Option<i64>,
         plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
     ) -> Result<T, Failure>
     where
@@ -148,9 +150,10 @@ impl Handle {
             match plan(&core.ledger) {
                 Ok((ops, reply)) => {
                     let before = core.logged;
-                    core.stage(
+                    core.stage_for(
                         &ops,
                         &caller,
+                        undoes,
                         Box::new(move |core, done| {
                             // The asker may have gone meanwhile.
                             let _ = tx.send(done.map(|events| reply(&core.ledger, events)));
@@ -164,6 +167,33 @@ impl Handle {
                     let _ = tx.send(Err(e.into()));
                 }
             }
+        });
+        let sent = self.asks.changes.send(job).await;
+        sent.map_err(|_| Failure::Ending)?;
+        rx.await.map_err(|_| Failure::Ending)?
+    }
+
+    /// What would come of what `plan` says: it is done and undone in one turn.
+    pub async fn rehearse<T, R>(
+        &self,
+        caller: Caller,
+        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
+    ) -> Result<(T, Rehearsed), Failure>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
+    {
+        let (tx, rx) = oneshot::channel();
+        let spent = self.spent.clone();
+        let job: Job = Box::new(move |core| {
+            let _time = Stopwatch::start(&spent);
+            let planned = plan(&core.ledger).map_err(Failure::from);
+            let tried = planned.and_then(|(ops, reply)| {
+                let (events, tried) = core.rehearse(&ops, &caller)?;
+                Ok((reply(&tried.after, &events), tried))
+            });
+            // The asker may have gone meanwhile.
+            let _ = tx.send(tried);
         });
         let sent = self.asks.changes.send(job).await;
         sent.map_err(|_| Failure::Ending)?;

@@ -31,7 +31,7 @@ use beside::Lane;
 pub use bounds::kernels_throttle;
 use clocks::Clocks;
 use commit::Group;
-pub use commit::Unstored;
+pub use commit::{Rehearsed, Unstored};
 use demand::Demand;
 use event::{EventKind, WatchEvent};
 pub use giveback::{GivenBack, give_back};

@@ -193,7 +193,7 @@ impl Core {
 
     /// The log's records of an operation and of what came of it: one for whoever asked, and one for
     /// each other whom it concerns.
-    pub(super) fn records(&self, op: &Op, events: &[Event], uid: u32) -> Vec<Record> {
+    pub(super) fn records(&self, op: &Op, events: &[Event], uid: u32, undo: &Undo) -> Vec<Record> {
         let gone = Gone::of(events);
         let told: Vec<Told> = (events.iter())
             .map(|e| self.tell(e, Some(uid), &gone))
@@ -215,10 +215,10 @@ impl Core {
         let mut out = vec![Record {
             time_usec: now_usec(),
             uid,
-            kind: op.kind().to_owned(),
+            kind: undo.undoes.map_or(op.kind(), |_| "undo").to_owned(),
             subject: subject.clone(),
             text: words.join("; "),
-            op: without(op, &subject),
+            op: kept(op, &subject, undo),
             owner,
         }];
         for t in told.iter().filter(|t| t.worth_keeping) {
@@ -231,6 +231,13 @@ impl Core {
         }
         out.iter_mut().for_each(Record::bound);
         out
+    }
+
+    /// What happened, in words.
+    pub(super) fn acts(&self, events: &[Event]) -> Vec<String> {
+        let gone = Gone::of(events);
+        let told = events.iter().map(|e| self.tell(e, None, &gone));
+        told.map(|told| told.event.message).collect()
     }
 
     /// The log's records of what nobody asked for.
@@ -283,14 +290,38 @@ impl Told {
     }
 }
 
-/// The operation as JSON, without the name that the record has as its subject.
-fn without(op: &Op, subject: &str) -> String {
+/// What the log keeps of an operation so that it can be taken back.
+pub(super) struct Undo {
+    /// It takes back what has this number.
+    pub undoes: Option<i64>,
+    /// What would take it back.
+    pub back: Vec<Op>,
+}
+
+/// The operation as JSON, without the name that the record has as its subject; and what would take it
+/// back, or what it takes back.
+fn kept(op: &Op, subject: &str, undo: &Undo) -> String {
+    let mut kept = without(op, subject);
+    if let Some(kept) = kept.as_object_mut() {
+        match undo.undoes {
+            Some(seq) => drop(kept.insert("undoes".to_owned(), seq.into())),
+            None if undo.back.is_empty() => {}
+            None => {
+                let back = undo.back.iter().map(|op| without(op, subject));
+                kept.insert("undo".to_owned(), back.collect());
+            }
+        }
+    }
+    kept.to_string()
+}
+
+fn without(op: &Op, subject: &str) -> serde_json::Value {
     let mut op = serde_json::to_value(op).unwrap_or_default();
     let kinds = op.as_object_mut().into_iter().flat_map(|o| o.values_mut());
     for members in kinds.filter_map(|m| m.as_object_mut()) {
         members.retain(|_, value| value.as_str() != Some(subject));
     }
-    op.to_string()
+    op
 }
 
 fn record(t: &Told, uid: u32, (owner, name): &(u32, String)) -> Record {
@@ -315,8 +346,8 @@ fn kind_text(r: Resource, kind: Kind) -> String {
 /// A limit of so many thousandths of one CPU.
 fn limit_text(milli: u64) -> String {
     format!(
-        "and what it funds may have {} of one CPU",
-        units::show_thousandths(milli)
+        "with all that it funds is limited to {} of one CPU",
+        units::display_thousandths(milli)
     )
 }
 
@@ -334,10 +365,14 @@ fn offer_text(o: &Offer) -> String {
 fn amount_text(r: Resource, kind: Kind, bytes: bool, amount: u64) -> String {
     match (kind, bytes) {
         (Kind::Soft, _) => format!("{amount} {} tickets", r.name()),
-        (Kind::Hard, true) => format!("{} of {}, guaranteed,", units::show_bytes(amount), r.name()),
+        (Kind::Hard, true) => format!(
+            "{} of {}, guaranteed,",
+            units::display_bytes(amount),
+            r.name()
+        ),
         (Kind::Hard, false) => format!(
             "{} of the {}, guaranteed,",
-            units::show_thousandths(amount),
+            units::display_thousandths(amount),
             r.name()
         ),
     }

@@ -48,6 +48,178 @@ fn hard_shares_are_admitted_shown_and_taken_back() {
 }
 
 #[test]
+fn tickets_are_set_to_a_number_and_with_its_own_they_are_all_that_one_has_issued() {
+    let tixd = Tixd::start();
+    let mut c = tixd.connect();
+    for name in ["a", "b", "d"] {
+        done(&mut c, "Create", json!({ "name": name }));
+    }
+    let set = |holder: &str, amount: i64| json!({"holder": holder, "issuer": "a", "resource": "disk", "amount": amount});
+    for amount in [5, 5, 300, 7] {
+        let reply = done(&mut c, "SetFunding", set("b", amount));
+        assert_eq!(reply["amount"], amount);
+        let funding = json!([{"from": "a", "resource": "disk", "kind": "soft", "amount": amount}]);
+        assert_eq!(find(&mut c, "b")["funding"], funding);
+    }
+    for bad in [0, -1, (1 << 31) + 1] {
+        assert_eq!(c.error("SetFunding", set("d", bad)), "BadAmount", "{bad}");
+    }
+    // What was so already is not in the log.
+    let log = done(&mut c, "Log", json!({"subject": "b"}));
+    let kinds = log["records"].as_array().unwrap().iter();
+    let kinds: Vec<&str> = kinds.map(|r| r["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["create", "fund", "fund", "unfund"]);
+    if is_root_for("tickets of base") {
+        let fund = json!({"holder": "a", "issuer": "base", "resource": "cpu", "amount": 300});
+        done(&mut c, "SetFunding", fund);
+        let tree = done(&mut c, "Tree", json!({}));
+        let all = tree["currencies"].as_array().unwrap();
+        let of_base = all.iter().flat_map(|x| x["funding"].as_array().unwrap());
+        let of_base = of_base.filter(|t| t["from"] == "base" && t["resource"] == "cpu");
+        let held: u64 = of_base.map(|t| t["amount"].as_u64().unwrap()).sum();
+        let own = all[0]["cpu"]["own_tickets"].as_u64().unwrap();
+        let issued = done(&mut c, "Status", json!({}))["base_tickets"].as_u64();
+        assert_eq!(Some(held + own), issued);
+    }
+    // There are no threads that are nobody's.
+    assert_eq!(find(&mut c, "b")["disk"]["own_tickets"], Value::Null);
+}
+
+/// As one who is asked for nothing else would: the log has the numbers.
+#[test]
+fn what_was_done_is_taken_back_step_by_step() {
+    let tixd = Tixd::start();
+    let mut c = tixd.connect();
+    let undo = |c: &mut Client, seq: Value| done(c, "Undo", json!({ "seq": seq }));
+    for name in ["a", "b"] {
+        done(&mut c, "Create", json!({ "name": name }));
+    }
+    let ticket =
+        |amount: i64| json!({"holder": "b", "issuer": "a", "resource": "disk", "amount": amount});
+    let limit = |milli: i64| json!({"name": "b", "resource": "cpu", "milli": milli});
+    done(&mut c, "Fund", ticket(300));
+    // What others hold of it would go with it.
+    let created = done(&mut c, "Log", json!({"subject": "a"}))["records"][0]["seq"].clone();
+    let refused = c.call("Undo", json!({ "seq": created }));
+    let why = refused["parameters"]["message"].as_str().unwrap();
+    assert!(why.ends_with("b holds tickets of a by now"), "{why}");
+    done(&mut c, "Limit", limit(100));
+    done(&mut c, "Limit", limit(200));
+    done(&mut c, "Chmod", json!({"name": "b", "mode": "g+f"}));
+    let all = json!({"holder": "b", "issuer": "a", "resource": "disk"});
+    done(&mut c, "Unfund", all);
+    let log = |c: &mut Client| {
+        let log = done(c, "Log", json!({"subject": "b"}));
+        log["records"].as_array().unwrap().clone()
+    };
+    let seqs: Vec<i64> = log(&mut c)
+        .iter()
+        .map(|r| r["seq"].as_i64().unwrap())
+        .collect();
+    let [_, fund, first, second, chmod, unfund] = seqs[..] else {
+        panic!("{seqs:?}")
+    };
+
+    // The second limit is in the way of the first: what comes of it is said.
+    let refused = c.call("Undo", json!({ "seq": first }));
+    let why = refused["parameters"]["message"].as_str().unwrap();
+    assert_eq!(
+        why,
+        format!("{first} cannot be taken back: {second} (limit) came after it")
+    );
+    let hint = refused["parameters"]["hint"].as_str().unwrap();
+    assert!(hint.contains(&format!("`tixctl undo {second}`")), "{hint}");
+
+    // The newest, and then the one before.
+    let back = undo(&mut c, Value::Null);
+    assert_eq!(back["seq"], unfund);
+    assert_eq!(back["message"], "b holds 300 disk tickets of a");
+    assert_eq!(find(&mut c, "b")["funding"][0]["amount"], 300);
+    assert_eq!(undo(&mut c, Value::Null)["seq"], chmod);
+    assert_eq!(find(&mut c, "b")["mode_text"], "fci------");
+    assert_eq!(undo(&mut c, Value::Null)["seq"], second);
+    assert_eq!(find(&mut c, "b")["cpu"]["limit_milli"], 100);
+    // Now nothing is in its way.
+    let back = undo(&mut c, json!(first));
+    assert_eq!(back["message"], "b is not limited any more");
+    assert_eq!(undo(&mut c, Value::Null)["seq"], fund);
+    assert_eq!(find(&mut c, "b")["funding"], json!([]));
+
+    // Neither twice, nor what took something back.
+    let undone = log(&mut c).last().unwrap().clone();
+    assert_eq!(undone["kind"], "undo");
+    for seq in [json!(fund), undone["seq"].clone(), json!(4000)] {
+        assert_eq!(
+            c.error("Undo", json!({ "seq": seq })),
+            "BadParameter",
+            "{seq}"
+        );
+    }
+    // What was created goes, and what was destroyed does not come back.
+    assert_eq!(undo(&mut c, Value::Null)["message"], "b destroyed");
+    assert_eq!(find(&mut c, "b"), Value::Null);
+    done(&mut c, "Destroy", json!({"name": "a"}));
+    let refused = c.call("Undo", json!({}));
+    let why = refused["parameters"]["message"].as_str().unwrap();
+    assert!(why.contains("(destroy) cannot be taken back"), "{why}");
+}
+
+#[test]
+fn a_rehearsal_changes_nothing_and_says_what_would_come_of_it() {
+    let tixd = Tixd::start();
+    let mut c = tixd.connect();
+    for name in ["a", "b"] {
+        done(&mut c, "Create", json!({ "name": name }));
+    }
+    let fund = |holder: &str, amount: i64| json!({"holder": holder, "issuer": "a", "resource": "disk", "amount": amount});
+    let records = |c: &mut Client| done(c, "Log", json!({}))["records"].clone();
+    // But for what is used meanwhile.
+    let graph = |c: &mut Client| {
+        let tree = done(c, "Tree", json!({}));
+        let all = tree["currencies"].as_array().unwrap().iter();
+        let of = |x: &Value| {
+            let shares = ["cpu", "disk", "memory"].map(|r| x[r]["entitlement"].clone());
+            json!([x["cid"], x["name"], x["funding"], x["owner"], shares])
+        };
+        all.map(of).collect::<Vec<_>>()
+    };
+    let (tree, log) = (graph(&mut c), records(&mut c));
+    let rehearsed = |c: &mut Client, method: &str, parameters: Value| {
+        done(c, "Rehearse", json!({}));
+        let reply = c.call(method, parameters);
+        (reply, c.call("Rehearsed", json!({})))
+    };
+    let (reply, told) = rehearsed(&mut c, "Fund", fund("b", 300));
+    assert_eq!(reply["parameters"]["amount"], 300);
+    let acts = &told["parameters"]["acts"];
+    assert_eq!(acts, &json!(["b holds 300 disk tickets of a"]));
+    // What is worth nothing has no share to give.
+    assert_eq!(told["parameters"]["effects"], json!([]));
+    let (_, told) = rehearsed(&mut c, "Create", json!({"name": "d"}));
+    assert_eq!(told["parameters"]["acts"], json!(["d created"]));
+    // What would be refused is refused, and there is nothing to tell then.
+    let (reply, told) = rehearsed(&mut c, "Fund", fund("b", -1));
+    assert_eq!(reply["error"], "org.tix.Tix.BadAmount");
+    assert_eq!(told["error"], "org.tix.Tix.BadParameter");
+    let (reply, _) = rehearsed(&mut c, "Undo", json!({}));
+    assert!(reply.get("error").is_none(), "{reply}");
+    assert_eq!(graph(&mut c), tree);
+    assert_eq!(records(&mut c), log);
+    if is_root_for("tickets of base") {
+        let of_base = json!({"holder": "a", "issuer": "base", "resource": "cpu", "amount": 100});
+        let (_, told) = rehearsed(&mut c, "Fund", of_base);
+        let all = told["parameters"]["effects"].as_array().unwrap().clone();
+        let a = all.iter().find(|e| e["currency"] == "a").unwrap();
+        assert_eq!((&a["resource"], &a["before"]), (&json!("cpu"), &json!(0.0)));
+        assert!(a["after"].as_f64().unwrap() > 0.0, "{a}");
+        assert_eq!(graph(&mut c), tree);
+    }
+    // Only the next change is one.
+    done(&mut c, "Fund", fund("b", 300));
+    assert_eq!(find(&mut c, "b")["funding"][0]["amount"], 300);
+}
+
+#[test]
 fn limits_are_kept_shown_and_lifted() {
     let tixd = Tixd::start();
     let mut c = tixd.connect();
@@ -99,7 +271,7 @@ fn limits_are_kept_shown_and_lifted() {
     assert_eq!(log["kind"], "limit");
     assert_eq!(
         log["message"],
-        "a and what it funds may have 30% of one CPU"
+        "a with all that it funds is limited to 30 % of one CPU"
     );
     let lift = json!({"name": "a", "resource": "cpu"});
     done(&mut c, "Unlimit", lift.clone());

@@ -149,6 +149,27 @@ pub fn show_bytes(n: u64) -> String {
     }
 }
 
+/// Thousandths in per cent, in a sentence: `25 %`, `12.5 %`.
+pub fn display_thousandths(n: u64) -> String {
+    match (n / 10, n % 10) {
+        (whole, 0) => format!("{whole} %"),
+        (whole, tenth) => format!("{whole}.{tenth} %"),
+    }
+}
+
+/// A size in a sentence, in the largest unit that leaves at least 1 of it, with at most one
+/// decimal: `256 MiB`, `1.5 GiB`.
+pub fn display_bytes(n: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match units.iter().find(|(power, _)| n >> power > 0) {
+        None => format!("{n} B"),
+        Some((power, unit)) => {
+            let number = format!("{:.1}", n as f64 / (1_u64 << power) as f64);
+            format!("{} {unit}", number.trim_end_matches(".0"))
+        }
+    }
+}
+
 /// Decimal digits and nothing else: no sign, no spaces.
 pub(crate) fn digits(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
@@ -159,6 +180,19 @@ pub(crate) fn digits(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sentences_have_numbers_with_units() {
+        assert_eq!(display_bytes(0), "0 B");
+        assert_eq!(display_bytes(1023), "1023 B");
+        assert_eq!(display_bytes(256 << 20), "256 MiB");
+        assert_eq!(display_bytes((256 << 20) + 1), "256 MiB");
+        assert_eq!(display_bytes(3 << 29), "1.5 GiB");
+        assert_eq!(display_bytes(u64::MAX), "16777216 TiB");
+        assert_eq!(display_thousandths(250), "25 %");
+        assert_eq!(display_thousandths(5), "0.5 %");
+        assert_eq!(display_thousandths(1505), "150.5 %");
+    }
 
     #[test]
     fn parts_are_exact_or_refused() {

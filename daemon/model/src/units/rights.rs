@@ -2,7 +2,7 @@
 //! Rights that are traded: base tickets with up to three decimals, a part of the machine, or of
 //! memory a size. A base ticket of memory is a byte.
 
-use super::{BadAmount, bytes, digits, show_bytes};
+use super::{BadAmount, bytes, digits, display_bytes, show_bytes};
 use crate::{MAX_RIGHTS, Resource};
 
 /// How much of a resource.
@@ -60,7 +60,11 @@ impl Amount {
 /// `12.5 cpu tickets`, `256M of memory`.
 pub fn show(resource: Resource, milli: u64) -> String {
     if resource == Resource::Memory && milli.is_multiple_of(1000) {
-        return format!("{} of memory", show_bytes(milli / 1000));
+        let (exact, bytes) = (show_bytes(milli / 1000), milli / 1000);
+        // Of no unit, so that it would be bytes by the million.
+        let odd = bytes >= 1024 && bytes % 1024 != 0;
+        let size = if odd { display_bytes(bytes) } else { exact };
+        return format!("{size} of memory");
     }
     let text = format!("{}.{:03}", milli / 1000, milli % 1000);
     let number = text.trim_end_matches('0').trim_end_matches('.');

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl exchanges`
+//! `tixctl exchange list`
 
+use crate::candidates;
 use crate::failure::Failure;
-use crate::{out, trade};
+use crate::{out, pager, trade};
+use clap_complete::ArgValueCandidates;
 use tix_api::{Exchange, ExchangeState, Tix};
 use tix_client::Client;
 
-/// Show who has exchanged what, and what was revoked of late
+/// List what has been exchanged, and what was revoked of late
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only those that this currency or cgroup takes part in
-    #[arg(value_name = "CURRENCY")]
+    #[arg(value_name = "CURRENCY", add = ArgValueCandidates::new(candidates::currencies))]
     principal: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -35,8 +37,10 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     }
     match (args.json, all.is_empty()) {
         (true, _) => out::json(&all),
-        (false, true) => out::print("nothing has been exchanged"),
-        (false, false) => out::print(&table(&all, out::width())),
+        (false, true) => {
+            out::print("Nothing has been exchanged: `tixctl offer list` shows what is offered.")
+        }
+        (false, false) => pager::print(&table(&all, out::width())),
     }
 }
 
@@ -104,10 +108,7 @@ mod tests {
         };
         let all = [active, revoked];
         let text = anstream::adapter::strip_str(&table(&all, None)).to_string();
-        insta::assert_snapshot!("exchanges_text", text);
-        insta::assert_snapshot!(
-            "exchanges_json",
-            serde_json::to_string_pretty(&all).unwrap()
-        );
+        insta::assert_snapshot!("text", text);
+        insta::assert_snapshot!("json", serde_json::to_string_pretty(&all).unwrap());
     }
 }

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl offer`
+//! `tixctl offer make`
 
+use crate::candidates;
 use crate::failure::Failure;
+use crate::step::Step;
 use crate::trade;
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
-use tix_client::Client;
 
-/// Trade rights to one resource for rights to another
+/// Offer rights to one resource for rights to another
 ///
-/// The dealer matches it at once with what others offer, the best price first, then who came first; a surplus is split evenly. What is
-/// left waits on the book (`tixctl offers`). Without a match the offers that conflict with it are listed. What has been exchanged is
-/// yours, and no longer yours, until either side cancels, exits, or loses what it gave. Nobody else's rights change.
+/// The dealer matches it at once with what others offer, the best price first, then who came first;
+/// a surplus is split evenly. What is left waits on the book (`tixctl offer list`). Without a match
+/// the offers that conflict with it are listed. What has been exchanged is yours, and no longer
+/// yours, until either side ends the exchange, exits, or loses what it gave. Nobody else's rights
+/// change.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct Make {
     /// The currency or cgroup that trades
-    #[arg(value_name = "CURRENCY")]
+    #[arg(value_name = "CURRENCY", add = ArgValueCandidates::new(candidates::currencies))]
     principal: String,
     /// What is given, at most: cpu:100 (base tickets), disk:12.5, disk:10% (of the machine),
     /// memory:256M
@@ -28,6 +32,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    step: Step,
 }
 
 /// How much of an offer is matched, and when; `offer` and `amend` take the same.
@@ -50,8 +56,8 @@ impl How {
     }
 }
 
-pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+pub async fn main(args: Make) -> Result<(), Failure> {
+    let mut client = args.step.connect().await?;
     let how = &args.how;
     let reply = client
         .call(|tixd| {
@@ -65,5 +71,5 @@ pub async fn main(args: Args) -> Result<(), Failure> {
             )
         })
         .await?;
-    trade::placed(&reply, args.json)
+    trade::placed(&mut client, &reply, args.json, args.step).await
 }

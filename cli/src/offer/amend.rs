@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl amend`
+//! `tixctl offer amend`
 
+use super::make::How;
+use crate::candidates;
 use crate::failure::Failure;
-use crate::offer::How;
+use crate::step::Step;
 use crate::trade;
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Change the terms of an offer on the book, and try again
 ///
-/// It keeps its number, and comes as if it were new: behind others of the same price. What is not said stays as it is left.
+/// It keeps its number, and comes as if it were new: behind others of the same price. What is not
+/// said stays as it is left.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The offer, as `tixctl offers` numbers it
+    /// The offer, as `tixctl offer list` numbers it
+    #[arg(add = ArgValueCandidates::new(candidates::offers))]
     id: u64,
     /// What is given, at most
     #[arg(long, value_name = "RESOURCE:AMOUNT", value_parser = trade::side)]
@@ -25,10 +29,12 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    step: Step,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let how = &args.how;
     let reply = client
         .call(|tixd| {
@@ -42,5 +48,5 @@ pub async fn main(args: Args) -> Result<(), Failure> {
             )
         })
         .await?;
-    trade::placed(&reply, args.json)
+    trade::placed(&mut client, &reply, args.json, args.step).await
 }

@@ -1,33 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl disk`
+//! `tixctl disk enable`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::out;
+use crate::report::Report;
+use clap_complete::ArgValueCandidates;
 use tix_api::{DiskEnableReply, DiskMechanism, Tix};
 use tix_client::Client;
 
-/// Have the kernel share a disk by tickets
-///
-/// Disk tickets become weights of cgroups, and something in the kernel has to go by them: `tixctl status` says for each disk what does.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum Command {
-    Enable(Enable),
-}
-
 /// Measure a disk and turn on iocost for it, or BFQ
 ///
-/// iocost holds requests back by a model of the disk, so the disk is read from for some nine seconds, as fast as it can; measure it while
-/// nobody else uses it. It is 6 % slower afterwards. Writing is taken to cost what reading does. It holds until the next boot. Only root
-/// may.
+/// iocost holds requests back by a model of the disk, so the disk is read from for some nine
+/// seconds, as fast as it can; measure it while nobody else uses it. It is 6 % slower afterwards.
+/// Writing is taken to cost what reading does. It holds until the next boot. Only root may.
 #[derive(Debug, clap::Args)]
-struct Enable {
+pub struct Args {
     /// The disk, as in /dev: vda
+    #[arg(add = ArgValueCandidates::new(candidates::disks))]
     device: String,
     /// BFQ instead: nothing is measured, but shares are less exact and requests wait longer
     #[arg(long)]
@@ -35,17 +25,18 @@ struct Enable {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    report: Report,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let Command::Enable(args) = args.command;
     let mut client = Client::connect().await?;
     let done = client
         .call(|tixd| tixd.disk_enable(&args.device, Some(args.bfq)))
         .await?;
     match args.json {
         true => out::json(&done),
-        false => out::print(&render(&args.device, &done)),
+        false => args.report.print(&render(&args.device, &done)),
     }
 }
 

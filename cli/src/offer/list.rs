@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl offers`
+//! `tixctl offer list`
 
+use crate::candidates;
 use crate::failure::Failure;
-use crate::{out, trade};
+use crate::{out, pager, trade};
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
 use tix_client::Client;
 
-/// Show the book: who offers what for what
+/// List the book: who offers what for what
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only what this currency or cgroup offers
-    #[arg(value_name = "CURRENCY")]
+    #[arg(value_name = "CURRENCY", add = ArgValueCandidates::new(candidates::currencies))]
     principal: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -35,7 +37,9 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     }
     match (args.json, all.is_empty()) {
         (true, _) => out::json(&all),
-        (false, true) => out::print("nobody offers anything"),
-        (false, false) => out::print(&trade::offers(&all)),
+        (false, true) => {
+            out::print("Nobody offers anything: `tixctl offer make` puts an offer on the book.")
+        }
+        (false, false) => pager::print(&trade::offers(&all)),
     }
 }

@@ -1,47 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl tree`
+//! The funding graph as an indented table.
 
 #[cfg(test)]
+#[path = "tests.rs"]
 mod tests;
 
-use crate::failure::Failure;
 use crate::users::Names;
 use crate::{holds, out};
 use clap::ValueEnum;
 use std::collections::{BTreeMap, BTreeSet};
-use tix_api::{Currency, Funding, Kind, NotHeld, Problem, Resource, Tix, TreeReply};
-use tix_client::Client;
-
-/// Show every currency: who funds it, what it is entitled to, what it gets now
-///
-/// A currency stands below each currency that funds it; the second time without what is below it. The currency of a cgroup is shown
-/// by the last part of its path below its parent's. LIMIT, where there are any, is its own, of one CPU (`tixctl explain` has all). Of the disk there is also the weight in force and what was read and written, of
-/// memory what is protected (MIN never taken from it, LOW last) and in use, of both how long it was waited for. Tickets are weights; with a % or a size they are hard: reserved, whatever others get.
-///
-/// Behind a name stands why it is not active: it wants none (idle), has used up a limit
-/// (throttled), or is frozen; or that it is not in force, for its cgroup has no cpu controller.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Print JSON, of all resources
-    #[arg(long)]
-    json: bool,
-    /// Of which resource: cpu, disk, memory or net; with all what they are entitled to of each
-    #[arg(
-        short,
-        long,
-        value_name = "RESOURCE",
-        default_value = "cpu",
-        hide_possible_values = true
-    )]
-    resource: Shown,
-    /// Show also who may do what: mode, owner and group
-    #[arg(short, long)]
-    long: bool,
-}
+use tix_api::{Currency, Funding, Kind, NotHeld, Resource, TreeReply};
 
 /// What the columns are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Shown {
+pub enum Shown {
     Cpu,
     Disk,
     Memory,
@@ -71,19 +43,10 @@ impl Shown {
     }
 }
 
-pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
-    let tree = client.call(|tixd| tixd.tree()).await?;
-    if args.json {
-        return out::json(&tree);
-    }
-    let names = args.long.then(Names::default);
-    out::print(&render(&tree, args.resource, names, out::width()))
-}
-
-/// The funding graph as an indented table; with names also whose each currency is. Whatever base does not reach comes last, and of
-/// currencies that have nothing to do with the resource there is only the number.
-fn render(tree: &TreeReply, shown: Shown, names: Option<Names>, width: Option<u16>) -> String {
+/// The funding graph as an indented table; with names also whose each currency is. Whatever base
+/// does not reach comes last, and of currencies that have nothing to do with the resource there is
+/// only the number.
+pub fn render(tree: &TreeReply, shown: Shown, names: Option<Names>, width: Option<u16>) -> String {
     let mut walk = Walk {
         shown,
         names,
@@ -150,7 +113,7 @@ fn notes(tree: &TreeReply, shown: Shown) -> Vec<String> {
     let all: Vec<&NotHeld> = not_held(tree)
         .filter(|not| shown.has(not.resource))
         .collect();
-    let mut notes = together(&all);
+    let mut notes = holds::together(&all);
     if shown.shows_idle() {
         let off = tree.currencies.iter().filter_map(|currency| {
             let problem = currency.not_held.as_ref()?;
@@ -160,29 +123,6 @@ fn notes(tree: &TreeReply, shown: Shown) -> Vec<String> {
         notes.extend(off);
     }
     notes
-}
-
-/// What nothing holds, that of one cause in one note.
-pub fn together(all: &[&NotHeld]) -> Vec<String> {
-    let mut notes: Vec<(Problem, Vec<&str>)> = Vec::new();
-    for not in all {
-        let problem = Problem {
-            message: not.message.clone(),
-            hint: not.hint.clone(),
-        };
-        match notes.iter_mut().find(|(known, _)| *known == problem) {
-            Some((_, resources)) => resources.push(not.resource.name()),
-            None => notes.push((problem, vec![not.resource.name()])),
-        }
-    }
-    let note = |(problem, resources): (Problem, Vec<&str>)| {
-        let listed = match resources.as_slice() {
-            [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
-            all => all.concat(),
-        };
-        holds::lines(&format!("Nothing holds shares of {listed} now"), &problem)
-    };
-    notes.into_iter().map(note).collect()
 }
 
 /// An issuer's tickets: the holders, and what the tickets of each say.
@@ -231,7 +171,8 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// `currency` and all it funds, depth first. `lead` is drawn before its name, `below` before the names below it.
+    /// `currency` and all it funds, depth first. `lead` is drawn before its name, `below` before
+    /// the names below it.
     fn visit(
         &mut self,
         currency: &'a Currency,
@@ -273,7 +214,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A currency that nobody funds is shown where it could be used: with the CPU, or if there is something to see.
+    /// A currency that nobody funds is shown where it could be used: with the CPU, or if there is
+    /// something to see.
     fn concerns(&self, currency: &Currency) -> bool {
         self.shown.shows_idle()
             || self.funded.contains_key(currency.name.as_str())
@@ -338,7 +280,7 @@ impl<'a> Walk<'a> {
                     row.push(out::percent(share.share));
                 }
                 if self.limited {
-                    row.push(share.limit_milli.map(out::cpus).unwrap_or_default());
+                    row.push(share.limit_milli.map(out::limit).unwrap_or_default());
                 }
                 if self.exchanged {
                     row.push(exchanged(currency, resource));
