@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Results with what they were measured on, written where the README's tables come from.
+//! Results with what they were measured on, written where the documents' tables come from.
 
 use std::fs;
 use std::path::PathBuf;
