@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Comparisons of tix with the kernel's own scheduler and with scx_simple and scx_flatcg from the
-//! kernel's own tools, in guests on the instruction-counting clock; of its rule with others; and its
-//! speed and the ledger's on this machine: a table on stdout, JSON below `bench/results/`, and the
-//! documents' tables and pictures from that.
+//! kernel's own tools, in guests on the instruction-counting clock; of its rule with others; and
+//! its speed and the ledger's on this machine: a table on stdout, JSON below `bench/results/`, and
+//! the documents' tables and pictures from that.
 
 mod costs;
 mod dealer;

@@ -25,7 +25,8 @@ pub fn measure() -> Result<()> {
     let none = by_hand.first().context("nothing was measured")?;
     ensure!(none.small > 0.0 && none.big > 0.0, "{none:?}");
     println!(
-        "Figure 11: disk tickets of 1,000 for memory of 12 MiB, and lookups in a small store and a big one"
+        "Figure 11: disk tickets of 1,000 for memory of 12 MiB, and lookups in a small store and a \
+         big one"
     );
     let row = |(n, s): (usize, &Served)| {
         let times = |now: f64, before: f64| format!("× {:.2}", now / before);
@@ -57,7 +58,8 @@ pub fn measure() -> Result<()> {
         None => "not reached".to_owned(),
     };
     println!(
-        "negotiators: {:.2} of the best by hand; {ENOUGH} of it after: {when}; {} exchanges, {} of them undone",
+        "negotiators: {:.2} of the best by hand; {ENOUGH} of it after: {when}; {} exchanges, {} of \
+         them undone",
         total(&negotiated.then) / best,
         negotiated.made,
         negotiated.undone,

@@ -51,7 +51,8 @@ fn pictures() -> Result<Vec<(String, String)>> {
     Ok(all)
 }
 
-/// `text` with every table as `table` has it by its name, and the names of those that were different.
+/// `text` with every table as `table` has it by its name, and the names of those that were
+/// different.
 fn replaced(text: &str, table: impl Fn(&str) -> Result<String>) -> Result<(String, Vec<String>)> {
     let (mut new, mut differ) = (String::new(), Vec::new());
     let mut lines = text.split_inclusive('\n');

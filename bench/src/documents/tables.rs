@@ -90,6 +90,9 @@ fn ordered<T>(mut reports: Vec<Report<T>>) -> Vec<Report<T>> {
     reports
 }
 
+/// What it is about, and what a scheduler has come to.
+type Row<'a> = (&'a str, &'a dyn Fn(&str) -> Option<String>);
+
 /// The README's: a row of each of four experiments, beside schedulers that heed weights.
 fn summary() -> Result<String> {
     let names = ["tix", "kernel", "flatcg"];
@@ -120,21 +123,21 @@ fn summary() -> Result<String> {
         let cost = yields.iter().find(of)?.result.instructions_per_switch?;
         Some(grouped(cost))
     };
-    let rows: [(&str, &dyn Fn(&str) -> Option<String>); 5] = [
+    let rows: [Row; 5] = [
         (
-            "1 CPU, shares 1:2:3:4:5: the furthest from its due after 30 s",
+            "1 CPU, shares 1:2:3:4:5 for 30 s: the share furthest from its due",
             &share,
         ),
         (
-            "the same: the most that CPU time was off at any moment",
+            "the same: the most that CPU time was ahead or behind meanwhile",
             &error,
         ),
         (
-            "4 CPUs, shares 1:2:3:4:5, 4 threads each: the furthest",
+            "4 CPUs, shares 1:2:3:4:5, 4 threads each: the share furthest from its due",
             &four,
         ),
         (
-            "wait of a thread that sleeps a lot, beside 8 busy ones, p99",
+            "8 busy threads and one that mostly sleeps: its wait, in 99 % of cases at most",
             &late,
         ),
         (
@@ -150,7 +153,10 @@ fn summary() -> Result<String> {
     }
     let kernels = shares.iter().chain(&several).map(|r| r.kernel.as_str());
     let on = guest(kernels.collect());
-    Ok(format!("{}\nIn {on}.\n", markdown(&cells)))
+    let table = markdown(&cells);
+    Ok(format!(
+        "{table}\nIn {on}. scx_flatcg is an example of sched_ext's.\n"
+    ))
 }
 
 /// Then somebody may be due more than the CPU that its thread can use.
