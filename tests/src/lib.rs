@@ -14,6 +14,7 @@ pub mod force;
 pub mod guest;
 pub mod hold;
 pub mod load;
+pub mod pages;
 pub mod random;
 pub mod results;
 pub mod shell;
