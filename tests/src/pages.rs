@@ -7,8 +7,10 @@
 //! and is never all that is shown. An `sh` block has commands of root's whose output does not
 //! matter. A comment before a block says what a reader need not see:
 //!
-//!     <!-- not run: WHY -->    nobody runs it
-//!     <!-- varies: WHAT -->    numbers are compared by their shape, and who is idle not at all
+//! ```text
+//! <!-- not run: WHY -->    nobody runs it
+//! <!-- varies: WHAT -->    numbers are compared by their shape, and who is idle not at all
+//! ```
 
 use anyhow::{Context, Result, bail, ensure};
 
