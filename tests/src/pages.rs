@@ -12,6 +12,8 @@
 //! <!-- varies: WHAT -->    numbers are compared by their shape, and who is idle not at all
 //! ```
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, bail, ensure};
 
 /// The pages whose commands a test types, and what they say: a restored guest has no documents.
@@ -229,6 +231,47 @@ impl Step {
     }
 }
 
+impl Step {
+    /// What a page would show of what was printed instead: as much as it shows now. Where it leaves
+    /// lines out, each of its lines stands for the one that is most like it of those that follow.
+    pub fn shortened(&self, printed: &[&str]) -> Vec<String> {
+        let shows = self.shows.iter().flatten();
+        let kept: Vec<&String> = shows.filter(|l| l.trim() != ELLIPSIS).collect();
+        let whole = || printed.iter().map(|l| l.trim_end().to_owned()).collect();
+        if self
+            .shows
+            .as_ref()
+            .is_none_or(|all| all.len() == kept.len())
+        {
+            return whole();
+        }
+        let (mut short, mut at) = (Vec::new(), 0);
+        for line in kept {
+            let line = shape(line);
+            let words: BTreeSet<&str> = line.split(' ').collect();
+            let alike = |(_, other): &(usize, &&str)| {
+                let other = shape(other);
+                other.split(' ').filter(|w| words.contains(w)).count()
+            };
+            let rest = printed.iter().enumerate().skip(at);
+            // Of several that are as much alike the first.
+            let best = rest.rev().max_by_key(alike);
+            let Some((n, found)) = best.filter(|b| 2 * alike(b) >= words.len()) else {
+                return whole();
+            };
+            if n > at {
+                short.push(ELLIPSIS.to_owned());
+            }
+            short.push(found.trim_end().to_owned());
+            at = n + 1;
+        }
+        if at < printed.len() {
+            short.push(ELLIPSIS.to_owned());
+        }
+        short
+    }
+}
+
 /// What the names of currencies are followed by, at one moment and not at another.
 const STATES: [&str; 2] = [" (idle)", " (throttled)"];
 const UNITS: [&str; 7] = ["µs", "ms", "s", "B", "KiB", "MiB", "GiB"];
@@ -421,6 +464,20 @@ bob$ fourth
             assert!(step(shows, vary).compare(&all).is_err(), "{shows:?}");
         }
         assert!(step(&[], false).compare(&[]).is_ok());
+    }
+
+    #[test]
+    fn a_page_goes_on_leaving_out_what_it_left_out() {
+        let printed = ["head", "a 1 (at most 20 %)", "b 2", "c 3", "tail"];
+        let short = |shows: &[&str]| step(shows, true).shortened(&printed);
+        let expected = ["head", "a 1 (at most 20 %)", "…", "c 3", "…"];
+        assert_eq!(
+            short(&["head", "a 7 (at most 0.2 CPU)", "…", "c 9", "…"]),
+            expected
+        );
+        // What is all, or like nothing, is shown as it is.
+        assert_eq!(short(&["head", "c 3"]), printed);
+        assert_eq!(short(&["…", "something else"]), printed);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the README, the tutorial and the administrator's guide say to type is typed, and prints
-//! what they show (`tix_tests::pages`). `TIX_WRITE_PAGES=1` puts what was printed into the pages:
-//! where a page shows something else, all of it, to be shortened by hand.
+//! what they show (`tix_tests::pages`). `TIX_WRITE_PAGES=1` puts what was printed into the pages, to
+//! be read before it is kept.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -62,9 +62,8 @@ fn typed(name: &str, text: &str, page: &Page) -> Result<()> {
         let lines = said.out.lines().chain(said.err.lines()).collect::<Vec<_>>();
         let shown = judge(step, &said, &lines);
         if step.shows.is_some() {
-            let all = || lines.iter().map(|l| l.trim_end().to_owned()).collect();
             let shown = shown.as_ref().ok().cloned();
-            printed.push((step.line, shown.unwrap_or_else(all)));
+            printed.push((step.line, shown.unwrap_or_else(|| step.shortened(&lines))));
         }
         if let Err(e) = shown {
             wrong.push(format!(
