@@ -247,16 +247,17 @@ impl Step {
         }
         let (mut short, mut at) = (Vec::new(), 0);
         for line in kept {
-            let line = shape(line);
-            let words: BTreeSet<&str> = line.split(' ').collect();
-            let alike = |(_, other): &(usize, &&str)| {
-                let other = shape(other);
-                other.split(' ').filter(|w| words.contains(w)).count()
+            let words = |line: &str| -> BTreeSet<String> {
+                line.split_whitespace().map(str::to_owned).collect()
             };
+            let shared = |a: &str, b: &str| words(a).intersection(&words(b)).count();
+            let shapes = |other: &str| shared(&shape(line), &shape(other));
+            let alike = |(_, other): &(usize, &&str)| 2 * shared(line, other) + shapes(other);
             let rest = printed.iter().enumerate().skip(at);
             // Of several that are as much alike the first.
             let best = rest.rev().max_by_key(alike);
-            let Some((n, found)) = best.filter(|b| 2 * alike(b) >= words.len()) else {
+            let enough = words(&shape(line)).len().div_ceil(2);
+            let Some((n, found)) = best.filter(|(_, found)| shapes(found) >= enough) else {
                 return whole();
             };
             if n > at {
@@ -468,13 +469,21 @@ bob$ fourth
 
     #[test]
     fn a_page_goes_on_leaving_out_what_it_left_out() {
-        let printed = ["head", "a 1 (at most 20 %)", "b 2", "c 3", "tail"];
+        let printed = [
+            "head",
+            "a 1 (at most 20 %)",
+            "b2 2 2 %",
+            "b3 3 3 %",
+            "c 3",
+            "tail",
+        ];
         let short = |shows: &[&str]| step(shows, true).shortened(&printed);
         let expected = ["head", "a 1 (at most 20 %)", "…", "c 3", "…"];
         assert_eq!(
             short(&["head", "a 7 (at most 0.2 CPU)", "…", "c 9", "…"]),
             expected
         );
+        assert_eq!(short(&["…", "b3 7", "…"]), ["…", "b3 3 3 %", "…"]);
         // What is all, or like nothing, is shown as it is.
         assert_eq!(short(&["head", "c 3"]), printed);
         assert_eq!(short(&["…", "something else"]), printed);
