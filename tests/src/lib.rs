@@ -15,6 +15,7 @@ pub mod guest;
 mod here;
 pub mod hold;
 pub mod load;
+pub mod pages;
 pub mod random;
 pub mod results;
 pub mod shell;

@@ -21,6 +21,7 @@ use crate::{ledger, native};
 /// The table of this name, and what of it was not measured yet.
 pub fn table(name: &str) -> Result<String> {
     match name {
+        "summary" => summary(),
         "shares" => shares(),
         "cpus" => cpus(),
         "error" => error(),
@@ -29,7 +30,8 @@ pub fn table(name: &str) -> Result<String> {
         "native" => decisions(),
         "ledger" => ledger(),
         _ => bail!(
-            "there is none of that name; there are shares, cpus, error, switches, wakeups, native, ledger"
+            "there is none of that name; there are summary, shares, cpus, error, switches, wakeups, \
+             native, ledger"
         ),
     }
 }
@@ -86,6 +88,80 @@ fn ordered<T>(mut reports: Vec<Report<T>>) -> Vec<Report<T>> {
     let order = ["tix", "kernel", "flatcg", "simple"];
     reports.sort_by_key(|r| order.iter().position(|o| r.label == *o));
     reports
+}
+
+/// What it is about, and what a scheduler has come to.
+type Row<'a> = (&'a str, &'a dyn Fn(&str) -> Option<String>);
+
+/// The README's: a row of each of four experiments, beside schedulers that heed weights.
+fn summary() -> Result<String> {
+    let names = ["tix", "kernel", "flatcg"];
+    let shares = results::<Report<Shares>>("shares", "shares")?.runs;
+    let several = results::<Report<Shares>>("shares-smp", "cpus")?.runs;
+    let yields = results::<Report<Cost>>("switches-yield", "switches")?.runs;
+    let wakeups = results::<Report<Value>>("wakeups", "wakeups")?.runs;
+    let share = |name: &str| {
+        let found = shares.iter().find(|r| r.label == name);
+        found.map(|r| off(&r.result))
+    };
+    let error = |name: &str| {
+        let found = shares.iter().find(|r| r.label == name);
+        found.map(|r| format!("{} ms", significant(r.result.largest_service_error_ms)))
+    };
+    let four = |name: &str| {
+        let of =
+            |r: &&Report<Shares>| r.label == name && r.cpus == 4 && !one_thread_each(&r.result);
+        several.iter().find(of).map(|r| off(&r.result))
+    };
+    let late = |name: &str| {
+        let of = |r: &&Report<Value>| r.label == name && r.result["hogs"] == 8;
+        let p99 = wakeups.iter().find(of)?.result["p99_us"].as_f64()?;
+        Some(format!("{} ms", significant(p99 / 1e3)))
+    };
+    let switch = |name: &str| {
+        let of = |r: &&Report<Cost>| r.label == name && r.result.n == 100;
+        let cost = yields.iter().find(of)?.result.instructions_per_switch?;
+        Some(grouped(cost))
+    };
+    let rows: [Row; 5] = [
+        (
+            "1 CPU, shares 1:2:3:4:5 for 30 s: the share furthest from its due",
+            &share,
+        ),
+        (
+            "the same: the most that CPU time was ahead or behind meanwhile",
+            &error,
+        ),
+        (
+            "4 CPUs, shares 1:2:3:4:5, 4 threads each: the share furthest from its due",
+            &four,
+        ),
+        (
+            "8 busy threads and one that mostly sleeps: its wait, in 99 % of cases at most",
+            &late,
+        ),
+        (
+            "instructions for a context switch between 100 cgroups",
+            &switch,
+        ),
+    ];
+    let head = std::iter::once("").chain(names.iter().map(|n| scheduler(n)));
+    let mut cells = vec![head.map(str::to_owned).collect::<Vec<_>>()];
+    for (what, of) in rows {
+        let row = names.iter().map(|name| of(name).unwrap_or("–".into()));
+        cells.push(std::iter::once(what.to_owned()).chain(row).collect());
+    }
+    let kernels = shares.iter().chain(&several).map(|r| r.kernel.as_str());
+    let on = guest(kernels.collect());
+    let table = markdown(&cells);
+    Ok(format!(
+        "{table}\nIn {on}. scx_flatcg is an example of sched_ext's.\n"
+    ))
+}
+
+/// Then somebody may be due more than the CPU that its thread can use.
+fn one_thread_each(of: &Shares) -> bool {
+    of.leaves.iter().any(|leaf| leaf.threads == 1)
 }
 
 fn shares() -> Result<String> {
@@ -187,7 +263,7 @@ fn significant(x: f64) -> String {
     }
 }
 
-/// What the README shows of the plane: clients, the sum of their shares.
+/// What the table shows of the plane: clients, the sum of their shares.
 const POINTS: [(Spread, usize, u64); 3] = [
     (Spread::Uniform, 20, 2_000),
     (Spread::Uniform, 1_000, 20_000),
