@@ -7,12 +7,11 @@
 //! sees what was between, and nothing of it is kept, told or logged. Two copies of the ledger are
 //! compared beside the writer, so it costs what an export does, and waits as that does.
 
-use super::errors::{bad, internal};
-use super::session::{Session, beside};
+use super::errors::bad;
 use crate::writer::Rehearsed as Tried;
 use std::collections::BTreeSet;
 use tix_api::{Effect, Error, RehearsedReply};
-use tix_ledger::{BASE, Caller, Event, Ledger, Op, Refusal, Resource, fraction};
+use tix_ledger::{BASE, Ledger, Resource, fraction};
 
 /// Shares that are told of, at most.
 const MOST: usize = 100;
@@ -30,34 +29,10 @@ pub enum Rehearsal {
     Done(RehearsedReply),
 }
 
-impl Session {
-    /// Is the next change only to be tried?
-    pub(super) fn rehearses(&self) -> bool {
-        matches!(*self.rehearsal.borrow(), Rehearsal::Next)
-    }
-
-    /// Tries what `plan` says; the answer is as if it had been done.
-    pub(super) async fn rehearse_change<T, R>(
-        &self,
-        caller: Caller,
-        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
-    ) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
-    {
-        self.rehearsal.replace(Rehearsal::Off);
-        self.wait_for_all().await?;
-        let tried = self.handle.rehearse(caller, plan).await;
-        let (answer, tried) = tried.map_err(internal)?;
-        let done = beside(move || told(&tried)).await?;
-        self.rehearsal.replace(Rehearsal::Done(done));
-        Ok(answer)
-    }
-
+impl Rehearsal {
     /// What the last one came to; once.
-    pub(super) fn last_rehearsal(&self) -> Result<RehearsedReply, Error> {
-        match self.rehearsal.take() {
+    pub fn reply(self) -> Result<RehearsedReply, Error> {
+        match self {
             Rehearsal::Done(reply) => Ok(reply),
             Rehearsal::Off | Rehearsal::Next => Err(bad(
                 "nothing was rehearsed on this connection".to_owned(),
@@ -67,7 +42,8 @@ impl Session {
     }
 }
 
-fn told(tried: &Tried) -> RehearsedReply {
+/// What came of it, compared.
+pub fn told(tried: &Tried) -> RehearsedReply {
     let mut effects = effects(&tried.before, &tried.after);
     effects.sort_by(|a, b| {
         let size = |e: &Effect| (e.after - e.before).abs();

@@ -513,7 +513,7 @@ impl Session {
     }
 
     async fn rehearsed(&self) -> Result<RehearsedReply, Error> {
-        self.last_rehearsal()
+        self.rehearsal.take().reply()
     }
 
     #[zlink(more)]

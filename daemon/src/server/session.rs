@@ -4,7 +4,7 @@
 use super::pace::Pace;
 use super::peer::Process;
 use super::people::UNKNOWN;
-use super::rehearse::Rehearsal;
+use super::rehearse::{self, Rehearsal};
 use super::transfer::{self, Import};
 use super::whole::Written;
 use super::{errors, names};
@@ -145,6 +145,30 @@ impl Session {
             }
         }
         self.change_as(caller, None, plan).await
+    }
+
+    /// Is the next change only to be tried?
+    pub(super) fn rehearses(&self) -> bool {
+        matches!(*self.rehearsal.borrow(), Rehearsal::Next)
+    }
+
+    /// Tries what `plan` says; the answer is as if it had been done.
+    async fn rehearse_change<T, R>(
+        &self,
+        caller: Caller,
+        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
+    {
+        self.rehearsal.replace(Rehearsal::Off);
+        self.wait_for_all().await?;
+        let tried = self.handle.rehearse(caller, plan).await;
+        let (answer, tried) = tried.map_err(errors::internal)?;
+        let done = beside(move || rehearse::told(&tried)).await?;
+        self.rehearsal.replace(Rehearsal::Done(done));
+        Ok(answer)
     }
 
     /// `undoes`: the number in the log of what it takes back.
