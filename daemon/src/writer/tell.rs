@@ -6,7 +6,7 @@ use super::{Core, now_usec};
 use std::collections::BTreeMap;
 use tix_ledger::dealer::Offer;
 use tix_ledger::{Cid, Event, Kind, Op, Resource, TIXD};
-use tix_model::units;
+use tix_model::{LIFELINE, units};
 use tix_store::Record;
 
 /// An event, and who else than the asker should know.
@@ -212,6 +212,8 @@ impl Core {
             (None, subject) => subject.to_owned(),
         };
         let owner = self.ledger.find(&subject).and_then(|c| self.owner(c));
+        // That tixd keeps the lifeline is nothing that was done to root.
+        let keeps = uid == TIXD && subject == LIFELINE;
         let mut out = vec![Record {
             time_usec: now_usec(),
             uid,
@@ -219,7 +221,7 @@ impl Core {
             subject: subject.clone(),
             text: words.join("; "),
             op: kept(op, &subject, undo),
-            owner,
+            owner: owner.filter(|_| !keeps),
         }];
         for t in told.iter().filter(|t| t.worth_keeping) {
             // A trade is in the log of each of its parties, also where both are the asker's.
