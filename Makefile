@@ -55,11 +55,11 @@ soak-seeds:
 	for n in $$(seq 20); do \
 		export PROPTEST_RNG_SEED=$$(($(TIX_SEED) + n)); \
 		echo "PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED"; \
-		.ci/tests --quiet --locked -p tix-bpf -p tixd -p tix-negotiate || exit 1; \
+		.ci/tests --quiet --locked -p tix-bpf -p tix-ledger -p tix-store -p tixd -p tix-negotiate || exit 1; \
 	done
 soak-ledger:
 	@echo "PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED)"
-	CARGO=$(CARGO) .ci/tests --release --locked -p tixd -- --ignored soak
+	CARGO=$(CARGO) .ci/tests --release --locked -p tix-ledger -- --ignored soak
 soak-kills:
 	TIX_SOAK=1 TIX_ONLY=SIGKILL $(IN_GUEST) daemon::under_systemd
 soak-failures:

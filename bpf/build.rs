@@ -9,14 +9,19 @@ fn main() {
             println!("cargo:rerun-if-changed={}", path.display());
         }
     }
-    let text = std::fs::read_to_string("intf.h").expect("intf.h");
-    for name in ["TIX_LAYOUT", "TIX_LEADS"] {
+    for (file, name) in [
+        ("intf.h", "TIX_LAYOUT"),
+        ("intf.h", "TIX_LEADS"),
+        ("intf.h", "TIX_NODES_MAX"),
+        ("funding.h", "FUND_FUNDERS"),
+    ] {
+        let text = std::fs::read_to_string(file).expect(file);
         let define = format!("#define {name} ");
-        let version = text
+        let number = text
             .lines()
-            .find_map(|l| l.strip_prefix(&define)?.split('u').next())
-            .unwrap_or_else(|| panic!("{name} in intf.h"));
-        println!("cargo:rustc-env={name}={version}");
+            .find_map(|l| number(l.strip_prefix(&define)?))
+            .unwrap_or_else(|| panic!("{name} in {file}"));
+        println!("cargo:rustc-env={name}={number}");
     }
     println!("cargo:rerun-if-env-changed=BPF_CLANG");
     if std::env::var_os("BPF_CLANG").is_none() {
@@ -46,4 +51,15 @@ fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
     })
+}
+
+/// What a `#define` says: a number, or a sum of numbers in parentheses.
+fn number(text: &str) -> Option<u32> {
+    let text = text.split("/*").next()?.trim();
+    let sum = text
+        .trim_start_matches('(')
+        .trim_end_matches(')')
+        .split('+');
+    sum.map(|n| n.trim().trim_end_matches('u').parse::<u32>().ok())
+        .sum()
 }

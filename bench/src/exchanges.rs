@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sullivan's exchanges of tickets (§5.5) by the real daemon in a guest, in real time: a table, and his Figures 9 and 10.
+//! Sullivan's exchanges of tickets (§5.5) by the real daemon in a guest, in real time: a table, and
+//! his Figures 9 and 10.
 
 use anyhow::{Context, Result, ensure};
-use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use tix_tests::hold::exchange::{Exchanges, Got};
 use tix_tests::load::report::columns;
 
-use crate::plot::{self, Drawn, legend};
+use crate::plot::{self, Area, COLOURS, Drawn, GRID, LABELS};
 use crate::resources::measured;
 
-const SIZE: (u32, u32) = (900, 420);
-const CPU: RGBColor = RGBColor(0, 90, 181);
-const DISK: RGBColor = RGBColor(220, 50, 32);
+const SIZE: (u32, u32) = (900, 520);
+const KEY: u32 = 130;
+const CPU: RGBColor = COLOURS[0];
+const DISK: RGBColor = COLOURS[1];
 /// Seven tasks: what each of them is guaranteed, per cent.
 const GUARANTEED: f64 = 100.0 / 7.0;
 
@@ -32,7 +33,8 @@ pub fn measure() -> Result<()> {
     let exchanges: Exchanges = measured("exchange", "1G,iops=100")?;
     let lines = lines(&exchanges.got)?;
     println!(
-        "Figures 9 and 10: CPU tickets for disk tickets, one for one, of 1,000 each of seven; disk by {}",
+        "Figures 9 and 10: CPU tickets for disk tickets, one for one, of 1,000 each of seven; \
+         disk by {}",
         exchanges.mechanism
     );
     let rows: Vec<Vec<String>> = lines.iter().map(row).collect();
@@ -46,7 +48,7 @@ pub fn measure() -> Result<()> {
         "of others",
     ];
     print!("{}", columns(&heads, &rows));
-    plot::save("exchange", |svg| picture(svg, &lines))
+    plot::save("exchange", &picture(&exchanges)?)
 }
 
 fn lines(got: &[Got]) -> Result<Vec<Line>> {
@@ -82,40 +84,53 @@ fn row(l: &Line) -> Vec<String> {
     ]
 }
 
-fn picture(svg: &mut String, lines: &[Line]) -> Drawn {
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
-    let (left, right) = root.split_horizontally(SIZE.0 / 2);
+pub fn picture(exchanges: &Exchanges) -> Result<String> {
+    let lines = lines(&exchanges.got)?;
+    plot::svg(SIZE, |root| paint(root, &lines))
+}
+
+fn paint(root: &Area, lines: &[Line]) -> Drawn {
+    let (charts, keys) = root.split_vertically(SIZE.1 - KEY);
+    let (left, right) = charts.split_horizontally(SIZE.0 / 2);
+    let (left_key, right_key) = keys.split_horizontally(SIZE.0 / 2);
     let by = |f: fn(&Line) -> f64| lines.iter().map(|l| (l.amount as f64, f(l))).collect();
     chart(
-        &left,
-        ("What both gain", "%"),
+        (&left, &left_key),
+        ("What both gain", "faster than without an exchange, %"),
         &[
-            ("who computes", CPU, 2, by(|l| l.gain[0])),
-            ("who reads", DISK, 2, by(|l| l.gain[1])),
+            ("the task that computes", CPU, 2, by(|l| l.gain[0])),
+            ("the task that reads", DISK, 2, by(|l| l.gain[1])),
         ],
         None,
     )?;
     chart(
-        &right,
-        ("What everybody has", "% of the resource"),
+        (&right, &right_key),
+        ("What everybody has", "of the resource, %"),
         &[
-            ("CPU, exchanged", CPU, 2, by(|l| l.cpu[0])),
-            ("CPU, another's", CPU, 1, by(|l| l.cpu[1])),
-            ("disk, exchanged", DISK, 2, by(|l| l.disk[0])),
-            ("disk, least of four others", DISK, 1, by(|l| l.disk[1])),
+            (
+                "CPU of the task that got CPU tickets",
+                CPU,
+                2,
+                by(|l| l.cpu[0]),
+            ),
+            ("CPU of another that computes", CPU, 1, by(|l| l.cpu[1])),
+            (
+                "disk of the task that got disk tickets",
+                DISK,
+                2,
+                by(|l| l.disk[0]),
+            ),
+            ("disk, the least of four others", DISK, 1, by(|l| l.disk[1])),
         ],
         Some(GUARANTEED),
-    )?;
-    root.present()?;
-    Ok(())
+    )
 }
 
 /// Name, colour, width and points of a line.
 type Series<'a> = (&'a str, RGBColor, u32, Vec<(f64, f64)>);
 
 fn chart(
-    area: &DrawingArea<SVGBackend, Shift>,
+    (area, key): (&Area, &Area),
     (title, unit): (&str, &str),
     all: &[Series],
     guaranteed: Option<f64>,
@@ -126,27 +141,30 @@ fn chart(
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 18))
         .margin(10)
-        .x_label_area_size(40)
-        .y_label_area_size(50)
-        .build_cartesian_2d(0.0..end, 0.0..most * 1.3)?;
+        .margin_right(24)
+        .x_label_area_size(42)
+        .y_label_area_size(54)
+        .build_cartesian_2d(0.0..end, 0.0..most * 1.1)?;
     chart
         .configure_mesh()
-        .x_desc("tickets exchanged")
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .x_desc("base tickets exchanged, of 1,000")
         .y_desc(unit)
+        .x_label_formatter(&|x| format!("{x:.0}"))
+        .y_label_formatter(&|y| format!("{y:.0}"))
+        .label_style(LABELS)
         .draw()?;
+    let mut entries = Vec::new();
     for (name, colour, width, points) in all {
         let style = colour.stroke_width(*width);
-        chart
-            .draw_series(LineSeries::new(points.clone(), style))?
-            .label(*name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        chart.draw_series(LineSeries::new(points.clone(), style))?;
+        entries.push((*name, style));
     }
     if let Some(part) = guaranteed {
-        let line = [(0.0, part), (end, part)];
-        chart
-            .draw_series(DashedLineSeries::new(line, 4, 4, BLACK.stroke_width(1)))?
-            .label("a seventh: guaranteed")
-            .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], BLACK));
+        let (line, style) = ([(0.0, part), (end, part)], BLACK.stroke_width(1));
+        chart.draw_series(DashedLineSeries::new(line, 4, 4, style))?;
+        entries.push(("dashed: a seventh, guaranteed to each", style));
     }
-    legend(&mut chart)
+    plot::key(key, plot::BELOW, &entries)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Results with what they were measured on, written where the README's tables come from.
+//! Results with what they were measured on, written where the documents' tables come from.
 
 use std::fs;
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ pub fn exists(name: &str) -> bool {
     path(name).exists()
 }
 
-/// What [`write`] wrote.
+/// What [`write()`] wrote.
 pub fn read<T: DeserializeOwned>(name: &str) -> Result<Results<T>> {
     let path = path(name);
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Comparisons of tix with the kernel's own scheduler and with scx_simple and scx_flatcg from the
-//! kernel's own tools, in guests on the instruction-counting clock; of its rule with others; and its
-//! speed and the ledger's on this machine: a table on stdout, JSON below `bench/results/`, and the
-//! README's tables from that.
+//! kernel's own tools, in guests on the instruction-counting clock; of its rule with others; and
+//! its speed and the ledger's on this machine: a table on stdout, JSON below `bench/results/`, and
+//! the documents' tables and pictures from that.
 
 mod costs;
 mod dealer;
+mod documents;
 mod exchanges;
 mod guests;
 mod lab;
@@ -15,7 +16,6 @@ mod native;
 mod peers;
 mod plot;
 mod progress;
-mod readme;
 mod resources;
 mod shares;
 mod stores;
@@ -32,7 +32,8 @@ use tix_tests::load::switches::Kind;
 #[derive(Parser)]
 #[command(name = "bench/run", version)]
 struct Cli {
-    /// What to compare; by default everything but `disk`, `memory`, `exchange`, `stores`, `cpus`, `wide` and `crowd`, and then the README's tables.
+    /// What to compare; by default everything but `disk`, `memory`, `exchange`, `stores`, `cpus`,
+    /// `wide` and `crowd`, and then the documents' tables.
     #[arg(value_enum, conflicts_with = "all")]
     what: Vec<What>,
     /// Really everything.
@@ -89,8 +90,8 @@ enum What {
     Wakeups,
     /// The laboratory with clients that sleep, change share, use parts of quanta, on several CPUs.
     Reality,
-    /// Measure nothing: the README's tables from the results that there are.
-    Readme,
+    /// Measure nothing: the documents' tables and pictures from the results that there are.
+    Documents,
 }
 
 /// What `make bench` runs, with `LONG` if it is to be everything. What is timed by the wall clock comes first and has the machine to
@@ -112,7 +113,7 @@ const ALL: [What; 17] = [
     What::Cpus,
     What::Wide,
     What::Crowd,
-    What::Readme,
+    What::Documents,
 ];
 /// What `make bench` leaves out, as it takes longest.
 const LONG: [What; 9] = [
@@ -173,7 +174,7 @@ fn main() -> Result<()> {
             What::Wide => comparisons.push(costs::wide(&schedulers)?),
             What::Crowd => comparisons.push(costs::crowd(&schedulers)?),
             What::Wakeups => comparisons.push(wakeups::compare(&schedulers)?),
-            What::Readme => (),
+            What::Documents => (),
         }
         took(&format!("{what:?}"), began);
     }
@@ -182,8 +183,8 @@ fn main() -> Result<()> {
         guests::run(comparisons)?;
         took("guests", began);
     }
-    match what.contains(&What::Readme) {
-        true => readme::run(),
+    match what.contains(&What::Documents) {
+        true => documents::run(),
         false => Ok(()),
     }
 }

@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sullivan's experiments with the disk and with memory (§5.3, §5.4) by the real daemon in a guest, in real time: a table, and his figures.
+//! Sullivan's experiments with the disk and with memory (§5.3, §5.4) by the real daemon in a guest,
+//! in real time: a table, and his figures.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use plotters::prelude::*;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use tix_tests::guest::{Guest, tree};
 use tix_tests::hold::Figure;
 use tix_tests::load::report::columns;
 
 use crate::machine;
-use crate::plot::{self, Drawn, legend};
+use crate::plot::{self, Area, COLOURS, Drawn, GRID, LABELS};
+use crate::text::grouped;
 
-const SIZE: (u32, u32) = (900, 480);
-const COLOURS: [RGBColor; 5] = [
-    RGBColor(0, 90, 181),
-    RGBColor(220, 50, 32),
-    RGBColor(0, 158, 115),
-    RGBColor(230, 159, 0),
-    RGBColor(130, 130, 130),
-];
+const SIZE: (u32, u32) = (900, 440);
+const KEY: u32 = 170;
 const MIB: f64 = 1024.0 * 1024.0;
 
 pub fn disk() -> Result<()> {
@@ -39,23 +36,20 @@ pub fn disk() -> Result<()> {
         figure.without.unwrap_or_default()
     );
     print!("{}", columns(&["due", "requests", "of all"], &rows));
-    // Its lines are of what each has had so far.
+    plot::save("disk", &disk_picture(&figure)?)
+}
+
+/// Lines of what each has had so far, as the paper's.
+pub fn disk_picture(figure: &Figure) -> Result<String> {
     let mut so_far = vec![0; figure.names.len()];
     let lines = figure.samples.iter().map(|s| {
         so_far.iter_mut().zip(s).for_each(|(sum, n)| *sum += n);
         so_far.iter().map(|n| *n as f64).collect()
     });
     let lines: Vec<Vec<f64>> = lines.collect();
-    plot::save("disk", |svg| {
-        picture(
-            svg,
-            (
-                "Requests served, a hard half of the disk and four others",
-                "requests",
-            ),
-            &figure,
-            &lines,
-        )
+    let title = "Disk requests served: a guaranteed half of the disk, and four others";
+    plot::svg(SIZE, |root| {
+        picture(root, (title, "requests served so far"), figure, &lines)
     })
 }
 
@@ -73,15 +67,15 @@ pub fn memory() -> Result<()> {
         figure.every_s
     );
     print!("{}", columns(&["of 84 MiB", "least"], &rows));
+    plot::save("memory", &memory_picture(&figure)?)
+}
+
+pub fn memory_picture(figure: &Figure) -> Result<String> {
     let mib = |s: &Vec<u64>| s.iter().map(|n| *n as f64 / MIB).collect();
     let lines: Vec<Vec<f64>> = figure.samples.iter().map(mib).collect();
-    plot::save("memory", |svg| {
-        picture(
-            svg,
-            ("Memory of four that want all of it", "MiB"),
-            &figure,
-            &lines,
-        )
+    let title = "Memory of four programs that want all of it (dashed: guaranteed)";
+    plot::svg(SIZE, |root| {
+        picture(root, (title, "memory in use, MiB"), figure, &lines)
     })
 }
 
@@ -94,47 +88,46 @@ pub fn measured<T: DeserializeOwned>(name: &str, disk: &str) -> Result<T> {
     Ok(serde_json::from_value(result.unwrap_or_default())?)
 }
 
-fn picture(
-    svg: &mut String,
-    (title, unit): (&str, &str),
-    figure: &Figure,
-    lines: &[Vec<f64>],
-) -> Drawn {
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
+/// What experiment `name` saw when it was last measured.
+pub fn recorded<T: DeserializeOwned>(name: &str) -> Result<T> {
+    let results = machine::read::<Value>(name)?;
+    let run = results.runs.into_iter().next().context("no run in it")?;
+    Ok(serde_json::from_value(run["result"].clone())?)
+}
+
+fn picture(root: &Area, (title, unit): (&str, &str), figure: &Figure, lines: &[Vec<f64>]) -> Drawn {
+    let (left, right) = root.split_horizontally(SIZE.0 - KEY);
     let most = lines.iter().flatten().copied().fold(1.0, f64::max);
     let end = lines.len() as f64 * figure.every_s;
-    let mut chart = ChartBuilder::on(&root)
-        .caption(title, ("sans-serif", 20))
+    let mut chart = ChartBuilder::on(&left)
+        .caption(title, ("sans-serif", 18))
         .margin(12)
-        .x_label_area_size(40)
-        .y_label_area_size(60)
+        .x_label_area_size(42)
+        .y_label_area_size(64)
         .build_cartesian_2d(0.0..end, 0.0..most * 1.1)?;
     chart
         .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
         .x_desc("seconds")
         .y_desc(unit)
+        .x_label_formatter(&|x| format!("{x:.0}"))
+        .y_label_formatter(&|y| grouped(*y))
+        .label_style(LABELS)
         .draw()?;
+    let mut entries = Vec::new();
     for (n, name) in figure.names.iter().enumerate() {
         let colour = COLOURS[n % COLOURS.len()];
         let at = lines.iter().enumerate();
         let points = at.map(|(i, s)| ((i + 1) as f64 * figure.every_s, s[n]));
-        chart
-            .draw_series(LineSeries::new(points, colour.stroke_width(2)))?
-            .label(name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour));
-        if let Some(bytes) = figure.guaranteed.get(n) {
+        chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+        entries.push((name.as_str(), colour.stroke_width(2)));
+        if let Some(bytes) = figure.guaranteed.get(n).filter(|bytes| **bytes > 0) {
             let mib = *bytes as f64 / MIB;
-            let guaranteed = [(0.0, mib), (end, mib)];
-            chart.draw_series(DashedLineSeries::new(
-                guaranteed,
-                4,
-                4,
-                colour.stroke_width(1),
-            ))?;
+            let line = [(0.0, mib), (end, mib)];
+            let style = colour.stroke_width(1);
+            chart.draw_series(DashedLineSeries::new(line, 4, 4, style))?;
         }
     }
-    legend(&mut chart)?;
-    root.present()?;
-    Ok(())
+    plot::key(&right, plot::BESIDE, &entries)
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Arguments of the control programs, as `intf.h` lays them out.
 
-use crate::sys::Plain;
+use crate::FUNDERS;
+use bytemuck::{Pod, Zeroable};
 use std::collections::HashMap;
 
-/// A currency in the kernel's tables. Its place there is another's once it is gone, so who it is is said with it: what has another's
-/// place by now is refused.
+/// A currency in the kernel's tables. Its place there is another's once it is gone, so who it is is
+/// said with it: what has another's place by now is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId {
     pub(crate) index: u32,
@@ -29,8 +30,8 @@ pub struct Edge {
     /// Soft: 1 … 2^31 of the issuer's tickets. Hard: thousandths of the issuer, 1 … 999.
     pub amount: u32,
     pub hard: bool,
-    /// In which proportion to the holder's other tickets its exchange tickets, and what rests with it, rest
-    /// with this issuer while the holder is inactive. All 0: with base.
+    /// In which proportion to the holder's other tickets its exchange tickets, and what rests with
+    /// it, rest with this issuer while the holder is inactive. All 0: with base.
     pub part: u16,
 }
 
@@ -49,24 +50,25 @@ impl Edge {
 /// All that backs a currency.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Funding {
-    /// The first of `edges` is the parent's `cpu.weight` ticket (cgroups only): of what is said here only its `part` counts.
+    /// The first of `edges` is the parent's `cpu.weight` ticket (cgroups only): of what is said
+    /// here only its `part` counts.
     pub by_parent: bool,
-    /// At most 16.
+    /// At most [`FUNDERS`].
     pub edges: Vec<Edge>,
     /// Exchange tickets, thousandths of a base ticket.
     pub delta: i64,
 }
 
-pub const FUNDERS: usize = 16;
 pub const BATCH: usize = 64;
 
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-#[derive(Clone, Copy)]
 pub struct RawEdge {
     issuer: u32,
     amount: u32,
 }
 
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct FundingArgs {
     pub node: u32,
@@ -117,6 +119,7 @@ impl FundingArgs {
     }
 }
 
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct LimitArgs {
     pub node: u32,
@@ -129,6 +132,7 @@ pub struct LimitArgs {
     pub cap_id: u64,
 }
 
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct NameArgs {
     pub create: u32,
@@ -138,7 +142,7 @@ pub struct NameArgs {
     pub cid: u64,
 }
 
-#[derive(Default)]
+#[derive(Default, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct TotalArgs {
     pub total: u64,
@@ -146,8 +150,8 @@ pub struct TotalArgs {
     pub pad: u32,
 }
 
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-#[derive(Clone, Copy)]
 pub struct ReadArgs {
     pub node: u32,
     pub next: u32,
@@ -174,8 +178,8 @@ pub struct ReadArgs {
 }
 
 /// The limit that a node's threads wait for, and its refill time.
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-#[derive(Clone, Copy)]
 pub struct ReadWait {
     pub refill_ns: u64,
     pub held_by: u32,
@@ -215,6 +219,7 @@ impl ReadArgs {
     }
 }
 
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct ReadBatch {
     pub first: u32,
@@ -285,7 +290,8 @@ pub struct NodeState {
     pub cgid: u64,
     /// What [`crate::Scheduler::create_node`] or `create_limit` was told; 0 for a cgroup.
     pub cid: u64,
-    /// Of a cgroup, the limit that caps it beside `cpu.max`; of a limit, the next that counts where it does.
+    /// Of a cgroup, the limit that caps it beside `cpu.max`; of a limit, the next that counts where
+    /// it does.
     pub cap: Option<NodeId>,
     /// Of a cgroup its `cpu.max`; of a limit what it allows.
     pub throttle: Throttle,
@@ -339,7 +345,7 @@ fn state(raw: &ReadArgs, wait: &ReadWait) -> NodeState {
 }
 
 /// Counters of the kernel side since it was loaded (`struct tix_stats`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Stats {
     /// Currencies in use.
@@ -358,95 +364,22 @@ pub struct Stats {
     pub missed: u64,
     /// Looks at a principal that ran by the 10 s rule, not by its share.
     pub forced: u64,
-    /// Looks for a thread's queue on its CPU that found none, nor a spare one: it was put straight there, or into one of all CPUs.
+    /// Looks for a thread's queue on its CPU that found none, nor a spare one: it was put straight
+    /// there, or into one of all CPUs.
     pub unqueued: u64,
     /// Slices ended between ticks.
     pub preempts: u64,
     /// Picks of who had waited for seconds, whatever its share.
     pub overdue: u64,
-    /// CPU time, ns, of holders of the kernel's locks that other principals paid, which waited for those.
+    /// CPU time, ns, of holders of the kernel's locks that other principals paid, which waited for
+    /// those.
     pub lent_ns: u64,
     /// Pages of its memory.
     pub pages: u64,
 }
 
-/// Why the kernel ended a scheduler (`struct tix_exit`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exit {
-    /// The kernel's `enum scx_exit_kind`.
-    pub kind: i64,
-    /// The kernel's words.
-    pub reason: String,
-    /// What it printed of its own state and of tix's (`bpf/dump.bpf.h`); empty if it did not.
-    pub dump: String,
-}
-
-impl Exit {
-    /// SCX_EXIT_UNREG: somebody took it out through its link or its pins.
-    const UNREGISTERED: i64 = 64;
-
-    /// Somebody wanted it out: no fault, and nothing to make good.
-    pub fn on_purpose(&self) -> bool {
-        self.kind == Self::UNREGISTERED
-    }
-
-    /// From the bytes of `struct tix_exit`; `None` while the scheduler runs.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Exit> {
-        let (head, text) = bytes.split_at_checked(16)?;
-        let kind = i64::from_ne_bytes(head[..8].try_into().ok()?);
-        let (reason, text) = text.split_at_checked(128)?;
-        let (message, dump) = text.split_at_checked(1024)?;
-        if kind == 0 {
-            return None;
-        }
-        let words = |bytes: &[u8]| {
-            let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-            String::from_utf8_lossy(&bytes[..end]).into_owned()
-        };
-        let (reason, message) = (words(reason), words(message));
-        let reason = if message.is_empty() {
-            reason
-        } else {
-            format!("{reason}: {message}")
-        };
-        let dump = words(dump);
-        Some(Exit { kind, reason, dump })
-    }
-}
-
 /// By copy; `None` if there are too few bytes.
 pub fn stats_from(bytes: &[u8]) -> Option<Stats> {
-    let mut stats = Stats::default();
-    let to = stats.bytes_mut();
-    to.copy_from_slice(bytes.get(..to.len())?);
-    Some(stats)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Exit;
-
-    fn bytes(kind: i64, reason: &str, message: &str, dump: &str) -> Vec<u8> {
-        let mut all = [kind.to_ne_bytes(), [0; 8]].concat();
-        for (text, room) in [(reason, 128), (message, 1024), (dump, 32768)] {
-            let mut field = text.as_bytes().to_vec();
-            field.resize(room, 0);
-            all.extend(field);
-        }
-        all
-    }
-
-    #[test]
-    fn an_exit_is_read_as_the_kernel_side_writes_it() {
-        assert_eq!(Exit::from_bytes(&bytes(0, "", "", "")), None);
-        assert_eq!(Exit::from_bytes(&[1; 20]), None);
-        let stall =
-            Exit::from_bytes(&bytes(1026, "runnable task stall", "make[7]", "CPU 0")).unwrap();
-        assert_eq!(stall.reason, "runnable task stall: make[7]");
-        assert_eq!(stall.dump, "CPU 0");
-        assert!(!stall.on_purpose());
-        let out = Exit::from_bytes(&bytes(64, "unregistered from user space", "", "")).unwrap();
-        assert_eq!(out.reason, "unregistered from user space");
-        assert!(out.on_purpose());
-    }
+    let bytes = bytes.get(..size_of::<Stats>())?;
+    Some(bytemuck::pod_read_unaligned(bytes))
 }

@@ -12,13 +12,17 @@ pub enum Force {
     InForce { ops: String },
     /// Somebody else's sched_ext scheduler is.
     Other { ops: String },
-    /// The kernel is about to put a scheduler into force or out of it (`enabling`, `disabling`): why one left is known afterwards.
+    /// The kernel is about to put a scheduler into force or out of it (`enabling`, `disabling`):
+    /// why one left is known afterwards.
     Changing { state: String },
     /// The kernel's own is; sched_ext is there and unused.
     Disabled,
     /// The kernel cannot have it; the reason.
     Unsupported(String),
 }
+
+/// How long the kernel may take to put a scheduler in force or out of it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const SCX: &str = "/sys/kernel/sched_ext";
 

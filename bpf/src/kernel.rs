@@ -2,9 +2,8 @@
 //! What the kernel's sched_ext can do, as its own description of its types (BTF) says.
 
 use crate::Error;
-use crate::load::load_error;
-use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Enum64, Struct, Typedef};
+use libbpf_rs::btf::{Btf, ReferencesType};
 use std::sync::OnceLock;
 
 /// What this kernel does not tell a scheduler, so that tix's cannot hold it.
@@ -14,11 +13,14 @@ pub enum Lack {
     CpuMax,
     /// `cpu.idle` (before 6.19).
     CpuIdle,
-    /// Which threads it takes for a CPU (before 7.1): where there are several, nice levels in a cgroup are not exact.
+    /// Which threads it takes for a CPU (before 7.1): where there are several, nice levels in a
+    /// cgroup are not exact.
     Nice,
-    /// Who moves pages (built without that, or without tracepoints of it): others wait longer for those that are locked meanwhile.
+    /// Who moves pages (built without that, or without tracepoints of it): others wait longer for
+    /// those that are locked meanwhile.
     Moves,
-    /// Who looks for a page of a file (older ones, or built so): who waits for one that a crowd waits for has to wait for the crowd.
+    /// Who looks for a page of a file (older ones, or built so): who waits for one that a crowd
+    /// waits for has to wait for the crowd.
     Faults,
 }
 
@@ -37,8 +39,8 @@ pub fn lacks() -> Result<&'static [Lack], Error> {
     }
 }
 
-/// Whether the kernel is locked down so far that programs may not read its memory. A kernel without lockdown has no such file, nor has
-/// one whose security file system is not mounted.
+/// Whether the kernel is locked down so far that programs may not read its memory. A kernel without
+/// lockdown has no such file, nor has one whose security file system is not mounted.
 pub(crate) fn is_confidential() -> bool {
     let state = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     state.contains("[confidentiality]")
@@ -80,4 +82,44 @@ fn lacking(kernel: &Btf<'_>) -> Vec<Lack> {
     .into_iter()
     .filter_map(|(lack, has)| (!has).then_some(lack))
     .collect()
+}
+
+pub(crate) fn load_error(err: libbpf_rs::Error) -> Error {
+    let reason = format!("{err:#}");
+    let hint = match err.kind() {
+        _ if too_old() => ": this kernel is too old, boot one from 6.16 on",
+        libbpf_rs::ErrorKind::PermissionDenied => ": tixd needs CAP_BPF and CAP_PERFMON",
+        _ if Btf::from_vmlinux().is_ok_and(|btf| btf_lies(&btf)) => {
+            ": this kernel's BTF describes the scx_bpf_* functions wrongly (built with a broken pahole); \
+             boot another build of it"
+        }
+        _ => "",
+    };
+    Error::Load { reason, hint }
+}
+
+/// Before 6.16 nobody has tried whether the kernel takes the program.
+fn too_old() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next()?.parse::<u32>().ok();
+    matches!((number(), number()), (Some(major), Some(minor)) if (major, minor) < (6, 16))
+}
+
+/// Whether the kernel's own BTF is readable but wrong about sched_ext: it lacks the functions, or
+/// gives them the implicit parameter `aux`, which only their `_impl` forms have and no program
+/// passes (pahole 1.30; `tixctl doctor` names them all).
+fn btf_lies(btf: &Btf<'_>) -> bool {
+    use libbpf_rs::btf::types::{Func, FuncProto};
+    let implicit = |f: &Func<'_>| {
+        let name = f.name().and_then(|n| n.to_str()).unwrap_or_default();
+        name.starts_with("scx_bpf_")
+            && !name.ends_with("_impl")
+            && FuncProto::try_from(f.referenced_type())
+                .ok()
+                .and_then(|p| p.iter().last()?.name.map(|n| n == "aux"))
+                .unwrap_or(false)
+    };
+    btf.type_by_name::<Func<'_>>("scx_bpf_create_dsq").is_none()
+        || btf.type_by_kind::<Func<'_>>().any(|f| implicit(&f))
 }

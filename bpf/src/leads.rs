@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who is ahead of its due when one build of the scheduler takes another's place, and who behind, is so afterwards.
+//! Who is ahead of its due when one build of the scheduler takes another's place, and who behind,
+//! is so afterwards.
 //!
-//! The old one keeps what each principal has had more than its due before it is taken out, or when it fails (`lead.bpf.h`), and tells it
-//! once it is out, with what was charged since: the kernel goes on for some ms as it takes it out, first come, first served. Here that
-//! is settled and bounded, and the new one is told. They speak [`LEADS`], whatever else has changed between them: an old
-//! one that speaks another version of it, or none, is not asked, and all begin anew.
+//! The old one keeps what each principal has had more than its due before it is taken out, or when
+//! it fails (`lead.bpf.h`), and tells it once it is out, with what was charged since: the kernel
+//! goes on for some ms as it takes it out, first come, first served. Here that is settled and
+//! bounded, and the new one is told. They speak [`LEADS`], whatever else has changed between them:
+//! an old one that speaks another version of it, or none, is not asked, and all begin anew.
 
+use crate::call::{call, check};
 use crate::control::TotalArgs;
-use crate::load::{call, check};
-use crate::sys::Plain;
 use crate::{Error, pins, sys};
+use bytemuck::{Pod, Zeroable};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Program};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// Version of what one build tells another (`TIX_LEADS` in intf.h).
-pub const LEADS: u32 = match u32::from_str_radix(env!("TIX_LEADS"), 10) {
-    Ok(version) => version,
-    Err(_) => panic!("TIX_LEADS is no number"),
-};
+pub const LEADS: u32 = crate::number(env!("TIX_LEADS"));
 
-/// What of one build's word another believes, of a principal that had all of a CPU. On several CPUs what is further from virtual time is
-/// brought nearer anyway (docs/scheduler.md).
+/// What of one build's word another believes, of a principal that had all of a CPU. On several CPUs
+/// what is further from virtual time is brought nearer anyway (docs/scheduler.md).
 const MOST_NS: i64 = 128_000_000;
 /// And of any: the longest quantum.
 const LEAST_NS: i64 = 20_000_000;
@@ -31,15 +30,15 @@ const ONE: u64 = 1 << 62;
 const BATCH: usize = 64;
 
 /// How the principal that a cgroup is stands to its due (`struct tix_lead`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Lead {
     /// Inode of the cgroup's directory.
     pub cgid: u64,
     /// What it has had more than its due, ns of CPU; of one that sleeps what it owes.
     pub lead_ns: i64,
-    /// What it was charged after that was kept, or given back, as the scheduler was taken out: `lead_ns` counts that, too, once it is
-    /// settled.
+    /// What it was charged after that was kept, or given back, as the scheduler was taken out:
+    /// `lead_ns` counts that, too, once it is settled.
     pub more_ns: i64,
     /// What it was due of the machine, of 2^62; 0 while it sleeps.
     pub share: u64,
@@ -50,6 +49,7 @@ pub struct Lead {
     pub next_at: u64,
 }
 
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct LeadsArgs {
     pub first: u32,
@@ -59,6 +59,7 @@ pub struct LeadsArgs {
     pub lead: [Lead; BATCH],
 }
 
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct TakeArgs {
     pub node: u32,
@@ -113,10 +114,12 @@ pub(crate) fn told(dir: &Path) -> Result<Vec<Lead>, Error> {
     }
 }
 
-/// With what was charged since these were kept, and none of them beyond what is believed; `cpus` are online.
+/// With what was charged since these were kept, and none of them beyond what is believed; `cpus`
+/// are online.
 ///
-/// Those who are active are nothing ahead and nothing behind, all in all: that is where virtual time is. Where the old one's was somewhere else, as
-/// when it jumped to the first who may run, all were as far from it by their shares, and nobody was owed that.
+/// Those who are active are nothing ahead and nothing behind, all in all: that is where virtual
+/// time is. Where the old one's was somewhere else, as when it jumped to the first who may run, all
+/// were as far from it by their shares, and nobody was owed that.
 pub(crate) fn settle(mut all: Vec<Lead>, cpus: usize) -> Vec<Lead> {
     let is = |lead: &Lead| {
         let part = |ns: i64| i128::from(ns.clamp(-BELIEVED_NS, BELIEVED_NS));
@@ -129,7 +132,8 @@ pub(crate) fn settle(mut all: Vec<Lead>, cpus: usize) -> Vec<Lead> {
         let share = i128::from(lead.share.min(ONE));
         let now = is(lead) - share * sum / shares.max(1);
         let machine = i128::from(MOST_NS) * cpus.max(1) as i128;
-        // What one who sleeps would be due is not known; when it wakes up the scheduler itself says what it remembers.
+        // What one who sleeps would be due is not known; when it wakes up the scheduler itself says
+        // what it remembers.
         let part = match share {
             0 => machine,
             _ => (share * machine) >> 62,

@@ -8,7 +8,9 @@
 
 #![deny(unsafe_code)]
 
+mod call;
 mod control;
+mod exit;
 mod force;
 mod kernel;
 mod leads;
@@ -17,23 +19,36 @@ mod pins;
 mod swap;
 mod sys;
 
-pub use control::{Edge, Exit, Funding, NodeId, NodeState, Stats, Throttle};
+pub use control::{Edge, Funding, NodeId, NodeState, Stats, Throttle};
+pub use exit::{Exit, last_exit};
 pub use force::{Force, ejections, has_all, in_force, settled};
 pub use kernel::{Lack, lacks};
 pub use leads::{LEADS, Lead};
-pub use load::{Options, Scheduler, clear, last_exit};
-pub use swap::{Exchange, can_go_back, forget_old, go_back, went_back_from};
+pub use load::{Options, Scheduler, clear, go_back};
+pub use swap::{Exchange, can_go_back, forget_old, went_back_from};
 
 use std::path::PathBuf;
 
 /// The currency that stands for the machine.
 pub const BASE: NodeId = NodeId::BASE;
 
-/// Version of the pinned state (`TIX_LAYOUT` in intf.h): a scheduler pinned with another one is not adopted.
-pub const LAYOUT: u32 = match u32::from_str_radix(env!("TIX_LAYOUT"), 10) {
-    Ok(layout) => layout,
-    Err(_) => panic!("TIX_LAYOUT is no number"),
-};
+/// Version of the pinned state (`TIX_LAYOUT` in intf.h): a scheduler pinned with another one is not
+/// adopted.
+pub const LAYOUT: u32 = number(env!("TIX_LAYOUT"));
+
+/// Room in the scheduler's tables, for cgroups and named currencies (`TIX_NODES_MAX` in intf.h).
+pub const NODES_MAX: u32 = number(env!("TIX_NODES_MAX"));
+
+/// Funders of one currency (`FUND_FUNDERS` in funding.h).
+pub const FUNDERS: usize = number(env!("FUND_FUNDERS")) as usize;
+
+/// What the build script found in a header.
+const fn number(text: &str) -> u32 {
+    match u32::from_str_radix(text, 10) {
+        Ok(number) => number,
+        Err(_) => panic!("no number"),
+    }
+}
 
 /// This build of the BPF program: another may be in force, and is replaced.
 pub const BUILD: &str = env!("TIX_BUILD");
@@ -85,6 +100,6 @@ pub enum Error {
     },
     #[error("{what}: refused by the kernel side ({})", std::io::Error::from_raw_os_error(*errno))]
     Refused { what: &'static str, errno: i32 },
-    #[error("a currency can have at most 16 funders, not {0}")]
+    #[error("a currency can have at most {FUNDERS} funders, not {0}")]
     TooManyFunders(usize),
 }

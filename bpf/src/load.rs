@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loading, pinning, adopting and stopping the scheduler, and talking to it.
 
-use crate::control::stats_from;
+use crate::call::{call, check, read_only_value};
 use crate::control::{self, FundingArgs, LimitArgs, NameArgs, ReadBatch, TotalArgs};
-use crate::kernel::{self, Lack};
+use crate::force::PATIENCE;
+use crate::kernel::{self, Lack, load_error};
 use crate::leads::{self, LEADS, Lead};
 use crate::swap::Exchange;
-use crate::sys::{self, Plain};
+use crate::sys;
 use crate::{BUILD, Error, Exit, Force, Funding, LAYOUT, NodeId, NodeState, Stats};
 use crate::{in_force, pins, settled, swap};
-use libbpf_rs::btf::{Btf, ReferencesType};
+use bytemuck::Zeroable;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Program};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-/// How long the kernel may take to put a scheduler in force or out of it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// SCX_OPS_SWITCH_PARTIAL
 const SWITCH_PARTIAL: u64 = 1 << 3;
@@ -41,7 +39,8 @@ mod skel {
 pub struct Options {
     /// The quantum Q, ns: 100 µs … 20 ms.
     pub slice_ns: u64,
-    /// Only threads that ask for it (SCHED_EXT) are scheduled; the kernel's own scheduler has the others, and they come first.
+    /// Only threads that ask for it (SCHED_EXT) are scheduled; the kernel's own scheduler has the
+    /// others, and they come first.
     pub partial: bool,
     /// Which build of the BPF program it is said to be.
     pub build: String,
@@ -87,8 +86,8 @@ impl Scheduler {
 
     /// [`Scheduler::load`] with other than default settings.
     ///
-    /// What is in force from `dir` stays so until the kernel has verified this one; the kernel's own scheduler holds the CPU while one
-    /// takes the other's place (`swap`).
+    /// What is in force from `dir` stays so until the kernel has verified this one; the kernel's
+    /// own scheduler holds the CPU while one takes the other's place (`swap`).
     pub fn load_with(dir: &Path, options: &Options) -> Result<Scheduler, Error> {
         if kernel::is_confidential() {
             return Err(Error::LockedDown);
@@ -109,7 +108,8 @@ impl Scheduler {
         let new = dir.join(pins::NEW);
         pins::remove(&new)?;
         pins::prepare(&new)?;
-        // Whatever this kernel's sched_ext does not know and we leave at zero is told as information: eight lines at every load.
+        // Whatever this kernel's sched_ext does not know and we leave at zero is told as
+        // information: eight lines at every load.
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
         let exchange = Self::load_and_pin(dir, &new, options).inspect_err(|_| {
             // Half a scheduler is none; the first error is the one to tell.
@@ -290,8 +290,8 @@ impl Scheduler {
         clear(&dir).map(drop)
     }
 
-    /// The currency that mirrors the cgroup with inode `cgid`; `None` if the kernel side
-    /// does not know it or it shares the principal of one above it, for want of room or as it lies too deep.
+    /// The currency that mirrors the cgroup with inode `cgid`; `None` if the kernel side does not
+    /// know it or it shares the principal of one above it, for want of room or as it lies too deep.
     pub fn node_of_cgroup(&self, cgid: u64) -> Result<Option<NodeId>, Error> {
         let value = self
             .cgroups
@@ -310,7 +310,8 @@ impl Scheduler {
         }))
     }
 
-    /// A new currency without a cgroup, funded by nobody; `cid` is the caller's number for it ([`NodeState::cid`]).
+    /// A new currency without a cgroup, funded by nobody; `cid` is the caller's number for it
+    /// ([`NodeState::cid`]).
     pub fn create_node(&self, cid: u64) -> Result<NodeId, Error> {
         self.make(control::NAMED, cid, "cannot create a currency")
     }
@@ -336,7 +337,8 @@ impl Scheduler {
         })
     }
 
-    /// `limit` allows `quota_us` of CPU time in every `period_us`, at most a second, both not 0. Where it counts `above` does, too.
+    /// `limit` allows `quota_us` of CPU time in every `period_us`, at most a second, both not 0.
+    /// Where it counts `above` does, too.
     pub fn set_limit(
         &self,
         limit: NodeId,
@@ -363,8 +365,8 @@ impl Scheduler {
         self.set_limit(node, (0, 0), cap)
     }
 
-    /// Drops what [`Scheduler::create_node`] or [`Scheduler::create_limit`] made; its memory is reused once
-    /// nobody holds a ticket of it, nor is capped by it.
+    /// Drops what [`Scheduler::create_node`] or [`Scheduler::create_limit`] made; its memory is
+    /// reused once nobody holds a ticket of it, nor is capped by it.
     pub fn destroy_node(&self, node: NodeId) -> Result<(), Error> {
         let mut args = NameArgs {
             create: 0,
@@ -377,8 +379,8 @@ impl Scheduler {
         check(args.err, "cannot destroy a currency")
     }
 
-    /// How many soft tickets base has issued, active or not: what exchange tickets are counted against. 0: as many as are
-    /// active at the moment.
+    /// How many soft tickets base has issued, active or not: what exchange tickets are counted
+    /// against. 0: as many as are active at the moment.
     pub fn set_total(&self, total: u64) -> Result<(), Error> {
         let mut args = TotalArgs {
             total,
@@ -416,11 +418,11 @@ impl Scheduler {
     /// The counters of the kernel side.
     pub fn stats(&self) -> Result<Stats, Error> {
         let bytes = read_only_value(&self.stats)?;
-        Ok(stats_from(&bytes).unwrap_or_default())
+        Ok(control::stats_from(&bytes).unwrap_or_default())
     }
 
-    /// Bytes of its maps, as the kernel counts them; of its arena the pages that it has, which not every kernel tells. Without
-    /// what hangs on each thread. Less where something cannot be read.
+    /// Bytes of its maps, as the kernel counts them; of its arena the pages that it has, which not
+    /// every kernel tells. Without what hangs on each thread. Less where something cannot be read.
     pub fn memory(&self) -> u64 {
         let pages = self.stats().map_or(0, |stats| stats.pages);
         let others = [
@@ -451,14 +453,22 @@ impl Scheduler {
     }
 }
 
-/// Why the scheduler that is pinned below `dir` left, if it did.
-pub fn last_exit(dir: &Path) -> Option<Exit> {
-    let map = MapHandle::from_pinned_path(pins::path(dir, pins::EXIT)).ok()?;
-    Exit::from_bytes(&read_only_value(&map).ok()?)
+/// What was in force before what is pinned below `dir`, which has left, is again. `None`: there is
+/// no such.
+///
+/// # Errors
+/// When that could not be brought about; what is left is for [`crate::clear`].
+pub fn go_back(dir: &Path) -> Result<Option<Scheduler>, Error> {
+    let Some(exchange) = swap::go_back(dir)? else {
+        return Ok(None);
+    };
+    let mut scheduler = Scheduler::open(dir)?;
+    scheduler.exchange = Some(exchange);
+    Ok(Some(scheduler))
 }
 
-/// Removes whatever is pinned below `dir`, of whichever version and however incomplete, and waits until the kernel's own scheduler is
-/// in force. False: there was no scheduler of tix's.
+/// Removes whatever is pinned below `dir`, of whichever version and however incomplete, and waits
+/// until the kernel's own scheduler is in force. False: there was no scheduler of tix's.
 pub fn clear(dir: &Path) -> Result<bool, Error> {
     let ours = matches!(settled(PATIENCE), Force::InForce { .. }) && dir.exists();
     pins::remove(dir)?;
@@ -477,76 +487,4 @@ pub fn clear(dir: &Path) -> Result<bool, Error> {
 /// CPUs that are online, at least 1.
 fn online_cpus(possible: usize) -> usize {
     usize::try_from(sys::online_cpus()).map_or(possible, |n| n.clamp(1, possible))
-}
-
-pub(crate) fn read_only_value(map: &MapHandle) -> Result<Vec<u8>, Error> {
-    map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
-        .map(Option::unwrap_or_default)
-        .map_err(|source| Error::Call {
-            what: "cannot read a map",
-            source,
-        })
-}
-
-/// Runs a pinned SEC("syscall") program on `args`, in place.
-pub(crate) fn call(
-    program: &OwnedFd,
-    args: &mut impl Plain,
-    what: &'static str,
-) -> Result<(), Error> {
-    let ret = sys::run(program, args);
-    if ret < 0 {
-        return Err(Error::Call {
-            what,
-            source: libbpf_rs::Error::from_raw_os_error(-ret),
-        });
-    }
-    Ok(())
-}
-
-pub(crate) fn check(err: i32, what: &'static str) -> Result<(), Error> {
-    if err == 0 {
-        Ok(())
-    } else {
-        Err(Error::Refused { what, errno: -err })
-    }
-}
-
-pub(crate) fn load_error(err: libbpf_rs::Error) -> Error {
-    let reason = format!("{err:#}");
-    let hint = match err.kind() {
-        _ if too_old() => ": this kernel is too old, boot one from 6.16 on",
-        libbpf_rs::ErrorKind::PermissionDenied => ": tixd needs CAP_BPF and CAP_PERFMON",
-        _ if Btf::from_vmlinux().is_ok_and(|btf| btf_lies(&btf)) => {
-            ": this kernel's BTF describes the scx_bpf_* functions wrongly (built with a broken pahole); \
-             boot another build of it"
-        }
-        _ => "",
-    };
-    Error::Load { reason, hint }
-}
-
-/// Before 6.16 nobody has tried whether the kernel takes the program.
-fn too_old() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    let mut number = || numbers.next()?.parse::<u32>().ok();
-    matches!((number(), number()), (Some(major), Some(minor)) if (major, minor) < (6, 16))
-}
-
-/// Whether the kernel's own BTF is readable but wrong about sched_ext: it lacks the functions, or gives them the implicit parameter
-/// `aux`, which only their `_impl` forms have and no program passes (pahole 1.30; `tixctl doctor` names them all).
-fn btf_lies(btf: &Btf<'_>) -> bool {
-    use libbpf_rs::btf::types::{Func, FuncProto};
-    let implicit = |f: &Func<'_>| {
-        let name = f.name().and_then(|n| n.to_str()).unwrap_or_default();
-        name.starts_with("scx_bpf_")
-            && !name.ends_with("_impl")
-            && FuncProto::try_from(f.referenced_type())
-                .ok()
-                .and_then(|p| p.iter().last()?.name.map(|n| n == "aux"))
-                .unwrap_or(false)
-    };
-    btf.type_by_name::<Func<'_>>("scx_bpf_create_dsq").is_none()
-        || btf.type_by_kind::<Func<'_>>().any(|f| implicit(&f))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where things are pinned below the pin directory: there what is in force; in `new` what is about to be, in `old` what was before it, as
-//! long as it may have to come back (see `swap`).
+//! Where things are pinned below the pin directory: there what is in force; in `new` what is about
+//! to be, in `old` what was before it, as long as it may have to come back (see `swap`).
 
 use crate::Error;
 use std::fs;
@@ -17,7 +17,8 @@ pub const READ: &str = "read";
 pub const TOTAL: &str = "total";
 pub const LIMIT: &str = "limit";
 pub const FAIL: &str = "fail";
-/// How it keeps who is ahead and who behind; how it tells that, by a pin whose name says in which version; how it is told.
+/// How it keeps who is ahead and who behind; how it tells that, by a pin whose name says in which
+/// version; how it is told.
 pub const KEEP: &str = "keep";
 pub const LEADS: &str = "leads";
 pub const TAKE: &str = "take";
@@ -44,7 +45,8 @@ pub struct Traced {
     pub may_lack: bool,
 }
 
-/// Who begins to wait for a lock, and ends; who begins to move pages, and ends; who looks for a page of a file.
+/// Who begins to wait for a lock, and ends; who begins to move pages, and ends; who looks for a
+/// page of a file.
 pub const LOCKS: Traced = traced("locks-program", "locks", false);
 pub const LOCKS_END: Traced = traced("locks-end-program", "locks-end", false);
 pub const MOVES: Traced = traced("moves-program", "moves", true);
@@ -78,7 +80,8 @@ pub fn prepare(dir: &Path) -> Result<(), Error> {
     })
 }
 
-/// Removes every pin, and those in `new` and `old`; the scheduler goes when the last reference to its link does.
+/// Removes every pin, and those in `new` and `old`; the scheduler goes when the last reference to
+/// its link does.
 pub fn remove(dir: &Path) -> Result<(), Error> {
     for below in entries(dir)?.iter().filter(|path| path.is_dir()) {
         remove(below)?;
@@ -98,7 +101,8 @@ pub fn remove_pins(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Moves every pin of `from`, which goes, to `to`. What says that they are complete comes last: who is interrupted leaves a torn load.
+/// Moves every pin of `from`, which goes, to `to`. What says that they are complete comes last: who
+/// is interrupted leaves a torn load.
 pub fn move_all(from: &Path, to: &Path) -> Result<(), Error> {
     prepare(to)?;
     let mut pins = entries(from)?;

@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One build of the scheduler takes another's place, and may have to give it back.
 //!
-//! The kernel has one sched_ext scheduler at a time, and none takes another's place in one step (its `update` of a link is refused:
-//! EOPNOTSUPP). So the new one is loaded and verified, which takes longest, while the old one is in force; then the old one is taken out,
-//! and the new one attached. Between these two the kernel's own scheduler holds the CPU, by `cpu.weight`.
+//! The kernel has one sched_ext scheduler at a time, and none takes another's place in one step
+//! (its `update` of a link is refused: EOPNOTSUPP). So the new one is loaded and verified, which
+//! takes longest, while the old one is in force; then the old one is taken out, and the new one
+//! attached. Between these two the kernel's own scheduler holds the CPU, by `cpu.weight`.
 //!
-//! The old one stays pinned, in `old`, and is attached again if the new one fails. It begins anew then, as a scheduler that has just been
-//! loaded: what its programs have in memory is what it was before they ran, and what of it lies in the arena its own `init` sees to.
+//! The old one stays pinned, in `old`, and is attached again if the new one fails. It begins anew
+//! then, as a scheduler that has just been loaded: what its programs have in memory is what it was
+//! before they ran, and what of it lies in the arena its own `init` sees to.
 //!
-//! What the new one knows of the old one's time: by how much each principal was ahead of its due or behind, and what of its `cpu.max` it
-//! has used, from the old one itself (`leads`), also when that comes back; and what the daemon tells it, funding. Not known is what the
-//! kernel's own scheduler gave to whom in between; of the threads of one principal, whose turn it is (they begin as if they had all just
-//! come, a slice or two apart); and what the limits of currencies have left of a period, which the daemon makes anew.
+//! What the new one knows of the old one's time: by how much each principal was ahead of its due or
+//! behind, and what of its `cpu.max` it has used, from the old one itself (`leads`), also when that
+//! comes back; and what the daemon tells it, funding. Not known is what the kernel's own scheduler
+//! gave to whom in between; of the threads of one principal, whose turn it is (they begin as if
+//! they had all just come, a slice or two apart); and what the limits of currencies have left of a
+//! period, which the daemon makes anew.
 
-use crate::load::{PATIENCE, last_exit, load_error, read_only_value};
+use crate::call::read_only_value;
+use crate::exit::last_exit;
+use crate::force::PATIENCE;
+use crate::kernel::load_error;
 use crate::sys::{self, Attached};
-use crate::{Error, Exit, Force, LAYOUT, Lead, Scheduler, in_force, leads, pins, settled};
+use crate::{Error, Exit, Force, LAYOUT, Lead, in_force, leads, pins, settled};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Program};
 use std::fs;
@@ -28,7 +35,8 @@ use std::time::{Duration, Instant};
 pub struct Exchange {
     /// For how long neither was in force; not known of one that failed.
     pub gap: Option<Duration>,
-    /// Who was ahead or behind, or had used of its `cpu.max`, and goes on from there; or why all began anew.
+    /// Who was ahead or behind, or had used of its `cpu.max`, and goes on from there; or why all
+    /// began anew.
     pub leads: Result<Vec<Lead>, String>,
 }
 
@@ -53,8 +61,8 @@ pub(crate) fn keep_fresh(dir: &Path) -> Result<(), Error> {
     copy.pin(&at).map_err(err)
 }
 
-/// The scheduler that has been pinned below `dir/new`, and that `attach` puts in force, takes the place of the one that is, if there is
-/// one.
+/// The scheduler that has been pinned below `dir/new`, and that `attach` puts in force, takes the
+/// place of the one that is, if there is one.
 ///
 /// `None`: there was none.
 pub(crate) fn exchange(
@@ -96,7 +104,8 @@ pub(crate) fn exchange(
     Ok(exchange)
 }
 
-/// Takes out what is in force by the link below `dir`, if it is `in_force` yet, and asks who was ahead then, and who behind.
+/// Takes out what is in force by the link below `dir`, if it is `in_force` yet, and asks who was
+/// ahead then, and who behind.
 fn take_out_and_ask(dir: &Path, in_force: bool) -> Result<Result<Vec<Lead>, Error>, Error> {
     let kept = match in_force {
         true => leads::keep(dir),
@@ -108,7 +117,8 @@ fn take_out_and_ask(dir: &Path, in_force: bool) -> Result<Result<Vec<Lead>, Erro
     Ok(told.map(|told| leads::settle(told, leads::cpus())))
 }
 
-/// Those who were ahead or behind are so by the same in what is pinned below `dir`, which is in force.
+/// Those who were ahead or behind are so by the same in what is pinned below `dir`, which is in
+/// force.
 fn pass_on(dir: &Path, told: Result<Vec<Lead>, Error>) -> Result<Vec<Lead>, String> {
     told.and_then(|leads| leads::take(dir, leads))
         .map_err(|err| err.to_string())
@@ -119,11 +129,9 @@ pub fn can_go_back(dir: &Path) -> bool {
     is_ours(&dir.join(pins::OLD))
 }
 
-/// What was in force before what is pinned below `dir`, which has left, is again. `None`: there is no such.
-///
-/// # Errors
-/// When that could not be brought about; what is left is for [`crate::clear`].
-pub fn go_back(dir: &Path) -> Result<Option<Scheduler>, Error> {
+/// What was in force before what is pinned below `dir`, which has left, is again. `None`: there is
+/// no such.
+pub(crate) fn go_back(dir: &Path) -> Result<Option<Exchange>, Error> {
     if !can_go_back(dir) {
         return Ok(None);
     }
@@ -138,9 +146,7 @@ pub fn go_back(dir: &Path) -> Result<Option<Scheduler>, Error> {
     let mark = pins::telling(dir, pins::REFUSED, &refused);
     let mut marked = map(dir, pins::STATS)?;
     marked.pin(&mark).map_err(|err| pins::error(&mark, err))?;
-    let mut scheduler = Scheduler::open(dir)?;
-    scheduler.exchange = Some(Exchange { gap: None, leads });
-    Ok(Some(scheduler))
+    Ok(Some(Exchange { gap: None, leads }))
 }
 
 /// The build from which somebody went back to what is pinned below `dir`.
@@ -208,7 +214,8 @@ fn revive(dir: &Path) -> Result<(), Error> {
     attach_traced(dir)
 }
 
-/// What is pinned below `dir` was attached. The kernel calls that done, too, where the scheduler could not begin: then it has left.
+/// What is pinned below `dir` was attached. The kernel calls that done, too, where the scheduler
+/// could not begin: then it has left.
 pub(crate) fn begun(dir: &Path) -> Result<(), Error> {
     match last_exit(dir) {
         Some(Exit { reason, .. }) => Err(Error::Begin { reason }),
@@ -216,7 +223,8 @@ pub(crate) fn begun(dir: &Path) -> Result<(), Error> {
     }
 }
 
-/// What tells of locks that are waited for, and of pages, as far as the kernel and that build have it.
+/// What tells of locks that are waited for, and of pages, as far as the kernel and that build have
+/// it.
 fn attach_traced(dir: &Path) -> Result<(), Error> {
     for traced in pins::TRACED {
         let at = pins::path(dir, traced.program);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the libraries have no safe function for. No other module may contain unsafe code, but for what is generated.
+//! What the libraries have no safe function for. No other module may contain unsafe code, but for
+//! what is generated.
 #![allow(unsafe_code)]
 
-use crate::Stats;
-use crate::control::{FundingArgs, LimitArgs, NameArgs, ReadBatch, TotalArgs};
-use crate::leads::{LeadsArgs, TakeArgs};
+use bytemuck::Pod;
 use libbpf_rs::libbpf_sys::{
     BPF_STRUCT_OPS, BPF_TRACE_RAW_TP, bpf_link_create, bpf_obj_pin, bpf_prog_test_run_opts,
     bpf_test_run_opts,
@@ -15,50 +14,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A C structure of integers and nothing else.
-///
-/// # Safety
-/// It is `#[repr(C)]`, has no padding, and every bit pattern is a value of it.
-pub unsafe trait Plain: Sized {
-    /// With 0 everywhere.
-    fn zeroed() -> Self {
-        // SAFETY: every bit pattern is a value.
-        unsafe { std::mem::zeroed() }
-    }
-
-    /// As bytes, for the kernel to read and write.
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: without padding every byte has a value, and may have any other.
-        unsafe {
-            std::slice::from_raw_parts_mut(std::ptr::from_mut(self).cast(), size_of::<Self>())
-        }
-    }
-}
-
-// SAFETY: fields of 16 to 64 bits, each aligned by those before it; size_of is asserted where the kernel side has to agree.
-unsafe impl Plain for FundingArgs {}
-// SAFETY: likewise.
-unsafe impl Plain for NameArgs {}
-// SAFETY: likewise.
-unsafe impl Plain for TotalArgs {}
-// SAFETY: likewise.
-unsafe impl Plain for LimitArgs {}
-// SAFETY: likewise.
-unsafe impl Plain for ReadBatch {}
-// SAFETY: likewise.
-unsafe impl Plain for Stats {}
-// SAFETY: likewise.
-unsafe impl Plain for LeadsArgs {}
-// SAFETY: likewise.
-unsafe impl Plain for TakeArgs {}
-
 /// Runs a SEC("syscall") program on `args`, in place; the kernel's error, negative, or 0.
-pub fn run(program: &OwnedFd, args: &mut impl Plain) -> i32 {
+pub fn run(program: &OwnedFd, args: &mut impl Pod) -> i32 {
     let mut opts = bpf_test_run_opts {
         sz: size_of::<bpf_test_run_opts>() as _,
         ..Default::default()
     };
-    let bytes = args.bytes_mut();
+    let bytes = bytemuck::bytes_of_mut(args);
     // The kernel writes back into ctx_in; ctx_out is refused for programs of this type.
     opts.ctx_in = bytes.as_mut_ptr().cast();
     opts.ctx_size_in = bytes.len() as u32;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl chown`
 
+use crate::candidates;
 use crate::failure::Failure;
-use crate::out;
+use crate::step::Step;
 use crate::users::{self, Names};
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Change whose a currency is
 ///
@@ -16,7 +17,10 @@ pub struct Args {
     #[arg(value_name = "USER[:GROUP]", value_parser = owner)]
     owner: Owner,
     /// The currency
+    #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: String,
+    #[command(flatten)]
+    step: Step,
 }
 
 /// Names or numbers; one of them may be missing.
@@ -44,20 +48,30 @@ fn owner(text: &str) -> Result<Owner, String> {
     }
 }
 
-pub async fn main(Args { owner, name }: Args) -> Result<(), Failure> {
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let Args { owner, name, step } = args;
     let user = owner.user.as_deref().map(users::uid).transpose()?;
     let group = owner.group.as_deref().map(users::gid).transpose()?;
-    change(&name, user, group).await
+    change(&name, user, group, step).await
 }
 
 /// Asks tixd for it; what is not given stays.
-pub async fn change(name: &str, user: Option<u32>, group: Option<u32>) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+pub async fn change(
+    name: &str,
+    user: Option<u32>,
+    group: Option<u32>,
+    step: Step,
+) -> Result<(), Failure> {
+    let mut client = step.connect().await?;
     let reply = client.call(|tixd| tixd.chown(name, user, group)).await?;
     let (mut names, name) = (Names::default(), reply.name);
     let owner = names.user(reply.owner).to_owned();
     let group = names.group(reply.group);
-    out::print(&format!("{name} is {owner}'s, of the group {group}."))
+    step.done(
+        &mut client,
+        &format!("{name} is {owner}'s, of the group {group}."),
+    )
+    .await
 }
 
 #[cfg(test)]

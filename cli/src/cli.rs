@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line as a whole.
 
+use crate::elsewhere::{self, Cgroups};
 use crate::failure::Failure;
-use clap::{Parser, Subcommand};
-use std::future::Future;
+use crate::runtime::wait;
+use crate::{groups, pager, usage};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::path::PathBuf;
 
 /// Look at and change who gets how much of this machine
 ///
@@ -17,7 +20,7 @@ use std::future::Future;
     version,
     max_term_width = 100,
     arg_required_else_help = true,
-    after_help = "Words:\n  \
+    after_help = "`tixctl help COMMAND` explains a command.\n\nWords:\n  \
                   currency   what has a share, and divides it by tickets of its own\n  \
                   base       the currency that is the whole machine\n  \
                   ticket     a part of what its issuer has: 3 of 4 issued are three quarters\n  \
@@ -34,11 +37,52 @@ use std::future::Future;
                   them all. What a user has created is called USER/NAME, and that user may leave \
                   USER/ out.\n\nExit status: 0 done, 1 refused, 2 wrong usage, 3 tixd not \
                   reachable.\nEnvironment: TIX_SOCKET, tixd's socket (/run/tix/tixd.sock); \
-                  NO_COLOR."
+                  NO_COLOR, no colours; PAGER, what shows long output (less; root's is always \
+                  that)."
 )]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+    #[command(flatten)]
+    everywhere: Everywhere,
+}
+
+/// What every command takes.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Everywhere")]
+struct Everywhere {
+    /// The socket of the tixd to speak to
+    #[arg(long, global = true, hide_short_help = true, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Colours: auto is on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "WHEN",
+        default_value = "auto"
+    )]
+    color: clap::ColorChoice,
+    /// Print long output at once, also on a terminal
+    #[arg(long, global = true, hide_short_help = true)]
+    no_pager: bool,
+}
+
+impl Everywhere {
+    /// Holds for all that this process does.
+    fn apply(self) {
+        match self.color {
+            clap::ColorChoice::Auto => {}
+            clap::ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
+            clap::ColorChoice::Never => anstream::ColorChoice::Never.write_global(),
+        }
+        if let Some(socket) = self.socket {
+            tix_client::use_socket(socket);
+        }
+        if self.no_pager {
+            pager::off();
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,28 +107,67 @@ pub enum Command {
     Chown(crate::chown::Args),
     Chgrp(crate::chgrp::Args),
     Offer(crate::offer::Args),
-    Offers(crate::offers::Args),
     Accept(crate::accept::Args),
-    Amend(crate::amend::Args),
-    Cancel(crate::cancel::Args),
-    Exchanges(crate::exchanges::Args),
     Exchange(crate::exchange::Args),
     Disk(crate::disk::Args),
     Log(crate::log::Args),
+    Undo(crate::undo::Args),
     Export(crate::export::Args),
     Import(crate::import::Args),
     Doctor(crate::doctor::Args),
     Completions(crate::completions::Args),
+    // As they were called before; what was written for that goes on working.
+    #[command(hide = true)]
+    Offers(crate::offer::list::Args),
+    #[command(hide = true)]
+    Amend(crate::offer::amend::Args),
+    #[command(hide = true)]
+    Cancel(crate::cancel::Args),
+    #[command(hide = true)]
+    Exchanges(crate::exchange::list::Args),
     #[command(hide = true)]
     Pages(crate::pages::Args),
     #[command(hide = true)]
     RemoveWhenEmpty(crate::job::janitor::Args),
 }
 
-/// Parses the command line and does what it says. Wrong usage and help end the process in here, with 2 and 0.
+impl Command {
+    /// What it says to tixd of cgroups.
+    fn cgroups(&self) -> Cgroups {
+        match self {
+            Command::Disk(_)
+            | Command::Export(_)
+            | Command::Doctor(_)
+            | Command::Completions(_)
+            | Command::Pages(_)
+            | Command::RemoveWhenEmpty(_) => Cgroups::None,
+            Command::Import(_) => Cgroups::Made("a document"),
+            Command::Run(_) | Command::Nice(_) => Cgroups::Made("the command's cgroup"),
+            Command::Tree(_) | Command::Top(_) => Cgroups::Shown,
+            _ => Cgroups::Named,
+        }
+    }
+}
+
+/// The grammar, and the help that shows the commands by group.
+pub fn grammar() -> clap::Command {
+    let all = groups::grouped(Cli::command());
+    all.mut_subcommand("offer", crate::offer::as_before)
+}
+
+/// Parses the command line and does what it says. Wrong usage and help end the process in here,
+/// with 2 and 0.
 pub fn main() -> Result<(), Failure> {
-    let command = Cli::parse().command;
-    crate::elsewhere::check(&command)?;
+    crate::completions::answer(grammar);
+    let grammar = grammar();
+    let matches = grammar.clone().try_get_matches();
+    let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    let Cli {
+        command,
+        everywhere,
+    } = parsed.unwrap_or_else(|err| usage::exit(&err, &grammar));
+    everywhere.apply();
+    elsewhere::check(command.cgroups())?;
     match command {
         Command::Status(args) => wait(crate::status::main(args)),
         Command::Tree(args) => wait(crate::tree::main(args)),
@@ -106,45 +189,52 @@ pub fn main() -> Result<(), Failure> {
         Command::Chown(args) => wait(crate::chown::main(args)),
         Command::Chgrp(args) => wait(crate::chgrp::main(args)),
         Command::Offer(args) => wait(crate::offer::main(args)),
-        Command::Offers(args) => wait(crate::offers::main(args)),
+        Command::Offers(args) => wait(crate::offer::list::main(args)),
         Command::Accept(args) => wait(crate::accept::main(args)),
-        Command::Amend(args) => wait(crate::amend::main(args)),
+        Command::Amend(args) => wait(crate::offer::amend::main(args)),
         Command::Cancel(args) => wait(crate::cancel::main(args)),
-        Command::Exchanges(args) => wait(crate::exchanges::main(args)),
+        Command::Exchanges(args) => wait(crate::exchange::list::main(args)),
         Command::Exchange(args) => wait(crate::exchange::main(args)),
         Command::Disk(args) => wait(crate::disk::main(args)),
         Command::Log(args) => wait(crate::log::main(args)),
+        Command::Undo(args) => wait(crate::undo::main(args)),
         Command::Export(args) => wait(crate::export::main(args)),
         Command::Import(args) => wait(crate::import::main(args)),
         Command::Doctor(args) => crate::doctor::main(args),
         Command::Completions(args) => crate::completions::main(args),
-        Command::Pages(args) => crate::pages::main(args),
+        Command::Pages(args) => crate::pages::main(args, grammar),
         Command::RemoveWhenEmpty(args) => crate::job::janitor::main(args),
     }
-}
-
-/// Runs a conversation with tixd on this thread.
-pub fn wait<T, E>(conversation: impl Future<Output = Result<T, E>>) -> Result<T, Failure>
-where
-    Failure: From<E>,
-{
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|err| Failure::refused(format!("cannot start: {err}"), ""))?
-        .block_on(conversation)
-        .map_err(Failure::from)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     #[test]
     fn the_grammar_is_sound() {
-        Cli::command().debug_assert();
+        grammar().debug_assert();
+    }
+
+    #[test]
+    fn each_command_is_in_one_group_and_fits_into_a_line() {
+        let all = grammar();
+        let named: Vec<&str> = (groups::GROUPS.iter())
+            .flat_map(|(_, names)| names.iter().copied())
+            .collect();
+        for command in all.get_subcommands().filter(|c| !c.is_hide_set()) {
+            let name = command.get_name();
+            let count = named.iter().filter(|n| **n == name).count();
+            assert_eq!(count, 1, "{name}");
+            let about = command.get_about().unwrap().to_string();
+            let length = about.chars().count();
+            assert!(length + groups::NAMES + 3 <= 80, "{name}: {about}");
+        }
+        for name in named {
+            let found = all.find_subcommand(name);
+            assert!(found.is_some_and(|c| !c.is_hide_set()), "{name}");
+        }
     }
 
     /// The Rust sources below `dir`, a line that is continued joined with the next one.
@@ -173,7 +263,7 @@ mod tests {
 
     /// Why `words` are no command line: a command by its name alone refers to it.
     fn wrong(words: &[&str]) -> Option<String> {
-        let mut command = Cli::command();
+        let mut command = grammar();
         let mut verbs = words.iter().skip(1);
         let named = verbs.all(|verb| match command.find_subcommand(verb).cloned() {
             Some(found) => {
@@ -185,8 +275,9 @@ mod tests {
         if named {
             return None;
         }
-        let parsed = Cli::command().try_get_matches_from(words);
-        parsed.err().map(|why| why.to_string())
+        let parsed = grammar().try_get_matches_from(words);
+        let failed = parsed.err().filter(|why| why.use_stderr());
+        failed.map(|why| why.to_string())
     }
 
     /// Whatever names a command, in a hint, a message or a comment, names one that there is, with
@@ -195,7 +286,10 @@ mod tests {
     fn commands_that_are_named_can_be_typed() {
         let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut all = Vec::new();
-        for dir in ["daemon/src", "daemon/api/src", "cli/src", "cli/client/src"] {
+        let tixd = ["src", "api/src", "ledger/src", "model/src", "store/src"];
+        let tixd = tixd.map(|dir| Path::new("daemon").join(dir));
+        let own = ["cli/src", "cli/client/src"].map(PathBuf::from);
+        for dir in tixd.iter().chain(&own) {
             sources(&top.join(dir), &mut all);
         }
         let (mut count, mut all_wrong) = (0, Vec::new());
@@ -220,18 +314,24 @@ mod tests {
         assert!(wrong(&["tixctl", "explian", "alice"]).is_some());
     }
 
+    /// The help of `command`, called `name`, and of those below it.
+    fn help(command: &mut clap::Command, name: &str, text: &mut String) {
+        *text += &format!("\n──── {name} ────\n\n{}", command.render_long_help());
+        for below in command.get_subcommands_mut() {
+            if below.get_name() != "help" {
+                help(below, &format!("{name} {}", below.get_name()), text);
+            }
+        }
+    }
+
     /// Every command's help, in one place: a change of the grammar shows here.
     #[test]
     fn reference() {
-        let mut all = Cli::command().term_width(100);
+        let mut all = grammar().term_width(100);
         all.build();
         let mut text = all.render_long_help().to_string();
-        for command in all.get_subcommands_mut() {
-            if command.get_name() == "help" {
-                continue;
-            }
-            let help = command.render_long_help();
-            text += &format!("\n──── {} ────\n\n{help}", command.get_name());
+        for name in groups::GROUPS.iter().flat_map(|(_, names)| *names) {
+            help(all.find_subcommand_mut(name).unwrap(), name, &mut text);
         }
         let text: Vec<&str> = text.lines().map(str::trim_end).collect();
         insta::assert_snapshot!("reference", text.join("\n"));

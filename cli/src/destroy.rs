@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl destroy`
 
+use crate::candidates;
 use crate::failure::Failure;
-use crate::out;
+use crate::step::Step;
+use clap_complete::ArgValueCandidates;
 use tix_api::{DestroyReply, Tix};
-use tix_client::Client;
 
 /// Destroy a currency, with all the tickets it issued or holds
 ///
-/// A cgroup bound to it is funded by its parent again, with its cpu.weight. The currency of a cgroup itself goes when the cgroup is
-/// removed, never by this.
+/// A cgroup bound to it is funded by its parent again, with its cpu.weight. The currency of a
+/// cgroup itself goes when the cgroup is removed, never by this.
 ///
 /// A bare name must be that of a currency that you have made, and no plain one's too; any other is
 /// typed in full: USER/NAME, or root/NAME for a plain one.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The currency
+    #[arg(add = ArgValueCandidates::new(candidates::created))]
     name: String,
+    #[command(flatten)]
+    step: Step,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let gone = client.call(|tixd| tixd.destroy(&args.name)).await?;
-    out::print(&render(&gone))
+    args.step.done(&mut client, &render(&gone)).await
 }
 
 fn render(gone: &DestroyReply) -> String {

@@ -13,8 +13,9 @@ use tokio::time::timeout;
 
 /// Write out what is kept of the currencies, as JSON
 ///
-/// That is everything that was asked for: named currencies, tickets, guarantees, bindings, owners and modes. The same state gives the same
-/// text, so that it can be compared. `tixctl import` takes it. Only root may, and who is in the group tix.
+/// That is everything that was asked for: named currencies, tickets, guarantees, bindings, owners
+/// and modes. The same state gives the same text, so that it can be compared. `tixctl import` takes
+/// it. Only root may, and who is in the group tix.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Where to write it [default: to standard output]
@@ -37,10 +38,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
 /// All of it, so that nothing is written unless all has come.
 async fn document() -> Result<String, Failure> {
     let (mut connection, socket) = Client::connect().await?.into_parts();
-    let late = || {
-        let why = format!("no answer within {} s", PATIENCE.as_secs());
-        Error::unreachable(&socket, why)
-    };
+    let late = || Error::slow(&socket, PATIENCE);
     let parts = timeout(PATIENCE, connection.export())
         .await
         .map_err(|_| late())?

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
-const HINT: Style = AnsiColor::Cyan.on_default();
+pub const HINT: Style = AnsiColor::Cyan.on_default();
 
 /// Why a command was not done. (Most wrong usage, exit status 2, is found by the argument parser.)
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,11 @@ impl From<tix_api::Error> for Failure {
 
 impl From<tix_client::Error> for Failure {
     fn from(err: tix_client::Error) -> Failure {
-        let (message, hint) = (err.message(), err.hint().to_owned());
+        let message = err.message();
+        let hint = match err.hint() {
+            "" => "`tixctl status` says whether all is well".to_owned(),
+            hint => hint.to_owned(),
+        };
         match err {
             tix_client::Error::Unreachable { .. } => Failure::Unreachable { message, hint },
             _ => Failure::Refused { message, hint },

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What others have named, on the reader's terminal. Any user may call a cgroup or a process whatever the kernel takes, and a terminal takes
-//! orders: to change its title, to write elsewhere, to say something at the next prompt, to show a line backwards.
+//! What others have named, on the reader's terminal. Any user may call a cgroup or a process
+//! whatever the kernel takes, and a terminal takes orders: to change its title, to write elsewhere,
+//! to say something at the next prompt, to show a line backwards.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -26,8 +27,8 @@ fn acts(c: char) -> bool {
     direction || (c.is_control() && c != '\n')
 }
 
-/// The text with nothing left in it that a terminal would do, but for lines and our colours. It stays JSON if it was: there what is put in
-/// stands for the same.
+/// The text with nothing left in it that a terminal would do, but for lines and our colours. It
+/// stays JSON if it was: there what is put in stands for the same.
 pub fn harmless(text: &str) -> Cow<'_, str> {
     if !text.contains(acts) {
         return Cow::Borrowed(text);

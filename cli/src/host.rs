@@ -19,7 +19,8 @@ pub fn mounts(root: &Path) -> Vec<Mount> {
     text.lines().filter_map(mount).collect()
 }
 
-/// One line of mountinfo: `36 35 98:0 / /point rw,noatime shared:1 - ext3 /dev/root rw,errors=continue`.
+/// One line of mountinfo: `36 35 98:0 / /point rw,noatime shared:1 - ext3 /dev/root
+/// rw,errors=continue`.
 fn mount(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ').skip(4);

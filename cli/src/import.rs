@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::out;
+use crate::report::Report;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ use tix_client::Client;
 
 /// Make the currencies what an export says
 ///
-/// What is there and not in it goes, what is in it and not there comes: all of it, or nothing. The changes are listed. Only root may.
+/// What is there and not in it goes, what is in it and not there comes: all of it, or nothing. The
+/// changes are listed. Only root may.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only say what would change
@@ -22,6 +24,8 @@ pub struct Args {
     json: bool,
     /// What `tixctl export` wrote; - for standard input
     file: PathBuf,
+    #[command(flatten)]
+    report: Report,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
@@ -36,7 +40,7 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         .await?;
     match args.json {
         true => out::json(&reply),
-        false => out::print(&render(&reply)),
+        false => args.report.print(&render(&reply)),
     }
 }
 

@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl limit`
 
+use crate::candidates;
 use crate::failure::Failure;
+use crate::holds;
+use crate::step::Step;
 use crate::ticket::ResourceArg;
-use crate::{holds, out};
+use clap_complete::ArgValueCandidates;
 use tix_api::{Tix, units};
-use tix_client::Client;
 
-/// Limit what a currency, and all that it funds, may have of the CPU together
+/// Limit what a currency and all that it funds have of the CPU
 ///
-/// Of a cgroup's currency that is the cgroup and all below it, as with its cpu.max, which goes on to hold beside it. Of a named one it
-/// is the cgroups that it is bound to, and those of currencies below it: of several funders the one counts that most of a currency's
-/// entitlement comes from. What it may not have others get. The limit takes the place of the one that it had.
+/// Of a cgroup's currency that is the cgroup and all below it, as with its cpu.max, which goes on
+/// to hold beside it. Of a named one it is the cgroups that it is bound to, and those of currencies
+/// below it: of several funders the one counts that most of a currency's entitlement comes from.
+/// What it may not have others get. The limit takes the place of the one that it had.
 ///
-/// The owner may limit a currency, and whom the mode lets change it (c); what root limited only root changes. `tixctl explain` says which
-/// limits count for a currency, and how often they made it wait.
+/// The owner may limit a currency, and whom the mode lets change it (c); what root limited only
+/// root changes. `tixctl explain` says which limits count for a currency, and how often they made
+/// it wait.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The currency
+    #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: String,
     /// What is limited: cpu
     #[arg(hide_possible_values = true)]
@@ -25,6 +30,8 @@ pub struct Args {
     /// How much, in per cent of one CPU: 30%, or 150% for one and a half (0.1% to 102400%)
     #[arg(value_parser = milli, allow_negative_numbers = true)]
     amount: u64,
+    #[command(flatten)]
+    step: Step,
 }
 
 fn milli(text: &str) -> Result<u64, String> {
@@ -32,14 +39,15 @@ fn milli(text: &str) -> Result<u64, String> {
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let milli = args.amount.cast_signed();
     let reply = client
         .call(|tixd| tixd.limit(&args.name, args.resource.into(), milli))
         .await?;
     let name = reply.name.unwrap_or(args.name);
-    let most = units::show_thousandths(args.amount);
+    let most = units::display_thousandths(args.amount);
     match reply.not_held {
+        _ if args.step.is_dry() => {}
         Some(problem) => holds::warn("the limit is kept", Some(&problem)),
         // A tixd from before it said why.
         None if !reply.in_force => eprintln!(
@@ -47,7 +55,10 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         ),
         None => {}
     }
-    out::print(&format!(
-        "{name}, with all that it funds, is limited to {most} of one CPU."
-    ))
+    args.step
+        .done(
+            &mut client,
+            &format!("{name}, with all that it funds, is limited to {most} of one CPU."),
+        )
+        .await
 }

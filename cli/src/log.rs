@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl log`: what was done, and by whom.
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::users::Names;
-use crate::{out, when};
+use crate::{out, pager, when};
 use anstyle::{AnsiColor, Style};
+use clap_complete::ArgValueCandidates;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -14,11 +16,13 @@ use tix_client::Client;
 
 /// Show what was done to the currencies, and by whom
 ///
-/// Oldest first. Operations are there with who asked for them, and so is what the policy and tixd did of themselves. You see what concerns
+/// Oldest first, each with its number (SEQ), which `tixctl undo` takes. Operations are there with
+/// who asked for them, and so is what the policy and tixd did of themselves. You see what concerns
 /// your currencies; root, and who is in the group tix, see everything.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only what concerns this currency
+    #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: Option<String>,
     /// Print JSON; with --follow one line for each record
     #[arg(long)]
@@ -26,7 +30,8 @@ pub struct Args {
     /// Go on showing what happens, until interrupted
     #[arg(short, long)]
     follow: bool,
-    /// Only from then on: a duration (10min, 2h, 3d), today, yesterday, or a time (15:04, 2026-11-21, "2026-11-21 15:04:05")
+    /// Only from then on: a duration (10min, 2h, 3d), today, yesterday, or a time (15:04,
+    /// 2026-11-21, "2026-11-21 15:04:05")
     #[arg(long, value_name = "DURATION|TIME", value_parser = when::since)]
     since: Option<u64>,
     /// Only what concerns your currencies
@@ -60,7 +65,8 @@ enum Place {
 }
 
 impl Place {
-    /// Where to go on after `reply`, which was asked for from here at `asked` (microseconds since 1970).
+    /// Where to go on after `reply`, which was asked for from here at `asked` (microseconds since
+    /// 1970).
     fn next(self, reply: &LogReply, asked: u64) -> Place {
         let last = reply.records.last().map(|record| record.seq);
         match (reply.next.max(last), self) {
@@ -95,8 +101,13 @@ pub async fn main(args: Args) -> Result<(), Failure> {
     let zone = when::here();
     match (args.json, args.follow) {
         (true, false) => return out::json(&Log { records }),
+        (false, false) => {
+            let lines = records.iter().map(|record| line(record, &mut names, &zone));
+            let all: Vec<String> = std::iter::once(heading()).chain(lines).collect();
+            return pager::print(&all.join("\n"));
+        }
         (true, true) => {}
-        (false, _) => out::print(&heading())?,
+        (false, true) => out::print(&heading())?,
     }
     loop {
         for record in &records {
@@ -104,9 +115,6 @@ pub async fn main(args: Args) -> Result<(), Failure> {
                 true => out::json_line(record)?,
                 false => out::print(&line(record, &mut names, &zone))?,
             }
-        }
-        if !args.follow {
-            return Ok(());
         }
         records.clear();
         if !read(&mut client, &args, &mut place, None, &mut records).await? {
@@ -145,8 +153,8 @@ const GREY: Style = AnsiColor::BrightBlack.on_default();
 
 fn heading() -> String {
     format!(
-        "{GREY}{:<19}  {:<8}  {:<9}  MESSAGE{GREY:#}",
-        "TIME", "WHO", "WHAT"
+        "{GREY}{:>6}  {:<19}  {:<8}  {:<9}  MESSAGE{GREY:#}",
+        "SEQ", "TIME", "WHO", "WHAT"
     )
 }
 
@@ -157,7 +165,10 @@ fn line(record: &LogRecord, names: &mut Names, zone: &TimeZone) -> String {
         _ => &record.who,
     };
     let when = when::shown(record.time_usec, zone);
-    format!("{when}  {who:<8}  {:<9}  {}", record.kind, record.message)
+    format!(
+        "{:>6}  {when}  {who:<8}  {:<9}  {}",
+        record.seq, record.kind, record.message
+    )
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! tixctl: look at and change who gets how much of a machine.
 //!
-//! One file per verb. A verb's `Args` and their doc comments are its grammar and its help; what it shows comes from tixd (or, for
-//! `status` and `doctor`, from the kernel) and is only rendered here.
+//! One file per verb. A verb's `Args` and their doc comments are its grammar and its help; what it
+//! shows comes from tixd (or, for `status` and `doctor`, from the kernel) and is only rendered
+//! here.
 
 #![forbid(unsafe_code)]
 
 mod accept;
-mod amend;
+mod ask;
 mod bind;
 mod cancel;
+mod candidates;
 mod chgrp;
 mod chmod;
 mod chown;
@@ -21,35 +23,41 @@ mod disk;
 mod doctor;
 mod elsewhere;
 mod exchange;
-mod exchanges;
 mod explain;
 mod export;
 mod failure;
 mod fund;
+mod groups;
 mod harmless;
 mod holds;
 mod host;
 mod import;
 mod job;
 mod kernel;
+mod keys;
 mod limit;
 mod log;
 mod nice;
 mod offer;
-mod offers;
 mod out;
+mod pager;
 mod pages;
+mod report;
 mod reserve;
 mod run;
+mod runtime;
 mod status;
+mod step;
 mod ticket;
 mod top;
 mod trade;
 mod tree;
 mod unbind;
+mod undo;
 mod unfund;
 mod unlimit;
 mod unreserve;
+mod usage;
 mod users;
 mod when;
 

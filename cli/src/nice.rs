@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl nice`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::holds;
 use crate::job::{self, Job};
+use crate::report::Report;
 use crate::ticket::tickets;
-use tix_api::{Tix, units};
+use clap_complete::ArgValueCandidates;
+use tix_api::{Resource, Tix, units};
 
-/// Run a command in a cgroup of its own, with base tickets that your currency gives up for it
+/// Run a command with tickets that your currency gives up for it
 ///
-/// As `tixctl run`, but what the command gets is fixed: it does not shrink when you start more, and the rest of what is yours is that
-/// much smaller as long as it runs. Nobody else has more or less by it.
+/// As `tixctl run`, in a cgroup of its own, but with base tickets: what the command gets is fixed.
+/// It does not shrink when you start more, and the rest of what is yours is that much smaller as
+/// long as it runs. Nobody else has more or less by it.
 ///
 /// The exit status is the command's; 1, 2 or 3 if it was not started.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     job: Job,
-    /// How much it gets of the cpu: base tickets, or per cent of what your currency is entitled to (0.1% to 100%) [default: 10%]
+    /// How much it gets of the cpu: base tickets, or per cent of what your currency is entitled to
+    /// (0.1% to 100%) [default: 10%]
     #[arg(long, value_name = "TICKETS|PERCENT", value_parser = given, allow_negative_numbers = true)]
     cpu: Option<Given>,
     /// The currency that gives it up [default: your user's currency]
-    #[arg(long, value_name = "CURRENCY")]
+    #[arg(long, value_name = "CURRENCY", add = ArgValueCandidates::new(candidates::currencies))]
     from: Option<String>,
+    #[command(flatten)]
+    report: Report,
 }
 
 /// What a currency gives up.
@@ -44,7 +51,13 @@ fn given(text: &str) -> Result<Given, String> {
         .map_err(|why| format!("{why}; or per cent of your currency, such as 10%"))
 }
 
-pub fn main(Args { job, cpu, from }: Args) -> Result<(), Failure> {
+pub fn main(args: Args) -> Result<(), Failure> {
+    let Args {
+        job,
+        cpu,
+        from,
+        report,
+    } = args;
     let (tickets, milli) = match cpu {
         Some(Given::Tickets(tickets)) => (Some(tickets), None),
         Some(Given::Milli(milli)) => (None, Some(milli)),
@@ -54,7 +67,14 @@ pub fn main(Args { job, cpu, from }: Args) -> Result<(), Failure> {
         client
             .call(|tixd| tixd.nice_begin(asked.name, asked.from, tickets, milli, asked.cgroup))
             .await
-            .map(|reply| holds::warn("it has its tickets", reply.not_held.as_ref()))
+            .map(|reply| {
+                let rights = units::rights::show(Resource::Cpu, reply.milli);
+                report.say(&format!(
+                    "{} has {rights} of base that {} gives up",
+                    reply.name, reply.giver
+                ));
+                holds::warn("it has its tickets", reply.not_held.as_ref());
+            })
     })
 }
 

@@ -7,29 +7,43 @@ use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 
-/// Prints `text` and a newline, and whatever is in it does nothing to the terminal. Colours go where the terminal and `NO_COLOR` want them.
+/// Prints `text` and a newline, and whatever is in it does nothing to the terminal. Colours go
+/// where the terminal and `NO_COLOR` want them.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
     writeln!(stdout, "{}", harmless(text))
         .and_then(|()| stdout.flush())
         .map_err(|err| match err.kind() {
             ErrorKind::BrokenPipe => Failure::ReaderGone,
-            _ => Failure::refused(format!("cannot write the output: {err}"), ""),
+            _ => Failure::refused(
+                format!("cannot write the output: {err}"),
+                "`df -h` says where there is room",
+            ),
         })
 }
 
 /// Prints a value as JSON, indented.
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|err| Failure::refused(format!("cannot write JSON: {err}"), ""))?;
+    let text = serde_json::to_string_pretty(value).map_err(no_json)?;
     print(&text)
+}
+
+fn no_json(err: serde_json::Error) -> Failure {
+    Failure::refused(
+        format!("cannot write JSON: {err}"),
+        "without --json the same is shown in words",
+    )
 }
 
 /// Prints a value as one line of JSON.
 pub fn json_line(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string(value)
-        .map_err(|err| Failure::refused(format!("cannot write JSON: {err}"), ""))?;
+    let text = serde_json::to_string(value).map_err(no_json)?;
     print(&text)
+}
+
+/// Are there to be colours on the terminal?
+pub fn has_colours() -> bool {
+    anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
 }
 
 /// The terminal's width; `None` when stdout is none, so that pipes get whole lines.
@@ -42,8 +56,9 @@ pub fn width() -> Option<u16> {
 const NAME: usize = 24;
 const GAP: usize = 2;
 
-/// A table without lines. Titles that start with `>` are of right-aligned columns. In a terminal of that width long names (the first
-/// column) are cut, and then columns go from the end, so that a row stays a line.
+/// A table without lines. Titles that start with `>` are of right-aligned columns. In a terminal of
+/// that width long names (the first column) are cut, and then columns go from the end, so that a
+/// row stays a line.
 pub fn table(columns: &[&str], mut rows: Vec<Vec<String>>, width: Option<u16>) -> String {
     let length = |text: &str| text.chars().count();
     let widest = |rows: &[Vec<String>], index: usize| -> usize {
@@ -140,30 +155,11 @@ pub fn duration(usec: u64) -> String {
     }
 }
 
-/// Bytes in the largest unit that leaves at least 1, with at most one decimal: `256 MiB`, `1.5 GiB`.
-pub fn bytes(bytes: u64) -> String {
-    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-    match units.iter().find(|(power, _)| bytes >> power > 0) {
-        None => format!("{bytes} B"),
-        Some((power, unit)) => {
-            let number = format!("{:.1}", bytes as f64 / (1_u64 << power) as f64);
-            format!("{} {unit}", number.trim_end_matches(".0"))
-        }
-    }
-}
+pub use tix_api::units::{display_bytes as bytes, display_thousandths as milli};
 
-/// Thousandths in per cent: `25 %`, `12.5 %`.
-pub fn milli(thousandths: u64) -> String {
-    match (thousandths / 10, thousandths % 10) {
-        (whole, 0) => format!("{whole} %"),
-        (whole, tenth) => format!("{whole}.{tenth} %"),
-    }
-}
-
-/// CPUs from thousandths of one: `0.3 CPU`, `2 CPU`.
-pub fn cpus(thousandths: u64) -> String {
-    let number = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
-    format!("{} CPU", number.trim_end_matches('0').trim_end_matches('.'))
+/// A limit, from thousandths of one CPU: `30 % of one CPU`.
+pub fn limit(thousandths: u64) -> String {
+    format!("{} of one CPU", milli(thousandths))
 }
 
 /// The size of a hard ticket: a part of its issuer, or of memory a size.
@@ -236,15 +232,8 @@ mod tests {
         assert_eq!(duration(86_400_000_000), "24.0 h");
         assert_eq!(tickets(1), "1 ticket");
         assert_eq!(tickets(300), "300 tickets");
-        assert_eq!(bytes(0), "0 B");
-        assert_eq!(bytes(1023), "1023 B");
-        assert_eq!(bytes(256 << 20), "256 MiB");
-        assert_eq!(bytes(3 << 29), "1.5 GiB");
-        assert_eq!(bytes(u64::MAX), "16777216 TiB");
-        assert_eq!(milli(250), "25 %");
-        assert_eq!(milli(5), "0.5 %");
-        assert_eq!(cpus(300), "0.3 CPU");
-        assert_eq!(cpus(2_000), "2 CPU");
+        assert_eq!(limit(300), "30 % of one CPU");
+        assert_eq!(limit(2_000), "200 % of one CPU");
         assert_eq!(hard(256 << 20, Some(true)), "256 MiB");
         assert_eq!(signed_tickets(12_500), "+12.5");
         assert_eq!(signed_tickets(-3_000), "−3");

@@ -2,23 +2,27 @@
 //! `tixctl reserve`
 
 use crate::failure::Failure;
+use crate::holds;
+use crate::step::Step;
 use crate::ticket::Ticket;
-use crate::{holds, out};
 use tix_api::units::{self, Hard};
 use tix_api::{Resource, Tix};
-use tix_client::Client;
 
 /// Guarantee a currency a fixed part of another one
 ///
-/// However many tickets the issuer gives to others, the holder has that part whenever it wants it; while it does not, others use it.
-/// The guarantee takes the place of the one that the holder had of that issuer.
+/// However many tickets the issuer gives to others, the holder has that part whenever it wants it;
+/// while it does not, others use it. The guarantee takes the place of the one that the holder had
+/// of that issuer.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     ticket: Ticket,
-    /// How much of the issuer: 25% (0.1% to 99.9%), thousandths as a plain number (1 to 999), or a size of memory (256M, 2G)
+    /// How much of the issuer: 25% (0.1% to 99.9%), thousandths as a plain number (1 to 999), or a
+    /// size of memory (256M, 2G)
     #[arg(value_parser = hard, allow_negative_numbers = true)]
     amount: Hard,
+    #[command(flatten)]
+    step: Step,
 }
 
 /// Of which resource it is shows later.
@@ -26,7 +30,12 @@ fn hard(text: &str) -> Result<Hard, String> {
     units::hard(text, true).map_err(|e| e.to_string())
 }
 
-pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let Args {
+        ticket,
+        amount,
+        step,
+    } = args;
     let resource = ticket.resource();
     let (milli, bytes) = match amount {
         Hard::Thousandths(n) => (Some(n.cast_signed()), None),
@@ -41,19 +50,22 @@ pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
         }
         Hard::Bytes(n) => (None, Some(n.cast_signed())),
     };
-    let mut client = Client::connect().await?;
+    let mut client = step.connect().await?;
     let reply = client
         .call(|tixd| tixd.reserve(&ticket.holder, &ticket.from, resource, milli, bytes))
         .await?;
     let part = match reply.bytes {
-        true => units::show_bytes(reply.amount),
-        false => units::show_thousandths(reply.amount),
+        true => units::display_bytes(reply.amount),
+        false => units::display_thousandths(reply.amount),
     };
     let holder = reply.holder.unwrap_or(ticket.holder);
     let issuer = reply.issuer.unwrap_or(ticket.from);
     let of = resource.name();
-    holds::warn("it is reserved", reply.not_held.as_ref());
-    out::print(&format!(
-        "{holder} is guaranteed {part} of the {of} of {issuer}."
-    ))
+    let not_held = reply.not_held.filter(|_| !step.is_dry());
+    holds::warn("it is reserved", not_held.as_ref());
+    step.done(
+        &mut client,
+        &format!("{holder} is guaranteed {part} of the {of} of {issuer}."),
+    )
+    .await
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl run`
 
+use crate::candidates;
 use crate::failure::Failure;
 use crate::holds;
 use crate::job::{self, Job};
+use crate::report::Report;
 use crate::ticket::tickets;
-use tix_api::Tix;
+use clap_complete::ArgValueCandidates;
+use tix_api::{Resource, Tix, units};
 
 /// Run a command in a cgroup of its own, with tickets of its own
 ///
@@ -23,15 +26,30 @@ pub struct Args {
     #[arg(long, value_name = "TICKETS", value_parser = tickets, allow_negative_numbers = true)]
     cpu: Option<i64>,
     /// The currency that issues them [default: your user's currency]
-    #[arg(long, value_name = "ISSUER")]
+    #[arg(long, value_name = "ISSUER", add = ArgValueCandidates::new(candidates::currencies))]
     from: Option<String>,
+    #[command(flatten)]
+    report: Report,
 }
 
-pub fn main(Args { job, cpu, from }: Args) -> Result<(), Failure> {
+pub fn main(args: Args) -> Result<(), Failure> {
+    let Args {
+        job,
+        cpu,
+        from,
+        report,
+    } = args;
     job::launch(job, from, async |client, asked| {
         client
             .call(|tixd| tixd.run_begin(asked.name, asked.from, cpu, asked.cgroup))
             .await
-            .map(|reply| holds::warn("it has its tickets", reply.not_held.as_ref()))
+            .map(|reply| {
+                let tickets = units::rights::show(Resource::Cpu, reply.amount * 1000);
+                report.say(&format!(
+                    "{} holds {tickets} of {}",
+                    reply.name, reply.issuer
+                ));
+                holds::warn("it has its tickets", reply.not_held.as_ref());
+            })
     })
 }

@@ -8,13 +8,14 @@ use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use std::path::Path;
-use tix_api::{DiskMechanism, DiskStatus, Enforcer, StatusReply, Tix};
+use tix_api::{CostStatus, DiskMechanism, DiskStatus, Enforcer, SchedulerStatus, StatusReply, Tix};
 use tix_client::Client;
 
 /// Say whether tix's scheduler is in force, and whether all is well
 ///
-/// Exits with 0 only when tix's scheduler is in force, and tixd answers. The kernel is asked for the former, so that is said without
-/// tixd, too. When it is not in force: 1. When tixd cannot be reached: 3, whatever is in force.
+/// Exits with 0 only when tix's scheduler is in force, and tixd answers. The kernel is asked for
+/// the former, so that is said without tixd, too. When it is not in force: 1. When tixd cannot be
+/// reached: 3, whatever is in force.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print JSON
@@ -84,6 +85,48 @@ fn counted(count: u64, word: &str) -> String {
     }
 }
 
+/// Before that what tixd does as it starts would count for most of what it takes.
+const STARTED_USEC: u64 = 60_000_000;
+
+/// What tixd takes of the machine.
+fn cost_line(cost: &CostStatus, uptime_usec: u64) -> String {
+    let part = 100.0 * cost.cpu_usec as f64 / uptime_usec.max(1) as f64;
+    let part = match uptime_usec {
+        ..STARTED_USEC => String::new(),
+        _ => format!(" ({part:.2} % of one CPU)"),
+    };
+    format!(
+        "cost        tixd {} of CPU in {}{part} and {} of memory; the scheduler's maps {}",
+        out::duration(cost.cpu_usec),
+        out::duration(uptime_usec),
+        out::bytes(cost.memory_bytes),
+        out::bytes(cost.maps_bytes)
+    )
+}
+
+/// What the scheduler has, and what of it is out of the ordinary.
+fn kernel_line(scheduler: &SchedulerStatus) -> String {
+    let places = format!(
+        "in kernel   {} of {} places for currencies and limits",
+        scheduler.nodes, scheduler.nodes_max
+    );
+    let happened = [
+        (
+            scheduler.shared_cgroups,
+            "cgroup without a place of its own",
+        ),
+        (scheduler.forced_runs, "run forced by a wait of 10 s"),
+        (scheduler.reloads, "reload"),
+    ];
+    let happened = happened.iter().filter(|(count, _)| *count > 0);
+    let happened = happened.map(|(count, what)| match what.split_once(' ') {
+        Some((first, rest)) => format!("{} {rest}", counted(*count, first)),
+        None => counted(*count, what),
+    });
+    let all: Vec<String> = [places].into_iter().chain(happened).collect();
+    all.join("; ")
+}
+
 /// What holds shares of a disk.
 fn disk_line(disk: &DiskStatus) -> String {
     let rate = disk.rate.map(|r| format!(", at {r:.0} % of its model"));
@@ -140,30 +183,16 @@ fn render(status: &Status, zone: &TimeZone) -> String {
         out::duration(tixd.uptime_usec)
     ));
     if let Some(cost) = &tixd.cost {
-        text.push(format!(
-            "cost        tixd {} of CPU, {:.2} % of one since it started, and {} of memory; the scheduler's maps {}",
-            out::duration(cost.cpu_usec),
-            100.0 * cost.cpu_usec as f64 / tixd.uptime_usec.max(1) as f64,
-            out::bytes(cost.memory_bytes),
-            out::bytes(cost.maps_bytes)
-        ));
+        text.push(cost_line(cost, tixd.uptime_usec));
     }
     text.push(format!(
-        "currencies  {}, of them {} cgroups; base has issued {} for cpu",
+        "currencies  {}, of them {}; base has issued {} for cpu",
         tixd.currencies,
-        tixd.cgroups,
+        counted(tixd.cgroups, "cgroup"),
         out::tickets(tixd.base_tickets)
     ));
     if scheduler.enforcer == Enforcer::SchedExt {
-        text.push(format!(
-            "in kernel   {} of {} places for currencies and limits; {} cgroups share that of the \
-             cgroup above them; {} runs forced by a wait of 10 s; {} reloads",
-            scheduler.nodes,
-            scheduler.nodes_max,
-            scheduler.shared_cgroups,
-            scheduler.forced_runs,
-            scheduler.reloads
-        ));
+        text.push(kernel_line(scheduler));
     }
     if let Some(limits) = tixd.limits.filter(|limits| *limits > 0) {
         text.push(format!(
@@ -221,7 +250,7 @@ fn render(status: &Status, zone: &TimeZone) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tix_api::{CostStatus, Notice, PolicyStatus, Problem, SchedulerStatus, StoreStatus};
+    use tix_api::{Notice, PolicyStatus, Problem, StoreStatus};
 
     fn plain(text: &str) -> String {
         anstream::adapter::strip_str(text).to_string()
@@ -321,6 +350,28 @@ mod tests {
         tixd.problems.clear();
         tixd.notices.clear();
         insta::assert_snapshot!("status_problems", plain(&render(&status, &TimeZone::UTC)));
+    }
+
+    #[test]
+    fn what_does_not_happen_is_not_counted() {
+        let mut tixd = sample().tixd.unwrap();
+        assert_eq!(
+            kernel_line(&tixd.scheduler),
+            "in kernel   42 of 131072 places for currencies and limits; 7 runs forced by a wait of \
+             10 s"
+        );
+        (tixd.scheduler.forced_runs, tixd.scheduler.shared_cgroups) = (0, 1);
+        assert!(kernel_line(&tixd.scheduler).ends_with("; 1 cgroup without a place of its own"));
+        tixd.scheduler.shared_cgroups = 0;
+        assert!(kernel_line(&tixd.scheduler).ends_with("places for currencies and limits"));
+    }
+
+    #[test]
+    fn what_tixd_takes_as_it_starts_is_no_rate() {
+        let cost = sample().tixd.unwrap().cost.unwrap();
+        let at_once = cost_line(&cost, 1_300_000);
+        assert!(at_once.contains("12.3 ms of CPU in 1.3 s and"), "{at_once}");
+        assert!(cost_line(&cost, 61_000_000).contains("(0.02 % of one CPU)"));
     }
 
     #[test]

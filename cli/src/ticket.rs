@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tickets on the command line: who holds them, who issues them, of what, and how many.
 
+use crate::candidates;
 use clap::ValueEnum;
+use clap_complete::ArgValueCandidates;
 use tix_api::{FundReply, Resource};
 
 /// Whose tickets, and of what; `fund`, `unfund`, `reserve` and `unreserve` take the same.
 #[derive(Debug, clap::Args)]
 pub struct Ticket {
     /// The currency whose tickets they are
+    #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     pub holder: String,
     /// The currency that issues them
-    #[arg(long, value_name = "ISSUER")]
+    #[arg(long, value_name = "ISSUER", add = ArgValueCandidates::new(candidates::currencies))]
     pub from: String,
     /// What the tickets are tickets for
     resource: ResourceArg,

@@ -2,9 +2,11 @@
 //! Offers and exchanges on the command line: what is given and wanted, and how they are shown.
 
 use crate::failure::Failure;
+use crate::step::Step;
 use crate::{out, when};
 use tix_api::units::{duration, rights};
 use tix_api::{Exchange, ExchangeState, Offer, OfferReply, Rights};
+use tix_client::Client;
 
 /// Parses `RESOURCE:AMOUNT`. tixd knows what per cent of the machine are.
 pub fn side(text: &str) -> Result<String, String> {
@@ -76,11 +78,16 @@ pub fn offers(all: &[Offer]) -> String {
 }
 
 /// What became of an offer.
-pub fn placed(reply: &OfferReply, as_json: bool) -> Result<(), Failure> {
-    if as_json {
+pub async fn placed(
+    client: &mut Client,
+    reply: &OfferReply,
+    as_json: bool,
+    step: Step,
+) -> Result<(), Failure> {
+    if as_json && !step.is_dry() {
         return out::json(reply);
     }
-    out::print(&told(reply))
+    step.done(client, &told(reply)).await
 }
 
 fn told(reply: &OfferReply) -> String {
@@ -102,7 +109,7 @@ fn told(reply: &OfferReply) -> String {
     if let Some(first) = reply.conflicting.first() {
         let hint = format!(
             "\nThese give what you want, on other terms (`tixctl accept {} CURRENCY` takes the \
-             first, `tixctl amend {id}` meets one):",
+             first, `tixctl offer amend {id}` meets one):",
             first.id
         );
         lines.push(hint);

@@ -2,10 +2,9 @@
 //! `tixctl unfund`
 
 use crate::failure::Failure;
-use crate::out;
+use crate::step::Step;
 use crate::ticket::{Ticket, tickets};
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Take tickets back from a currency
 #[derive(Debug, clap::Args)]
@@ -15,13 +14,20 @@ pub struct Args {
     /// How many tickets; all of them without this
     #[arg(value_parser = tickets, allow_negative_numbers = true)]
     amount: Option<i64>,
+    #[command(flatten)]
+    step: Step,
 }
 
-pub async fn main(Args { ticket, amount }: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+pub async fn main(args: Args) -> Result<(), Failure> {
+    let Args {
+        ticket,
+        amount,
+        step,
+    } = args;
+    let mut client = step.connect().await?;
     let resource = ticket.resource();
     let reply = client
         .call(|tixd| tixd.unfund(&ticket.holder, &ticket.from, resource, amount))
         .await?;
-    out::print(&ticket.held(reply))
+    step.done(&mut client, &ticket.held(reply)).await
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `tixctl unlimit`
 
+use crate::candidates;
 use crate::failure::Failure;
-use crate::out;
+use crate::step::Step;
 use crate::ticket::ResourceArg;
+use clap_complete::ArgValueCandidates;
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Lift a currency's limit
 ///
@@ -13,16 +14,24 @@ use tix_client::Client;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The currency
+    #[arg(add = ArgValueCandidates::new(candidates::currencies))]
     name: String,
     /// What was limited: cpu
     #[arg(hide_possible_values = true)]
     resource: ResourceArg,
+    #[command(flatten)]
+    step: Step,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+    let mut client = args.step.connect().await?;
     let reply = client
         .call(|tixd| tixd.unlimit(&args.name, args.resource.into()))
         .await?;
-    out::print(&format!("{} has no limit of its own any more.", reply.name))
+    args.step
+        .done(
+            &mut client,
+            &format!("{} has no limit of its own any more.", reply.name),
+        )
+        .await
 }

@@ -2,10 +2,9 @@
 //! `tixctl unreserve`
 
 use crate::failure::Failure;
-use crate::out;
+use crate::step::Step;
 use crate::ticket::Ticket;
 use tix_api::Tix;
-use tix_client::Client;
 
 /// Take a guarantee back
 ///
@@ -14,16 +13,20 @@ use tix_client::Client;
 pub struct Args {
     #[command(flatten)]
     ticket: Ticket,
+    #[command(flatten)]
+    step: Step,
 }
 
-pub async fn main(Args { ticket }: Args) -> Result<(), Failure> {
-    let mut client = Client::connect().await?;
+pub async fn main(Args { ticket, step }: Args) -> Result<(), Failure> {
+    let mut client = step.connect().await?;
     let resource = ticket.resource();
     let reply = client
         .call(|tixd| tixd.unreserve(&ticket.holder, &ticket.from, resource))
         .await?;
     let (holder, issuer, of) = (reply.holder, reply.issuer, resource.name());
-    out::print(&format!(
-        "{holder} is guaranteed nothing of the {of} of {issuer} any more."
-    ))
+    step.done(
+        &mut client,
+        &format!("{holder} is guaranteed nothing of the {of} of {issuer} any more."),
+    )
+    .await
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Users and groups: names on the screen and on the command line, numbers on the wire. The host's name service says which is which.
+//! Users and groups: names on the screen and on the command line, numbers on the wire. The host's
+//! name service says which is which.
 
 use crate::failure::Failure;
 use nix::unistd::{Gid, Group, Uid, User};

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Moments: microseconds since 1970 on the wire, this host's time on the screen and on the command line.
+//! Moments, and how often: microseconds since 1970 on the wire, this host's time on the screen and
+//! on the command line.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
+use std::time::Duration;
 use tix_api::units::duration;
 
 /// `2026-11-21 15:04:05`, in `zone`.
@@ -30,6 +32,14 @@ pub fn since(text: &str) -> Result<u64, String> {
          since 1970 (@1795273445)"
             .to_owned()
     })
+}
+
+/// Parses how long is waited between two looks.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.2..=60.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("seconds are a number from 0.2 to 60".into()),
+    }
 }
 
 /// Microseconds since 1970.

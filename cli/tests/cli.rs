@@ -75,6 +75,25 @@ const ASKING: &[&[&str]] = &[
     &["explain", "alice"],
     &["top", "--once"],
     &["top"],
+    &["undo"],
+    &["undo", "5", "-q"],
+    &["disk", "list"],
+    &["disk", "enable", "vda"],
+    &["disk", "disable", "vda", "-q"],
+    &["fund", "alice", "--from", "base", "cpu", "300", "--set"],
+    &["offer", "list"],
+    &["offers"],
+    &["offer", "make", "a", "--give", "cpu:1", "--want", "disk:1"],
+    &["offer", "a", "--give", "cpu:1", "--want", "disk:1"],
+    &["offer", "amend", "5", "--give", "cpu:1"],
+    &["amend", "5", "--give", "cpu:1"],
+    &["offer", "cancel", "5"],
+    &["exchange", "list"],
+    &["exchanges"],
+    &["exchange", "show", "5"],
+    &["exchange", "end", "5", "--yes"],
+    &["cancel", "5"],
+    &["accept", "5", "a"],
 ];
 
 #[test]
@@ -199,13 +218,20 @@ fn wrong_usage_exits_with_2() {
             "--expires",
             "soon",
         ],
+        &["offer"],
+        &["offer", "make", "a"],
+        &["offer", "cancel"],
         &["amend", "x"],
         &["cancel"],
         &["exchange"],
         &["tree", "--resource", "gold"],
         &["explain", "alice", "--resource", "all"],
         &["top", "--interval", "0"],
+        &["undo", "0"],
+        &["undo", "last"],
         &["tree", "--yaml"],
+        &["tree", "--watch", "0"],
+        &["tree", "--color", "sometimes"],
         &["completions", "no-such-shell"],
     ];
     for arguments in wrong {
@@ -293,13 +319,36 @@ fn no_escape_sequences_in_a_pipe() {
 }
 
 #[test]
+fn colours_in_a_pipe_only_if_they_are_asked_for() {
+    for (arguments, coloured) in [
+        (&["doctor"][..], false),
+        (&["doctor", "--color", "always"], true),
+        (&["--color=never", "doctor"], false),
+    ] {
+        let output = tixctl("/nonexistent/tixd.sock", arguments);
+        assert_eq!(output.stdout.contains(&0x1b), coloured, "{arguments:?}");
+    }
+}
+
+/// It goes before the variable.
+#[test]
+fn the_socket_can_be_named() {
+    let output = tixctl(
+        "/nonexistent/a.sock",
+        &["tree", "--socket", "/nonexistent/b.sock"],
+    );
+    assert_eq!(output.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("/nonexistent/b.sock"), "{said}");
+}
+
+#[test]
 fn completions_and_manual_pages_come_from_the_grammar() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = tixctl("", &["completions", shell]);
-        assert!(
-            output.status.success() && String::from_utf8_lossy(&output.stdout).contains("unfund"),
-            "{shell}"
-        );
+        let script = String::from_utf8_lossy(&output.stdout).into_owned();
+        let asks = script.contains("TIXCTL_COMPLETE") && script.contains("tixctl");
+        assert!(output.status.success() && asks, "{shell}: {script}");
     }
     let folder = tempfile::tempdir().unwrap();
     assert!(
@@ -309,6 +358,23 @@ fn completions_and_manual_pages_come_from_the_grammar() {
     );
     let page = std::fs::read_to_string(folder.path().join("man/man1/tixctl-fund.1")).unwrap();
     assert!(page.contains("ISSUER"));
+    let page = std::fs::read_to_string(folder.path().join("man/man1/tixctl.1")).unwrap();
+    for group in [
+        "LOOK",
+        "SHARE",
+        "\"GUARANTEE AND LIMIT\"",
+        "TRADE",
+        "ADMINISTER",
+    ] {
+        assert!(page.contains(&format!(".SH {group}\n")), "{group}: {page}");
+    }
+    assert!(page.contains("tixctl\\-fund"), "{page}");
+    let script = folder.path().join("bash-completion/completions/tixctl");
+    assert!(
+        std::fs::read_to_string(script)
+            .unwrap()
+            .contains("TIXCTL_COMPLETE")
+    );
 }
 
 /// A reader that has gone (`tixctl … | head -1`) is no failure.

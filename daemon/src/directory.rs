@@ -3,19 +3,20 @@
 //!
 //! The problem: a directory service may take minutes, or hang, and every login and every first
 //! currency of a user asks it. The rule: each question has a thread of its own, of which there are
-//! [`AT_ONCE`]; whoever asks what is being asked already waits for the same answer, nobody waits
-//! longer than [`PATIENCE`], and an answer is taken again for [`FRESH`].
+//! `AT_ONCE`; whoever asks what is being asked already waits for the same answer, nobody waits
+//! longer than `PATIENCE`, and an answer is taken again for `FRESH`.
 //! Worked example: alice logs in twice while the service hangs. One thread waits; both logins go on
 //! after 5 s without an answer, and are decided upon later.
-//! Cost: a thread for each question; [`KEPT`] answers. Limits: that there is no such user is not
+//! Cost: a thread for each question; `KEPT` answers. Limits: that there is no such user is not
 //! kept, nor an error: the next who asks may hear otherwise. A thread that hangs stays.
 
+use crate::policy::User;
 use crate::policy::users::{self, Names, System};
-use crate::policy::{NOBODY, User};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tix_model::NOBODY;
 use tokio::sync::watch;
 
 /// Questions without an answer, at most: beyond these nothing is asked.

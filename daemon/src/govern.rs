@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy put into practice: each cgroup is decided upon when it appears, and what is decided is done by operations like anybody's,
-//! in the policy's name, so that it is in the ledger and in the log.
+//! The policy put into practice: each cgroup is decided upon when it appears, and what is decided
+//! is done by operations like anybody's, in the policy's name, so that it is in the ledger and in
+//! the log.
 //!
 //! The users' databases may be slow to answer (a directory server): they are asked beside the
 //! writer, and not waited for long. A cgroup whose user is not known yet stays as it is, and is
 //! decided upon later.
 
-use crate::core::{Core, Handle};
 use crate::directory::Directory;
-use crate::ledger::{Caller, Cid, Hard, Kind, Ledger, Op, POLICY, Resource};
 use crate::parts::blocking;
-use crate::policy::{Decision, Declared, Grant, Policy, Problem, Subject, user_of_slice};
+use crate::policy::{self, Decision, Declared, Grant, Policy, Problem, Subject, user_of_slice};
+use crate::writer::event::EventKind;
+use crate::writer::{Core, Handle};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tix_api as api;
+use tix_ledger::{Caller, Cid, Hard, Kind, Ledger, Op, POLICY, Resource};
 use tokio::sync::{Notify, broadcast};
 
 /// After so long those are decided upon again whose user was not known.
@@ -116,10 +117,10 @@ async fn tell(handle: &Handle, dir: &Path, policy: &Policy, problems: &[Problem]
     for note in policy.notes() {
         tracing::warn!("policy: {note}");
     }
-    let status = api::PolicyStatus {
+    let status = policy::Status {
         directory: dir.display().to_string(),
-        files: policy.files() as u64,
-        rules: policy.rules() as u64,
+        files: policy.files(),
+        rules: policy.rules(),
         problems: problems.iter().map(Problem::to_string).collect(),
     };
     let what = match problems.len() {
@@ -133,7 +134,7 @@ async fn tell(handle: &Handle, dir: &Path, policy: &Policy, problems: &[Problem]
     let done = handle.call(move |core| {
         core.policy = status;
         if !quiet {
-            core.note(api::EventKind::Policy, &what);
+            core.note(EventKind::Policy, &what);
         }
     });
     // tixd may be ending.
@@ -221,7 +222,7 @@ fn declare(core: &mut Core, d: &Declared) {
             &d.name,
             d.owner.unwrap_or(0),
             d.group.unwrap_or(0),
-            d.mode.unwrap_or(crate::policy::DEFAULT_MODE),
+            d.mode.unwrap_or(tix_model::DEFAULT_MODE),
         ),
         Some(_) => broker(core, &d.name, d.owner, d.group, d.mode),
     };
@@ -237,7 +238,7 @@ fn create(
     owner: u32,
     group: u32,
     mode: u16,
-) -> Result<(), crate::core::Failure> {
+) -> Result<(), crate::writer::Failure> {
     let cid = core.ledger.next_cid();
     let op = Op::Create {
         cid,
@@ -255,7 +256,7 @@ fn broker(
     owner: Option<u32>,
     group: Option<u32>,
     mode: Option<u16>,
-) -> Result<(), crate::core::Failure> {
+) -> Result<(), crate::writer::Failure> {
     let Some(c) = core.ledger.find(name).and_then(|c| core.ledger.get(c)) else {
         return Ok(());
     };
@@ -276,8 +277,9 @@ fn broker(
     core.submit(&ops, &Caller::POLICY)
 }
 
-/// The currency that is decided, funded and bound. One that is there and not the policy's is left to whoever made it.
-fn carry_out(core: &mut Core, d: &Decision, path: &str) -> Result<(), crate::core::Failure> {
+/// The currency that is decided, funded and bound. One that is there and not the policy's is left
+/// to whoever made it.
+fn carry_out(core: &mut Core, d: &Decision, path: &str) -> Result<(), crate::writer::Failure> {
     let known = core.ledger.find(&d.currency);
     match known.and_then(|c| core.ledger.get(c)) {
         None if d.grants.is_empty() => {
@@ -401,12 +403,13 @@ fn soft(holder: &str, w: &Grant, has: u64, lapsed: u64) -> Option<Op> {
     }
 }
 
-/// What an earlier policy bound and this one does not goes back to its parent's weight; what it made and nothing uses goes.
+/// What an earlier policy bound and this one does not goes back to its parent's weight; what it
+/// made and nothing uses goes.
 async fn retire(
     keeper: &Keeper,
     policy: &Arc<Policy>,
     later: &mut Later,
-) -> Result<(), crate::core::Failure> {
+) -> Result<(), crate::writer::Failure> {
     let bound = keeper.handle.call(|core| {
         let all = core.ledger.bindings().filter(|(_, b)| b.by == POLICY);
         all.map(|(p, b)| (p.to_owned(), core.ledger.name(b.name)))

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A small share of their own for what an administrator needs when users take everything: PID 1, logins and tixd itself.
+//! A small share of their own for what an administrator needs when users take everything: PID 1,
+//! logins and tixd itself.
 //!
 //! Where systemd runs, these are cgroups below `/` and `/system.slice`; the currency `lifeline` is
-//! bound to them, and the ledger keeps its share in every step (`ledger/lifeline.rs`). They are
-//! principals like any other (model.md §2): while they sleep their tickets count for nothing, so
-//! users' shares are not touched. Without systemd they live in the root cgroup, whose hidden leaf
-//! has 100 of base's tickets: nobody can take them, but what root issues beside them makes them
-//! worth less.
+//! bound to them, and the ledger keeps its share in every step (`daemon/ledger/src/lifeline.rs`).
+//! They are principals like any other (model.md §2): while they sleep their tickets count for
+//! nothing, so users' shares are not touched. Without systemd they live in the root cgroup, whose
+//! hidden leaf has 100 of base's tickets: nobody can take them, but what root issues beside them
+//! makes them worth less.
 
-use crate::cgroups::systemd;
-use crate::core::{Core, Failure, Handle};
-use crate::ledger::{Caller, DEFAULT_MODE, Op};
+use crate::writer::{Core, Failure, Handle};
 use std::time::Duration;
+use tix_ledger::{Caller, DEFAULT_MODE, Op};
+use tix_model::LIFELINE;
+use tix_systemd as systemd;
 use tokio::sync::broadcast;
 
-pub const NAME: &str = "lifeline";
 const UNITS: [&str; 5] = [
     "init.scope",
     "ssh.service",
@@ -103,10 +104,10 @@ pub fn create(core: &mut Core) -> Result<(), Failure> {
     if !systemd::is_running() {
         return Ok(());
     }
-    if core.ledger.find(NAME).is_none() {
+    if core.ledger.find(LIFELINE).is_none() {
         let create = Op::Create {
             cid: core.ledger.next_cid(),
-            name: NAME.into(),
+            name: LIFELINE.into(),
             owner: 0,
             group: 0,
             mode: DEFAULT_MODE,
@@ -114,7 +115,7 @@ pub fn create(core: &mut Core) -> Result<(), Failure> {
         core.submit(&[create], &Caller::ROOT)?;
     }
     // Each time: what raised it may have been taken back with a step that could not be kept.
-    if let Some(cid) = core.ledger.find(NAME) {
+    if let Some(cid) = core.ledger.find(LIFELINE) {
         core.keep_lifeline(cid, &paths());
     }
     Ok(())
@@ -131,7 +132,7 @@ fn set(core: &mut Core, paths: &[String]) -> Result<(), Failure> {
         if free
             && let Err(e) = core.submit(
                 &[Op::Bind {
-                    name: NAME.into(),
+                    name: LIFELINE.into(),
                     path: path.clone(),
                 }],
                 &Caller::ROOT,

@@ -10,21 +10,24 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tixd::cgroups::Follower;
-use tixd::core::{Core, Failure, Handle, give_back as give_back_marks};
+use tix_cgroupfs as cgroups;
+use tix_cgroupfs::Follower;
+use tix_store as store;
+use tix_systemd::{Properties, PropertySync};
 use tixd::directory::Directory;
-use tixd::enforce::compaction::{Compaction, Found};
-use tixd::enforce::cpu;
-use tixd::enforce::disk::Disk;
-use tixd::enforce::steward::{Properties, Steward};
 use tixd::parts::Parts;
 use tixd::policy::{self, Policy, Subject};
+use tixd::reconcile::compaction::{Compaction, Found};
+use tixd::reconcile::cpu;
+use tixd::reconcile::disk::Disk;
 use tixd::repeats::Journal;
-use tixd::{api, cgroups, govern, lifeline, resident, store};
+use tixd::writer::{Core, Failure, Handle, give_back as give_back_marks};
+use tixd::{govern, lifeline, resident, server};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
-/// Shares a machine by tickets: loads tix's scheduler, keeps the ledger of who may use how much, and serves tixctl.
+/// Shares a machine by tickets: loads tix's scheduler, keeps the ledger of who may use how much,
+/// and serves tixctl.
 #[derive(Parser)]
 #[command(
     version,
@@ -46,7 +49,8 @@ struct Args {
     /// Where the scheduler is pinned
     #[arg(long, default_value = "/sys/fs/bpf/tix", hide = true)]
     pin: PathBuf,
-    /// Give the machine back to the kernel's own scheduler, and end. A tixd that is running is to be stopped first
+    /// Give the machine back to the kernel's own scheduler, and end. A tixd that is running is to
+    /// be stopped first
     #[arg(long)]
     stop_scheduler: bool,
     /// Give the machine back as it was, and end: the kernel's own scheduler, and what tixd wrote to
@@ -64,17 +68,20 @@ struct Args {
     /// Who gets which currency: `*.toml` in this directory. SIGHUP has it read again
     #[arg(long, value_name = "DIR", default_value = "/etc/tix/policies.d")]
     policies: PathBuf,
-    /// Say what the policy in this directory decides for the users and units that are there now, and end. Changes nothing
+    /// Say what the policy in this directory decides for the users and units that are there now,
+    /// and end. Changes nothing
     #[arg(long, value_name = "DIR")]
     check_policies: Option<PathBuf>,
-    /// Who is in this group may read what else only root may: everybody's part of the log, everybody's processes, and the ledger as
-    /// a document. If there is no such group, only root may
+    /// Who is in this group may read what else only root may: everybody's part of the log,
+    /// everybody's processes, and the ledger as a document. If there is no such group, only root
+    /// may
     #[arg(long, value_name = "GROUP", default_value = "tix")]
     readers: String,
     /// Serve the ledger, but change nothing in the kernel: no scheduler, no weights, no controllers
     #[arg(long)]
     observe: bool,
-    /// Schedule only threads that ask for it (SCHED_EXT). The kernel's own scheduler has the others, and they come first
+    /// Schedule only threads that ask for it (SCHED_EXT). The kernel's own scheduler has the
+    /// others, and they come first
     #[arg(long)]
     partial: bool,
     /// Have the kernel compact memory on demand alone: sets vm.compaction_proactiveness to 0 where
@@ -185,11 +192,11 @@ async fn give_back(args: &Args) -> anyhow::Result<()> {
     let (mut store, _) = store::Store::open(&args.state).context("cannot open the ledger")?;
     let mut disk = Disk::new(Path::new("/sys"));
     disk.look(&root);
-    let steward = cgroups::systemd::is_running().then(Steward::default);
-    let done = give_back_marks(&root, &mut store, &disk, steward.as_ref())
+    let systemd = tix_systemd::is_running().then(PropertySync::default);
+    let done = give_back_marks(&root, &mut store, &disk, systemd.as_ref())
         .context("cannot read what tixd has written")?;
-    if let Some(steward) = steward {
-        steward.finish().await;
+    if let Some(systemd) = systemd {
+        systemd.finish().await;
     }
     println!(
         "{} of cgroups' files say again what they said without tixd",
@@ -283,19 +290,19 @@ async fn readers(directory: &Directory, group: &str) -> Option<u32> {
 async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let doors = api::Doors::open(&args.socket)
+    let doors = server::Doors::open(&args.socket)
         .with_context(|| format!("cannot listen on {}", args.socket.display()))?;
     let (tree, no_cgroups) = tree(&args)?;
     let root = cgroups::Root::open_any(&tree).context("cannot open the cgroup tree")?;
     // Without this nothing could be mirrored: better not to start than to hold no shares silently.
     root.cgroup("/").context("cannot read the cgroup tree")?;
     let observe = args.observe || no_cgroups.is_some();
-    if !observe && !cgroups::systemd::is_running() {
+    if !observe && !tix_systemd::is_running() {
         enable_cpu(&root);
     }
     let mut again = signal(SignalKind::hangup())?;
     let kept = store::Store::open(&args.state).context("cannot open the ledger")?;
-    let (tx, mut changes) = tokio::sync::mpsc::channel(tixd::core::TREE_QUEUE);
+    let (tx, mut changes) = tokio::sync::mpsc::channel(tixd::writer::TREE_QUEUE);
     let followed = cgroups::Root::open_any(&tree).context("cannot open the cgroup tree")?;
     let follower = Follower::new(followed, move |change| tx.blocking_send(change).is_ok())
         .context("cannot follow the cgroup tree")?;
@@ -320,9 +327,9 @@ async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow
         };
         cpu::Cpu::new(args.pin.clone(), options)
     };
-    let by_systemd = !observe && cgroups::systemd::is_running();
-    let steward = by_systemd.then(Steward::default);
-    let mut core = match Core::start(root, kept, cpu, steward.clone(), &mut changes).await {
+    let by_systemd = !observe && tix_systemd::is_running();
+    let systemd = by_systemd.then(PropertySync::default);
+    let mut core = match Core::start(root, kept, cpu, systemd.clone(), &mut changes).await {
         // It waits for the follower alone.
         Err(Failure::Ending) => return Err(parts.ended().await.into()),
         core => core.context("cannot start from the ledger")?,
@@ -333,7 +340,7 @@ async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow
         lifeline::create(&mut core).context("cannot create the lifeline")?;
     }
     let (handle, jobs) = core.handle();
-    let api = api::serve(doors, handle.clone(), readers, directory.clone());
+    let api = server::serve(doors, handle.clone(), readers, directory.clone());
     parts.task("the API server", api);
     if by_systemd {
         let lifeline = lifeline::keep(handle.clone());
@@ -344,7 +351,7 @@ async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow
         true => compact_on_demand(&args.state),
         false => compact_ahead(&args.state),
     }
-    if let Some(steward) = steward.clone() {
+    if let Some(systemd) = systemd.clone() {
         let handle = handle.clone();
         let done = async move |path, told: Properties, trouble| {
             // tixd may be ending.
@@ -352,8 +359,8 @@ async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow
                 .call(move |core| core.settled_with_systemd(path, &told, trouble))
                 .await;
         };
-        let steward = async move { steward.serve(done).await };
-        parts.task("the steward, which tells systemd,", returned(steward));
+        let systemd = async move { systemd.serve(done).await };
+        parts.task("what tells systemd", returned(systemd));
     }
     let reread = Arc::new(Notify::new());
     let policies = govern::keep(
@@ -393,8 +400,8 @@ async fn serve(args: Args, directory: Directory, readers: Option<u32>) -> anyhow
     };
     core.run(jobs, changes, stop).await;
     drop(parts);
-    if let Some(steward) = steward {
-        steward.finish().await;
+    if let Some(systemd) = systemd {
+        systemd.finish().await;
     }
     if let Some(part) = ended {
         return Err(part.into());
@@ -409,7 +416,8 @@ async fn returned(run: impl Future<Output = ()>) -> String {
     "it returned".to_owned()
 }
 
-/// The cgroup tree. Where cgroup v2 is not what the machine uses, an empty one in its place, and why: the ledger is whole without.
+/// The cgroup tree. Where cgroup v2 is not what the machine uses, an empty one in its place, and
+/// why: the ledger is whole without.
 fn tree(args: &Args) -> anyhow::Result<(PathBuf, Option<String>)> {
     let why = match cgroups::Root::open(&args.cgroup_root) {
         Ok(_) => return Ok((args.cgroup_root.clone(), None)),

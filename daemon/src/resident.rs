@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tixd has touched stays in memory, and no more: who asks what goes on where memory is short does not wait for the disk.
+//! What tixd has touched stays in memory, and no more: who asks what goes on where memory is short
+//! does not wait for the disk.
 //!
-//! Only where as much may be locked as there is (`LimitMEMLOCK=infinity` in tixd.service): with a limit tixd would be refused memory
-//! once it was reached.
+//! Only where as much may be locked as there is (`LimitMEMLOCK=infinity` in tixd.service): with a
+//! limit tixd would be refused memory once it was reached.
 //!
-//! Not what is mapped while the scheduler is being loaded. Its arena is 768 MiB of addresses of which it uses one or so at first; the kernel
-//! cannot lock it, finds that out only after it has reckoned what to bring in (mm/mmap.c: `populate`), and would bring in all of it.
+//! Not what is mapped while the scheduler is being loaded. Its arena is 768 MiB of addresses of
+//! which it uses one or so at first; the kernel cannot lock it, finds that out only after it has
+//! reckoned what to bring in (mm/mmap.c: `populate`), and would bring in all of it.
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, getrlimit};

@@ -8,12 +8,14 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// NGROUPS_MAX.
 const MOST_GROUPS: usize = 65_536;
 
-/// The supplementary groups that the other end of a socket had when it connected. Not from /proc: the process may be another by now.
+/// The supplementary groups that the other end of a socket had when it connected. Not from /proc:
+/// the process may be another by now.
 pub fn peer_groups(socket: BorrowedFd<'_>) -> Result<Vec<u32>> {
     let mut groups = vec![0u32; 64];
     loop {
         let mut bytes = libc::socklen_t::try_from(groups.len() * 4).unwrap_or(0);
-        // SAFETY: the kernel writes at most `bytes` bytes to `groups`, which has that many, and says how many there are.
+        // SAFETY: the kernel writes at most `bytes` bytes to `groups`, which has that many, and
+        // says how many there are.
         let failed = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),
@@ -36,16 +38,12 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> Result<Vec<u32>> {
     }
 }
 
-/// What the operating system said when SQLite last failed.
-pub fn sqlite_errno(db: &rusqlite::Connection) -> i32 {
-    // SAFETY: the handle is that of an open connection, and only read here; the call neither keeps nor changes it.
-    unsafe { rusqlite::ffi::sqlite3_system_errno(db.handle()) }
-}
-
-/// The sockets that systemd has for this process, each with its name. The second time in a process there are none.
+/// The sockets that systemd has for this process, each with its name. The second time in a process
+/// there are none.
 pub fn passed() -> Result<Vec<(String, OwnedFd)>> {
     let sockets = sd_notify::listen_fds_with_names(true)?;
-    // SAFETY: the descriptors were passed to this process, for whoever asks for them, which the variables let nobody do again.
+    // SAFETY: the descriptors were passed to this process, for whoever asks for them, which the
+    // variables let nobody do again.
     let owned = sockets.map(|(fd, name)| (name, unsafe { OwnedFd::from_raw_fd(fd) }));
     Ok(owned.collect())
 }

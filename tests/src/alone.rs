@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::daemon::{currency, install, is_restored, read, sh, tixctl, until, wait};
+pub use crate::here::program;
 use crate::load::sys;
 
 pub const ROOT: &str = "/sys/fs/cgroup";
@@ -183,17 +184,6 @@ pub fn tixd() -> Result<Tixd> {
 pub fn problems() -> Result<String> {
     let status = tixctl("status --json")?.json()?;
     Ok(status["tixd"]["problems"].to_string())
-}
-
-/// The program beside this one, or, of a test, above it.
-pub fn program(name: &str) -> Result<std::path::PathBuf> {
-    let me = std::env::current_exe().context("where am I")?;
-    let dir = me.parent().context("no directory")?;
-    let dir = match dir.ends_with("deps") {
-        true => dir.parent().context("no directory")?,
-        false => dir,
-    };
-    Ok(dir.join(name))
 }
 
 /// Makes these cgroups, and waits until they are currencies.

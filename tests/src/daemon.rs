@@ -12,14 +12,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::alone::program;
 use crate::guest::{kernel_under_test, tree, turn};
+use crate::here::{INSIDE, RESTORED, program};
+pub use crate::here::{is_guest, is_restored};
 use crate::results::{SKIPPED, record_skipped, skipped};
 
-/// Set for the test program in the guest.
-const INSIDE: &str = "TIX_TEST_INSIDE";
-/// And if tixd was up when the guest was restored.
-const RESTORED: &str = "TIX_TEST_RESTORED";
 /// Programs that tests start in a guest.
 const PROGRAMS: [&str; 4] = ["tix-load", "tix-hog", "tix-hold", "tix-attack"];
 
@@ -30,16 +27,6 @@ pub enum Kind {
     Systemd,
     /// This machine's files and no first process but the test.
     Plain,
-}
-
-/// Is this the guest?
-pub fn is_guest() -> bool {
-    std::env::var_os(INSIDE).is_some()
-}
-
-/// Is this a guest that was restored, with tixd up and at rest?
-pub fn is_restored() -> bool {
-    std::env::var_os(RESTORED).is_some()
 }
 
 /// Runs `inside` in a guest of this `kind`. `test` is the name of the calling test, as `cargo test --exact` takes it.

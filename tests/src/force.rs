@@ -7,8 +7,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::load::sys;
-
 const SYS: &str = "/sys/kernel/sched_ext";
 
 /// The kernel's word on sched_ext at one moment.
@@ -117,7 +115,9 @@ impl Loader {
 
     /// End the loader as a user would (SIGINT) and wait until the machine is the kernel's again.
     pub fn stop(mut self, patience: Duration) -> Result<()> {
-        sys::signal(self.child.id() as i32, libc::SIGINT);
+        let loader = rustix::process::Pid::from_child(&self.child);
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(loader, rustix::process::Signal::INT);
         let until = Instant::now() + patience;
         while self.child.try_wait()?.is_none() {
             ensure!(Instant::now() < until, "the loader ignores SIGINT");

@@ -8,6 +8,7 @@ pub mod aftermath;
 pub mod allowed;
 pub mod attacks;
 pub mod away;
+pub mod board;
 pub mod cgroups;
 pub mod churn;
 pub mod compaction;

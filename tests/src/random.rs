@@ -8,7 +8,7 @@ const SEED: u64 = 20_260_701;
 pub struct Random(u64);
 
 impl Random {
-    /// From `TIX_SEED`, or else [`SEED`].
+    /// From `TIX_SEED`, or else `SEED`.
     pub fn new() -> Random {
         let told = std::env::var("TIX_SEED");
         let seed: u64 = told.map_or(SEED, |s| s.parse().expect("TIX_SEED is a number"));

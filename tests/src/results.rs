@@ -8,8 +8,8 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::daemon::is_guest;
 use crate::guest::tree;
+use crate::here::is_guest;
 
 /// How a test's standard error says that it left something out.
 pub const SKIPPED: &str = "SKIPPED ";

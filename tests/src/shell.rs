@@ -15,7 +15,8 @@ const MARK: &str = "-tix-that-was-all-";
 /// Sessions and scopes take their time under emulation, the more on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A login shell of `user`, in a session of its own, until dropped. What it started in scopes goes on.
+/// A login shell of `user`, in a session of its own, until dropped; root's is in no session. What it
+/// started in scopes goes on.
 pub struct Shell {
     user: String,
     child: Child,
@@ -26,17 +27,21 @@ pub struct Shell {
 
 impl Shell {
     pub fn login(user: &str) -> Result<Shell> {
-        let mut child = Command::new("su")
-            .args(["-", user])
+        let words: &[&str] = match user {
+            "root" => &["bash", "--login"],
+            user => &["su", "-", user],
+        };
+        let mut child = Command::new(words[0])
+            .args(&words[1..])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .context("run su")?;
+            .with_context(|| format!("run {}", words[0]))?;
         let (Some(input), Some(out), Some(err)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            anyhow::bail!("su without its pipes");
+            anyhow::bail!("a shell without its pipes");
         };
         let mut shell = Shell {
             user: user.into(),

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Nieh's Figures 1 and 2 from our numbers: the mean range of service time error by the number of clients, one line a rule and direction.
+//! Nieh's Figures 1 and 2 from our numbers: the mean range of service time error by the number of
+//! clients, two lines a rule.
 
 use super::Point;
 use super::rules::Kind;
 use super::shares::Spread;
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use plotters::prelude::*;
-use tix_tests::guest::tree;
 
-const SIZE: (u32, u32) = (900, 520);
+use crate::plot::{self, Area, Drawn, GRID, LABELS};
+use crate::text::grouped;
 
-/// Writes `bench/results/error-SPREAD.svg` for each spread that there are points of.
-pub fn draw(points: &[Point]) -> Result<()> {
+const SIZE: (u32, u32) = (960, 520);
+const KEY: u32 = 110;
+
+/// The pictures `error-SPREAD` of each spread that there are points of.
+pub fn pictures(points: &[Point]) -> Result<Vec<(String, String)>> {
+    let mut pictures = Vec::new();
     for spread in Spread::ALL {
         let of: Vec<&Point> = points.iter().filter(|p| p.spread == spread).collect();
-        if of.is_empty() {
-            continue;
+        if !of.is_empty() {
+            let name = format!("error-{spread:?}").to_lowercase();
+            let svg = plot::svg(SIZE, |root| picture(root, spread, &of))?;
+            pictures.push((name, svg));
         }
-        let name = format!("error-{spread:?}.svg").to_lowercase();
-        let path = tree().join("bench/results").join(name);
-        let mut svg = String::new();
-        picture(&mut svg, spread, &of).map_err(|e| anyhow!("draw {}: {e}", path.display()))?;
-        std::fs::write(&path, svg)?;
-        eprintln!("wrote {}", path.display());
     }
-    Ok(())
+    Ok(pictures)
 }
 
 fn colour(rule: Kind) -> RGBColor {
@@ -44,50 +45,55 @@ fn squeezed(quanta: f64) -> f64 {
     quanta.signum() * (1.0 + quanta.abs()).log2()
 }
 
-fn picture(
-    svg: &mut String,
-    spread: Spread,
-    points: &[&Point],
-) -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
+/// The points of `rule`; where several sums of shares were tried, those of the largest.
+fn line<'a>(points: &[&'a Point], rule: Kind) -> Vec<&'a Point> {
+    let largest = |p: &Point| {
+        let same = points.iter().filter(|o| o.clients == p.clients);
+        same.map(|o| o.shares).max() == Some(p.shares)
+    };
+    let of_rule = points.iter().filter(|p| p.rule == rule);
+    of_rule.filter(|p| largest(p)).copied().collect()
+}
+
+fn picture(root: &Area, spread: Spread, points: &[&Point]) -> Drawn {
+    let (left, right) = root.split_horizontally(SIZE.0 - KEY);
     let most = points.iter().map(|p| p.clients).max().unwrap_or(2) as f64;
     let far = |f: fn(&Point) -> f64| points.iter().map(move |p| squeezed(f(p)));
     let high = far(|p| p.mean_high).fold(1.0, f64::max);
     let low = far(|p| p.mean_low).fold(-1.0, f64::min);
-    let title = format!("Service time error, {spread:?} shares").to_lowercase();
-    let mut chart = ChartBuilder::on(&root)
-        .caption(title, ("sans-serif", 20))
+    let spread = format!("{spread:?}").to_lowercase();
+    let title = format!("Service time error, ahead (above 0) and behind, {spread} shares");
+    let mut chart = ChartBuilder::on(&left)
+        .caption(title, ("sans-serif", 18))
         .margin(12)
-        .x_label_area_size(40)
-        .y_label_area_size(60)
+        .margin_right(28)
+        .x_label_area_size(42)
+        .y_label_area_size(72)
         .build_cartesian_2d((2f64..most).log_scale(), low * 1.05..high * 1.05)?;
     chart
         .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
         .x_desc("clients")
-        .y_desc("quanta, mean of each case's lowest and highest")
-        .y_label_formatter(&|y| format!("{:+.1}", y.signum() * (y.abs().exp2() - 1.0)))
+        .y_desc("quanta: the mean of each case's furthest ahead and behind")
+        .x_label_formatter(&|x| grouped(*x))
+        .y_label_formatter(&|y| format!("{:+.0}", y.signum() * (y.abs().exp2() - 1.0)))
+        .label_style(LABELS)
         .draw()?;
+    let mut entries = Vec::new();
     for rule in Kind::ALL {
-        let of: Vec<&&Point> = points.iter().filter(|p| p.rule == rule).collect();
-        let line = |f: fn(&Point) -> f64| {
-            let at = of.iter().map(|p| (p.clients as f64, squeezed(f(p))));
-            LineSeries::new(at.collect::<Vec<_>>(), colour(rule).stroke_width(2))
-        };
+        let of = line(points, rule);
         if of.is_empty() {
             continue;
         }
-        chart
-            .draw_series(line(|p| p.mean_high))?
-            .label(rule.name())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour(rule)));
-        chart.draw_series(line(|p| p.mean_low))?;
+        let style = colour(rule).stroke_width(2);
+        let direction = |f: fn(&Point) -> f64| {
+            let at = of.iter().map(|p| (p.clients as f64, squeezed(f(p))));
+            LineSeries::new(at.collect::<Vec<_>>(), style)
+        };
+        chart.draw_series(direction(|p| p.mean_high))?;
+        chart.draw_series(direction(|p| p.mean_low))?;
+        entries.push((rule.name(), style));
     }
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK)
-        .draw()?;
-    root.present()?;
-    Ok(())
+    plot::key(&right, plot::BESIDE, &entries)
 }

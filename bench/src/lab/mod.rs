@@ -4,11 +4,12 @@
 
 mod error;
 pub mod events;
-mod figure;
+pub mod figure;
 pub mod rules;
 pub mod shares;
 
 use crate::machine;
+use crate::plot;
 use crate::progress::Progress;
 use anyhow::Result;
 use error::Range;
@@ -128,7 +129,9 @@ pub fn measure(options: &Options) -> Result<()> {
         })
         .collect();
     print!("{}", table(&points));
-    figure::draw(&points)?;
+    for (name, svg) in figure::pictures(&points)? {
+        plot::save(&name, &svg)?;
+    }
     machine::write("error", &points)
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{OpenObject, ProgramInput, ProgramMut};
 
-use super::queues::Queue;
+use super::queue::Queue;
 use crate::lab::rules::grouped::{QUANTUM, START};
 
 #[allow(

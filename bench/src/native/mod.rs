@@ -4,6 +4,7 @@
 
 mod contention;
 mod jit;
+mod queue;
 pub mod queues;
 
 use std::collections::BTreeMap;

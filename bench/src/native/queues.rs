@@ -9,13 +9,8 @@ use intrusive_collections::{KeyAdapter, RBTree, RBTreeLink, intrusive_adapter};
 use serde::{Deserialize, Serialize};
 
 use super::jit::Jit;
+use super::queue::Queue;
 use crate::lab::rules::grouped::{Grouped, START, period};
-
-/// Clients that always want to run.
-pub trait Queue {
-    /// So many decisions: the next client is taken out, its tag moves by its period, and it is filed again. Who the last was for.
-    fn run(&mut self, decisions: u64) -> u32;
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether tixd sees cgroups by the names that they have here. In a cgroup namespace the own cgroup, or one above it, is called `/`, and
-//! what lies outside has no name but one that begins with `/..`.
+//! Whether tixd sees cgroups by the names that they have here. In a cgroup namespace the own
+//! cgroup, or one above it, is called `/`, and what lies outside has no name but one that begins
+//! with `/..`.
 
 use std::fs::{read_link, read_to_string};
 
@@ -12,7 +13,8 @@ pub fn sees_all() -> bool {
     read_link("/proc/self/ns/cgroup").is_ok_and(|ns| ns.as_os_str() == FIRST)
 }
 
-/// Is the process `pid`, which listens, outside of the cgroup namespace that this one is in? 0: it is outside of the PID namespace, too.
+/// Is the process `pid`, which listens, outside of the cgroup namespace that this one is in? 0: it
+/// is outside of the PID namespace, too.
 pub fn is_outside(pid: i32) -> bool {
     !sees_all() && is_outside_here(pid)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who may pass for tixd. Where TIX_SOCKET leads to a place that others can write to, it need not be tixd who listens there; and whoever
-//! does would be told what is asked, and believed.
+//! Who may pass for tixd. Where TIX_SOCKET leads to a place that others can write to, it need not
+//! be tixd who listens there; and whoever does would be told what is asked, and believed.
 
 use std::fs::read_to_string;
 
@@ -13,7 +13,8 @@ pub fn is_ours(server: u32) -> bool {
     may_be(server, rustix::process::geteuid().as_raw(), nobody)
 }
 
-/// `nobody`: what uids look like from here that this user namespace does not have, root's among them.
+/// `nobody`: what uids look like from here that this user namespace does not have, root's among
+/// them.
 fn may_be(server: u32, own: u32, nobody: Option<u32>) -> bool {
     server == 0 || server == own || Some(server) == nobody
 }

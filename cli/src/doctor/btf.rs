@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Just enough of BTF to see whether it tells the truth about sched_ext's functions.
 //!
-//! The problem: from Linux 7.0 on, kernel functions may have an implicit parameter, `aux`, which BPF programs do not pass. The build is
-//! to write two functions into the BTF, `scx_bpf_x` without it and `scx_bpf_x_impl` with it. pahole 1.30 leaves about twenty functions
-//! of sched_ext as they are, and no program that calls one of them can be loaded: "func_proto incompatible with vmlinux".
+//! The problem: from Linux 7.0 on, kernel functions may have an implicit parameter, `aux`, which
+//! BPF programs do not pass. The build is to write two functions into the BTF, `scx_bpf_x` without
+//! it and `scx_bpf_x_impl` with it. pahole 1.30 leaves about twenty functions of sched_ext as they
+//! are, and no program that calls one of them can be loaded: "func_proto incompatible with
+//! vmlinux".
 //!
-//! BTF is a header (magic u16, version u8, flags u8, header length u32, then offset and length of the type section and of the string
-//! section, relative to the header's end) and two sections. A type is name offset, info (kind in bits 24–28, vlen in bits 0–15), size
-//! or referred type, and data whose length depends on kind and vlen. Type ids count from 1.
+//! BTF is a header (magic u16, version u8, flags u8, header length u32, then offset and length of
+//! the type section and of the string section, relative to the header's end) and two sections. A
+//! type is name offset, info (kind in bits 24–28, vlen in bits 0–15), size or referred type, and
+//! data whose length depends on kind and vlen. Type ids count from 1.
 //!
 //! Seen: Debian's 7.2.11+deb13 has 18 such functions, its 7.2.13+deb14 none.
 
@@ -19,7 +22,8 @@ const ENUM64: u32 = 19;
 /// What BTF says of sched_ext.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The functions are as they are; what this kernel does not tell a scheduler, so that tix's cannot hold it.
+    /// The functions are as they are; what this kernel does not tell a scheduler, so that tix's
+    /// cannot hold it.
     Sound(Vec<&'static str>),
     /// It does not know sched_ext, or cannot be read.
     Unknown,
@@ -156,7 +160,8 @@ fn data_length(kind: u32, vlen: usize) -> Option<usize> {
 pub mod tests {
     use super::*;
 
-    /// BTF of scx_bpf_create_dsq and scx_bpf_dsq_peek, the latter with a last parameter that is called so, and of an operation that is.
+    /// BTF of scx_bpf_create_dsq and scx_bpf_dsq_peek, the latter with a last parameter that is
+    /// called so, and of an operation that is.
     pub fn btf(last: &str, operation: &str) -> Vec<u8> {
         let flag = "SCX_DEQ_SCHED_CHANGE";
         let strings = format!(

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What doctor looks at, in the order in which one would repair it.
 
-use super::{Finding, Level, btf};
+use super::btf;
+use super::finding::{Finding, Level};
 use crate::{host, kernel};
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -22,7 +23,7 @@ impl Host {
             root: root.to_owned(),
             release: name.release().to_string_lossy().into_owned(),
             uid: rustix::process::geteuid().as_raw(),
-            socket: tix_api::socket_path(),
+            socket: tix_client::socket(),
         }
     }
 
@@ -275,7 +276,8 @@ fn cgroups(host: &Host) -> Vec<Finding> {
 /// short.
 const PRESSED: f64 = 1.0;
 
-/// Does the kernel move pages about that others need? Nothing to say where it does not compact memory.
+/// Does the kernel move pages about that others need? Nothing to say where it does not compact
+/// memory.
 fn compaction(host: &Host) -> Option<Finding> {
     const CHECK: &str = "compaction";
     let said = host.read("proc/sys/vm/compaction_proactiveness")?;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl doctor`: what this host lacks, and what to do about it. Asks the host, and tixd only whether it is there.
+//! `tixctl doctor`: what this host lacks, and what to do about it. Asks the host, and tixd only
+//! whether it is there.
 
 mod btf;
 mod checks;
+mod finding;
 
 use crate::failure::Failure;
 use crate::out;
 use anstyle::{AnsiColor, Style};
+use finding::{Finding, Level};
 use serde::Serialize;
 use std::path::Path;
 
@@ -18,30 +21,6 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// As it should be.
-    Ok,
-    /// tix works, but not everywhere, not for everybody, or not as well.
-    Warning,
-    /// Shares cannot be held by tix's scheduler.
-    Missing,
-}
-
-/// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// What was looked at: a stable word.
-    pub check: &'static str,
-    pub level: Level,
-    /// What was found.
-    pub message: String,
-    /// What to do; empty if nothing.
-    pub hint: String,
 }
 
 /// `tixctl doctor --json`.

@@ -10,7 +10,7 @@
 
 use super::controller;
 use crate::failure::Failure;
-use crate::{cli, host};
+use crate::{host, runtime};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::fs::{self, File};
 use std::io::{Read, Seek};
@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use tix_api::{Currency, Kind, Resource, Tix};
 use tix_client::Client;
+
+const HELP: &str = "`tixctl doctor` says what this host lacks";
 
 /// Remove a cgroup once it is empty; used by `tixctl run` and `tixctl nice`
 #[derive(Debug, clap::Args)]
@@ -30,7 +32,7 @@ pub struct Args {
 }
 
 pub fn main(args: Args) -> Result<(), Failure> {
-    let failed = |err| Failure::io("wait for", &args.directory, &err, "");
+    let failed = |err| Failure::io("wait for", &args.directory, &err, HELP);
     if args.waiting {
         std::io::stdin()
             .lock()
@@ -52,7 +54,7 @@ pub fn main(args: Args) -> Result<(), Failure> {
 /// Starts a janitor, which holds `lock` from now on. It begins when what this returns is closed: by
 /// being dropped, or by `exec`.
 pub fn start(directory: &Path, lock: File) -> Result<ChildStdin, Failure> {
-    let failed = |err| Failure::io("start a process to clean up", directory, &err, "");
+    let failed = |err| Failure::io("start a process to clean up", directory, &err, HELP);
     let mut first = command(directory)?
         .stdin(Stdio::piped())
         .stdout(lock)
@@ -71,7 +73,7 @@ pub fn start(directory: &Path, lock: File) -> Result<ChildStdin, Failure> {
 
 fn command(directory: &Path) -> Result<Command, Failure> {
     let itself = std::env::current_exe()
-        .map_err(|err| Failure::io("find", Path::new("tixctl"), &err, ""))?;
+        .map_err(|err| Failure::io("find", Path::new("tixctl"), &err, HELP))?;
     let mut command = Command::new(itself);
     command
         .arg0("tixctl")
@@ -79,7 +81,7 @@ fn command(directory: &Path) -> Result<Command, Failure> {
         .arg(directory)
         .current_dir("/")
         .env_clear()
-        .envs(std::env::var_os("TIX_SOCKET").map(|socket| ("TIX_SOCKET", socket)))
+        .env(tix_api::SOCKET_ENV, tix_client::socket())
         .stderr(Stdio::null());
     Ok(command)
 }
@@ -136,7 +138,7 @@ fn is_used(place: &Path) -> bool {
     if beside.is_empty() {
         return false;
     }
-    let tree = cli::wait(async {
+    let tree = runtime::wait(async {
         let mut client = Client::connect().await?;
         client.call(|tixd| tixd.tree()).await
     });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A command in a cgroup of its own, with a currency of its own: what `tixctl run` and `tixctl nice` share.
+//! A command in a cgroup of its own, with a currency of its own: what `tixctl run` and `tixctl
+//! nice` share.
 //!
 //! 1. A cgroup that the caller owns is made: by systemd, as a transient scope (`scope`), or in the cgroup tree itself (`place`).
 //! 2. tixd makes a currency, funds it and binds it to the cgroup, all in one request.
@@ -16,13 +17,13 @@ mod place;
 mod scope;
 
 use crate::failure::Failure;
-use crate::{cli, host};
+use crate::{host, runtime};
 use place::{Refusal, Threaded};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tix_api::{Enforcer, Tix};
+use tix_api::{Enforcer, Tix, shell};
 use tix_client::Client;
 
 /// What is to be run, and what its currency is to be called.
@@ -49,7 +50,8 @@ pub struct Job {
 pub struct Asked<'a> {
     /// The new currency's name, if the caller gave one.
     pub name: Option<&'a str>,
-    /// Whose tickets: what the caller named, else the caller's user currency as of where the caller was before.
+    /// Whose tickets: what the caller named, else the caller's user currency as of where the caller
+    /// was before.
     pub from: Option<&'a str>,
     /// The cgroup, relative to the cgroup root.
     pub cgroup: &'a str,
@@ -75,8 +77,9 @@ pub fn launch(
             "see `tixctl doctor`",
         ));
     };
-    // Before anything is made or moved: is there somebody to ask, and whose tickets are the caller's where the caller is now?
-    let here = cli::wait(async {
+    // Before anything is made or moved: is there somebody to ask, and whose tickets are the
+    // caller's where the caller is now?
+    let here = runtime::wait(async {
         let mut client = Client::connect().await?;
         client.call(|tixd| tixd.status()).await
     })?;
@@ -90,24 +93,26 @@ pub fn launch(
     let from = from.or(here.user_currency);
     let name = job.name.as_deref();
 
+    let place = || place::make(&mount, agreed).map(Made::Own);
     let made = match host::systemd(root) {
         true => {
-            scope::enter(name).or_else(|failure| {
+            let scope = scope::enter(name).map(|cgroup| Made::Scope { cgroup });
+            scope.or_else(|failure| {
                 if rustix::process::geteuid().is_root() {
                     return Err(failure);
                 }
                 // No systemd of the user's own: perhaps the tree lets us in all the same.
-                place::make(&mount, agreed).map_err(|refusal| match refusal {
+                place().map_err(|refusal| match refusal {
                     Refusal::Nowhere(_) => failure,
                     Refusal::Threaded(failure) => failure,
                 })
             })
         }
-        false => place::make(&mount, agreed).map_err(|refusal| match refusal {
+        false => place().map_err(|refusal| match refusal {
             Refusal::Nowhere(failure) | Refusal::Threaded(failure) => failure,
         }),
     }?;
-    cli::wait(async {
+    runtime::wait(async {
         let mut client = Client::connect().await?;
         let asked = Asked {
             name,
@@ -118,7 +123,13 @@ pub fn launch(
     })?;
     made.enter()?;
     let err = Command::new(&found).arg0(program).args(arguments).exec();
-    Err(Failure::io("run", &found, &err, ""))
+    let found_word = shell::word(&found.display().to_string());
+    Err(Failure::io(
+        "run",
+        &found,
+        &err,
+        format!("`file {found_word}` says what it is"),
+    ))
 }
 
 /// A cgroup for the command.

@@ -18,12 +18,12 @@
 //! makes /alice/tix-run-N. If instead her shell is directly in /alice, then 4 makes a threaded
 //! /alice/tix-run-N, if she agrees: nobody can use cgroups beside it meanwhile.
 
-use super::{Made, controller, janitor};
+use super::{controller, janitor};
 use crate::failure::Failure;
-use crate::host;
+use crate::{ask, host};
 use rustix::fs::{Access, access};
 use std::fs::{self, File};
-use std::io::{Error, ErrorKind, IsTerminal};
+use std::io::{Error, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
@@ -34,7 +34,8 @@ pub struct Own {
     /// Its path, relative to the cgroup root.
     pub cgroup: String,
     directory: PathBuf,
-    /// Closed when this process becomes the command, or fails: from then on the janitor removes the cgroup as soon as it is empty.
+    /// Closed when this process becomes the command, or fails: from then on the janitor removes the
+    /// cgroup as soon as it is empty.
     _janitor: ChildStdin,
 }
 
@@ -115,7 +116,7 @@ pub enum Threaded {
 }
 
 /// Makes a cgroup as near to the caller's as can be.
-pub fn make(mount: &Path, threaded: Threaded) -> Result<Made, Refusal> {
+pub fn make(mount: &Path, threaded: Threaded) -> Result<Own, Refusal> {
     let own = host::own_cgroup(Path::new("/")).unwrap_or_default();
     if !own.starts_with('/') || own.starts_with("/..") {
         return Err(Refusal::Nowhere(Failure::refused(
@@ -206,13 +207,10 @@ fn agree(place: &Path) -> Result<(), Failure> {
          ended: meanwhile no process can be put into another cgroup in it (\"Operation not \
          supported\"), and a container runtime or a systemd that works in it fails"
     );
-    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        anstream::eprint!("{change}.\nMake it threaded until the command has ended? [y/N] ");
-        let mut answer = String::new();
-        let read = std::io::stdin().read_line(&mut answer);
-        if read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes") {
-            return Ok(());
-        }
+    if ask::agrees(&format!(
+        "{change}.\nMake it threaded until the command has ended?"
+    )) {
+        return Ok(());
     }
     let shell = shell::word(&format!("{place}/shell"));
     Err(Failure::refused(
@@ -225,7 +223,7 @@ fn agree(place: &Path) -> Result<(), Failure> {
 }
 
 /// Makes a cgroup in `place`, ready to take this process.
-fn below(mount: &Path, place: &Path, change: Change) -> Result<Made, Error> {
+fn below(mount: &Path, place: &Path, change: Change) -> Result<Own, Error> {
     let (directory, lock) = fresh(place)?;
     // From here on the janitor takes back what was done, however this process ends.
     let pipe = janitor::start(&directory, lock).map_err(|failure| {
@@ -236,11 +234,11 @@ fn below(mount: &Path, place: &Path, change: Change) -> Result<Made, Error> {
     controller::begin(place, &directory)?;
     prepare(&directory, change >= Change::IsThreaded)?;
     let relative = directory.strip_prefix(mount).unwrap_or(&directory);
-    Ok(Made::Own(Own {
+    Ok(Own {
         cgroup: format!("/{}", relative.display()),
         _janitor: pipe,
         directory,
-    }))
+    })
 }
 
 /// Makes a directory with a name of its own, and locks it: a process of this number may have left

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A transient scope from systemd: the caller's own manager, or the system's for root.
 
-use super::Made;
 use crate::failure::Failure;
-use crate::{cli, host};
+use crate::{host, runtime};
 use futures_util::StreamExt;
 use std::path::Path;
 use std::time::Duration;
@@ -39,12 +38,12 @@ trait Manager {
     ) -> zbus::Result<()>;
 }
 
-/// Makes a scope with this process in it.
-pub fn enter(name: Option<&str>) -> Result<Made, Failure> {
+/// Makes a scope with this process in it; its cgroup, relative to the cgroup root.
+pub fn enter(name: Option<&str>) -> Result<String, Failure> {
     // Of `alice/web` what is behind the /: no unit has one in its name.
     let name = name.and_then(|n| n.rsplit('/').next()).unwrap_or("run");
     let unit = format!("tix-{name}-{}.scope", std::process::id());
-    let made = cli::wait(async {
+    let made = runtime::wait(async {
         match timeout(PATIENCE, start(&unit)).await {
             Ok(made) => made,
             Err(_) => Err(refused(format!(
@@ -55,7 +54,7 @@ pub fn enter(name: Option<&str>) -> Result<Made, Failure> {
     });
     made?;
     match host::own_cgroup(Path::new("/")) {
-        Some(cgroup) if cgroup.ends_with(&format!("/{unit}")) => Ok(Made::Scope { cgroup }),
+        Some(cgroup) if cgroup.ends_with(&format!("/{unit}")) => Ok(cgroup),
         other => Err(refused(format!(
             "it says {unit} is made, but this process is in {}",
             other.unwrap_or_default()
@@ -75,7 +74,8 @@ async fn start(unit: &str) -> Result<(), Failure> {
         ),
         // Whoever asks: our number is another process's where systemd is in another PID namespace.
         ("PIDs", zbus::Variant::from(vec![0u32])),
-        // A currency of its own needs the cpu controller; and the command may make cgroups of its own.
+        // A currency of its own needs the cpu controller; and the command may make cgroups of its
+        // own.
         ("Delegate", zbus::Variant::from(true)),
         ("CollectMode", zbus::Variant::from("inactive-or-failed")),
     ];
@@ -95,7 +95,8 @@ async fn start(unit: &str) -> Result<(), Failure> {
     Err(refused("it closed the connection".into()))
 }
 
-/// The caller's systemd over its user bus, the system's over the system bus, or directly where there is no bus.
+/// The caller's systemd over its user bus, the system's over the system bus, or directly where
+/// there is no bus.
 async fn connect() -> Result<Connection, Failure> {
     let uid = rustix::process::geteuid();
     let (bus, private) = match uid.is_root() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who uses how much of the CPU, from what the scheduler itself tells: works while tixd is down. The kernel prints it to who reads a
-//! pinned file, a line for each cgroup; the first line names the columns.
+//! Who uses how much of the CPU, from what the scheduler itself tells: works while tixd is down.
+//! The kernel prints it to who reads a pinned file, a line for each cgroup; the first line names
+//! the columns.
 
 use super::view;
 use crate::failure::Failure;
@@ -35,7 +36,8 @@ pub struct Cgroup {
     /// It is not active because its threads wait for the next period of a limit.
     pub throttled: bool,
     pub runnable: u64,
-    /// The fraction of the machine that it gets now when every active principal wants more; 0 while it is inactive.
+    /// The fraction of the machine that it gets now when every active principal wants more; 0 while
+    /// it is inactive.
     pub share: f64,
     /// What it used between the two looks, as a fraction of all processors.
     pub used: f64,

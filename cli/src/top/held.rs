@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The disk or memory: what each is entitled to, what is in force, and what it used between two looks.
+//! The disk or memory: what each is entitled to, what is in force, and what it used between two
+//! looks.
 
 use crate::failure::Failure;
-use crate::out;
+use crate::{holds, out};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -135,7 +136,7 @@ fn text(report: &Report, width: Option<u16>) -> String {
     });
     let table = out::table(&columns, rows.collect(), width);
     match &report.not_held {
-        Some(not) => format!("{table}\n{}", crate::tree::together(&[not]).concat()),
+        Some(not) => format!("{table}\n{}", holds::together(&[not]).concat()),
         None => table,
     }
 }

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The live screen.
 
+use super::stream::{News, Piece};
 use super::view::{self, Options, Row};
-use super::{News, Piece};
 use crate::failure::Failure;
-use crate::kernel;
+use crate::{kernel, keys, out};
 use futures_util::Stream;
 use ratatui::Frame;
-use ratatui::crossterm::event::{self, Event as Key, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Row as Line2, Table};
 use std::path::Path;
-use std::time::Duration;
 use tix_api::{Sample, WatchReply};
-
-/// How soon a key is seen.
-const KEYS: Duration = Duration::from_millis(50);
 
 struct Screen {
     options: Options,
@@ -33,12 +29,7 @@ pub async fn run<S>(news: &mut News<S>, options: Options) -> Result<(), Failure>
 where
     S: Stream<Item = zlink::Result<Result<WatchReply, tix_api::Error>>>,
 {
-    let failed = |err: std::io::Error| {
-        Failure::refused(
-            format!("cannot use the terminal: {err}"),
-            "try tixctl top --once",
-        )
-    };
+    let failed = |err| keys::no_terminal(&err, "`tixctl top --once` prints one table");
     let mut terminal = ratatui::try_init().map_err(failed)?;
     let mut screen = Screen {
         options,
@@ -46,9 +37,9 @@ where
         now: None,
         event: String::new(),
         held: false,
-        colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        colours: out::has_colours(),
     };
-    let mut keys = tokio::time::interval(KEYS);
+    let mut ticks = tokio::time::interval(keys::PACE);
     let mut changed = true;
     let result = loop {
         if changed && let Err(err) = terminal.draw(|frame| screen.draw(frame)) {
@@ -60,7 +51,7 @@ where
                 Ok(piece) => screen.take(piece),
                 Err(failure) => break Err(failure),
             },
-            _ = keys.tick() => match pressed() {
+            _ = ticks.tick() => match keys::pressed() {
                 Ok(Some(key)) if screen.key(key) => break Ok(()),
                 Ok(key) => changed = key.is_some(),
                 Err(err) => break Err(failed(err)),
@@ -69,22 +60,6 @@ where
     };
     ratatui::restore();
     result
-}
-
-/// A key, if one was pressed; `Null` for anything else that wants the screen drawn again.
-fn pressed() -> std::io::Result<Option<KeyCode>> {
-    while event::poll(Duration::ZERO)? {
-        match event::read()? {
-            Key::Resize(..) => return Ok(Some(KeyCode::Null)),
-            Key::Key(key) if key.kind == KeyEventKind::Press => {
-                let interrupt =
-                    key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
-                return Ok(Some(if interrupt { KeyCode::Esc } else { key.code }));
-            }
-            _ => {}
-        }
-    }
-    Ok(None)
 }
 
 impl Screen {

@@ -4,26 +4,29 @@
 mod direct;
 mod held;
 mod live;
+mod stream;
 mod view;
 
 use crate::failure::Failure;
-use crate::out;
+use crate::{out, when};
 use clap::ValueEnum;
-use futures_util::{Stream, StreamExt};
+use futures_util::Stream;
 use serde::Serialize;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
+use stream::{News, Piece};
 use tix_api::{Event, Resource, Sample, Tix, WatchReply};
-use tix_client::{Client, Error};
+use tix_client::Client;
 
-/// Show live who uses how much of the CPU, and how much each is entitled to
+/// Show live who uses how much, and what each is entitled to
 ///
-/// Of the disk or memory it prints one table, of one interval: what each is entitled to, what is in force (the weight of its cgroup; what is
-/// never taken from it, and what is taken last), what it moves or has, and for which part of the time some of it waited.
+/// Of the disk or memory it prints one table, of one interval: what each is entitled to, what is in
+/// force (the weight of its cgroup; what is never taken from it, and what is taken last), what it
+/// moves or has, and for which part of the time some of it waited.
 ///
-/// On a terminal it shows until `q` is pressed; elsewhere it prints one table. The keys: q quit, a all currencies or only those that
-/// want the CPU or had some, p processes, s sort by the next column, Space hold.
+/// On a terminal it shows until `q` is pressed; elsewhere it prints one table. The keys: q quit, a
+/// all currencies or only those that want the CPU or had some, p processes, s sort by the next
+/// column, Space hold.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print one table, of one interval, and end
@@ -38,14 +41,15 @@ pub struct Args {
     /// Show processes, too: yours; to root, and to who is in the group tix, everybody's
     #[arg(long)]
     processes: bool,
-    /// Ask the scheduler itself, not tixd, which may be down: one table of cgroups, of one interval; for root
+    /// Ask the scheduler itself, not tixd, which may be down: one table of cgroups, of one
+    /// interval; for root
     #[arg(long, conflicts_with_all = ["resource", "processes"])]
     direct: bool,
     /// Show also currencies that want no CPU
     #[arg(long)]
     all: bool,
     /// Seconds between samples: 0.2 to 60
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = when::seconds)]
     interval: Duration,
 }
 
@@ -55,13 +59,6 @@ enum Shown {
     Cpu,
     Disk,
     Memory,
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.2..=60.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("seconds are a number from 0.2 to 60".into()),
-    }
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
@@ -104,52 +101,12 @@ fn live(args: &Args) -> bool {
     !args.once && !args.json && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
-/// What tixd streams.
-enum Piece {
-    Sample(Box<Sample>),
-    Event(Box<Event>),
-}
-
 /// One line of `tixctl top --json`: either of the two.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Line<'a> {
     Sample(&'a Sample),
     Event(&'a Event),
-}
-
-struct News<S> {
-    replies: std::pin::Pin<Box<S>>,
-    socket: PathBuf,
-}
-
-impl<S: Stream<Item = zlink::Result<Result<WatchReply, tix_api::Error>>>> News<S> {
-    async fn next(&mut self) -> Result<Piece, Failure> {
-        let socket: &Path = &self.socket;
-        loop {
-            match self.replies.next().await {
-                None => return Err(Error::unreachable(socket, "it closed the connection").into()),
-                Some(Err(err)) => return Err(Client::lost(socket, &err).into()),
-                Some(Ok(Err(refusal))) => return Err(refusal.into()),
-                Some(Ok(Ok(WatchReply {
-                    sample: Some(sample),
-                    ..
-                }))) => return Ok(Piece::Sample(Box::new(sample))),
-                Some(Ok(Ok(WatchReply {
-                    event: Some(event), ..
-                }))) => return Ok(Piece::Event(Box::new(event))),
-                Some(Ok(Ok(WatchReply { .. }))) => {}
-            }
-        }
-    }
-
-    async fn sample(&mut self) -> Result<Box<Sample>, Failure> {
-        loop {
-            if let Piece::Sample(sample) = self.next().await? {
-                return Ok(sample);
-            }
-        }
-    }
 }
 
 async fn lines<S>(news: &mut News<S>, once: bool) -> Result<(), Failure>

@@ -111,7 +111,8 @@ pub fn rows(before: &Sample, now: &Sample, options: &Options) -> Vec<Row> {
     let mut shown = Vec::new();
     for (cgroup, row) in currencies {
         rows.push(row);
-        // Of several currencies of one cgroup (its own, and one bound to it) the first has the processes.
+        // Of several currencies of one cgroup (its own, and one bound to it) the first has the
+        // processes.
         if !shown.contains(&cgroup) {
             rows.extend(processes.get(cgroup).into_iter().flatten().cloned());
             shown.push(cgroup);
@@ -175,7 +176,7 @@ pub fn cells(row: &Row) -> [String; 5] {
     let fraction = |value: Option<f64>| value.map(out::percent).unwrap_or_default();
     let mut name = row.name.clone();
     if let Some(milli) = row.limit_milli {
-        name += &format!(" (at most {})", out::cpus(milli));
+        name += &format!(" (at most {})", out::limit(milli));
     }
     let why = row.inactive.filter(|_| !row.active);
     name.extend(why.map(|why| format!(" ({why})")));
@@ -286,7 +287,7 @@ mod tests {
         now.currencies[1].cpu.limit_milli = Some(1_500);
         let rows = rows(&now, &now, &Options::default());
         let names: Vec<String> = rows.iter().map(|row| cells(row)[0].clone()).collect();
-        assert_eq!(names, ["alice", "bob (at most 1.5 CPU)"]);
+        assert_eq!(names, ["alice", "bob (at most 150 % of one CPU)"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Made-up trees, and how they look.
 
 use super::*;
-use tix_api::{ExchangeTicket, Share};
+use tix_api::{ExchangeTicket, Problem, Share};
 
 fn currency(
     cid: u64,
@@ -216,10 +216,9 @@ fn limits_have_a_column_where_there_are_any() {
     tree.currencies[1].cpu.limit_milli = Some(300);
     let text = render(&tree, Shown::Cpu, None, None);
     let text = anstream::adapter::strip_str(&text).to_string();
-    let limits: Vec<bool> = text.lines().map(|line| line.contains(" CPU ")).collect();
     assert!(text.lines().next().is_some_and(|l| l.contains("LIMIT")));
-    assert_eq!(limits.iter().filter(|l| **l).count(), 2, "{text}");
-    assert!(text.contains("0.3 CPU"), "{text}");
+    assert!(line(&text, "alice").contains("30 % of one CPU"), "{text}");
+    assert_eq!(text.matches("of one CPU").count(), 1, "{text}");
     assert!(!render(&tree, Shown::Disk, None, None).contains("LIMIT"));
     assert!(!render(&sample(), Shown::Cpu, None, None).contains("LIMIT"));
 }

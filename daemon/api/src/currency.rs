@@ -29,17 +29,12 @@ impl Resource {
 
     /// Its name on the wire.
     pub fn name(self) -> &'static str {
-        match self {
-            Resource::Cpu => "cpu",
-            Resource::Disk => "disk",
-            Resource::Memory => "memory",
-            Resource::Net => "net",
-        }
+        tix_model::Resource::from(self).name()
     }
 
     /// Something gives each what its tickets say. Of others no tickets are given any more.
     pub fn is_enforced(self) -> bool {
-        self != Resource::Net
+        tix_model::Resource::from(self).is_enforced()
     }
 }
 
@@ -92,6 +87,11 @@ pub struct Share {
     /// Of memory: the guarantee in bytes. Absent for the other resources, and where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entitlement_bytes: Option<u64>,
+    /// Soft tickets of its own that it holds itself, for the threads that are in its cgroup and in
+    /// none below: with those that others hold of it, all that it has issued. Absent where it has
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_tickets: Option<u64>,
     /// Of the disk: the weight of its cgroup among the siblings, as it is in force: 1 … 10,000. Absent where there is none, or several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u64>,

@@ -13,14 +13,15 @@
 
 #![forbid(unsafe_code)]
 
+mod convert;
 mod currency;
 mod error;
 mod explain;
 mod limit;
 mod log;
 mod market;
+mod rehearse;
 mod replies;
-pub mod shell;
 mod status;
 pub mod units;
 mod watch;
@@ -31,8 +32,10 @@ pub use explain::*;
 pub use limit::*;
 pub use log::*;
 pub use market::*;
+pub use rehearse::*;
 pub use replies::*;
 pub use status::*;
+pub use tix_model::shell;
 pub use watch::*;
 
 use futures_util::Stream;
@@ -83,6 +86,11 @@ pub trait Tix {
         device: &str,
         bfq: Option<bool>,
     ) -> zlink::Result<Result<DiskEnableReply, Error>>;
+    /// Turn off what holds shares of the disk `device`. Only root may.
+    async fn disk_disable(
+        &mut self,
+        device: &str,
+    ) -> zlink::Result<Result<DiskDisableReply, Error>>;
     /// Every currency with its funding, entitlement, share and use.
     async fn tree(&mut self) -> zlink::Result<Result<TreeReply, Error>>;
     /// The names of all currencies, without values: cheaper than [`Tix::tree`].
@@ -110,7 +118,15 @@ pub trait Tix {
         resource: Resource,
         amount: i64,
     ) -> zlink::Result<Result<FundReply, Error>>;
-    /// Withdraw `amount` of them, or all without an amount.
+    /// Have `holder` hold `amount` of them, 1 … 2^31, however many it holds now.
+    async fn set_funding(
+        &mut self,
+        holder: &str,
+        issuer: &str,
+        resource: Resource,
+        amount: i64,
+    ) -> zlink::Result<Result<FundReply, Error>>;
+    /// Withdraw `amount` of the soft tickets, or all without an amount.
     async fn unfund(
         &mut self,
         holder: &str,
@@ -253,6 +269,15 @@ pub trait Tix {
         since_usec: Option<i64>,
         mine: Option<bool>,
     ) -> zlink::Result<Result<LogReply, Error>>;
+    /// Take back an operation of the caller's own, by its inverse: the one that the log has under
+    /// that number, or the newest that was not taken back yet. Refused, with its number, where a
+    /// later one would be taken back with it.
+    async fn undo(&mut self, seq: Option<i64>) -> zlink::Result<Result<UndoReply, Error>>;
+    /// The next change that is asked for on this connection is tried, and not done: it is answered or
+    /// refused as it would be, and [`Tix::rehearsed`] says what would have come of it.
+    async fn rehearse(&mut self) -> zlink::Result<Result<(), Error>>;
+    /// What would have come of it.
+    async fn rehearsed(&mut self) -> zlink::Result<Result<RehearsedReply, Error>>;
     /// The durable part of the ledger as one JSON text, part by part; the same ledger gives the same text. Only
     /// the readers' (root, and the group that `tixd --readers` names).
     #[zlink(more)]

@@ -21,8 +21,20 @@ pub struct LogRecord {
     pub subject: String,
     /// One sentence, of 1,024 bytes at most; what is left out of a longer one is counted.
     pub message: String,
-    /// What was asked, as JSON, without the name that `subject` is; null where nobody asked.
+    /// What was asked, as JSON, without the name that `subject` is; with `undo`, the operations that
+    /// would take it back, or `undoes`, the number of what it took back. Null where nobody asked.
     pub operation: Option<String>,
+}
+
+/// What was taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct UndoReply {
+    /// Its number in the log.
+    pub seq: u64,
+    /// What it was, in a sentence.
+    pub undone: String,
+    /// What is so instead now, in a sentence.
+    pub message: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]

@@ -92,6 +92,13 @@ pub struct DiskEnableReply {
     pub qos: Option<String>,
 }
 
+/// What turned off shares of a disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct DiskDisableReply {
+    /// What held them until now.
+    pub was: DiskMechanism,
+}
+
 /// Something that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, CustomType)]
 pub struct Problem {

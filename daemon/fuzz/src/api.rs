@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One input of the API's fuzzer: what root, alice and bob send to a new tixd, and what has to hold of it whatever that is.
+//! One input of the API's fuzzer: what root, alice and bob send to a new tixd, and what has to hold
+//! of it whatever that is.
 
 use crate::calls::{Step, Who, step};
 use crate::world::{ALICE, ALICES, BOB, BOBS, Client, SERVICE, World};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An input of the API's fuzzer as text, so that the corpus can be read and written by people. A line is one of
+//! An input of the API's fuzzer as text, so that the corpus can be read and written by people. A
+//! line is one of
 //!
 //! - `a Fund x alice cpu 10`: alice (`b`: bob, `r`: root; in capitals on another connection) calls a method with these parameters, in the
 //!   order of the interface's description. A word is JSON if it can be, else text; `_` leaves a parameter out. `Watch+` asks for more

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! tixd's API and its policies, fed with what nobody meant: the fuzz targets (`src/bin`), what they have in common with the tests
-//! that replay the corpus, and a tixd in this process that any user can be let in to.
+//! tixd's API and its policies, fed with what nobody meant: the fuzz targets (`src/bin`), what they
+//! have in common with the tests that replay the corpus, and a tixd in this process that any user
+//! can be let in to.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A tixd in this process: the real ledger, its store on a disk, the one writer and the API, over sockets. What is not the kernel's: the
-//! cgroup tree is one of plain files, and who connects is who the test says, so that nobody need be root to be alice and bob.
+//! A tixd in this process: the real ledger, its store on a disk, the one writer and the API, over
+//! sockets. What is not the kernel's: the cgroup tree is one of plain files, and who connects is
+//! who the test says, so that nobody need be root to be alice and bob.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -8,14 +9,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
-use tixd::api::{Hall, Process};
-use tixd::cgroups::{Change, Root};
-use tixd::core::{Core, Handle};
+use tix_cgroupfs::{Change, Root};
+use tix_ledger::{Caller, Key, Resource, Row};
+use tix_store::{Query, Record, Store};
 use tixd::directory::Directory;
-use tixd::enforce::cpu::Cpu;
 use tixd::govern;
-use tixd::ledger::{Caller, Key, Resource, Row};
-use tixd::store::{Query, Record, Store};
+use tixd::reconcile::cpu::Cpu;
+use tixd::server::{Hall, Process};
+use tixd::writer::{Core, Handle};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -163,7 +164,8 @@ impl World {
         }
     }
 
-    /// Ends it, and looks at what it leaves: the ledger is sound, and what is kept is what there was.
+    /// Ends it, and looks at what it leaves: the ledger is sound, and what is kept is what there
+    /// was.
     async fn end(&mut self) {
         drop(self.stop.take());
         let core = self.core.take().expect("it ends once").await;

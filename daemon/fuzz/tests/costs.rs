@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use tix_fuzz::world::{ALICE, ALICES, BOB, BOBS, Client, World, with};
-use tixd::core::Core;
-use tixd::ledger::{Caller, Hard, Ledger, MAX_OFFERS, MAX_OWNED, Op, Resource, Terms};
+use tix_ledger::{Caller, Hard, Ledger, MAX_OFFERS, MAX_OWNED, Op, Resource, Terms};
+use tixd::writer::Core;
 use tokio::runtime::{Builder, Runtime};
 
 /// Steps for which others wait: some 10 ms of a slow CPU.

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 use std::sync::{Arc, Condvar, Mutex};
 use tix_fuzz::world::{ALICE, ALICES, BOB, BOBS, Client, World, runtime, with, with_rows};
-use tixd::ledger::{End, Key, Kind, POLICY, Resource, Row, Withdrawn};
+use tix_ledger::{End, Key, Kind, POLICY, Resource, Row, Withdrawn};
 use tokio::task::yield_now;
 
 async fn named(world: &World, name: &str) -> Option<(u32, u32)> {

@@ -80,8 +80,8 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(anchor).collect()
 }
 
-/// The sections that are cited after each `model.md` in `text`: `§2, §3 and §5`, also across lines of
-/// a comment.
+/// The sections that are cited after each `model.md` in `text`: `§2, §3 and §5`, also across lines
+/// of a comment.
 fn cited(text: &str) -> Vec<String> {
     let between = |c: char| c.is_whitespace() || "*/!,".contains(c);
     let mut sections = Vec::new();
@@ -156,8 +156,8 @@ fn links_in_documents_lead_somewhere() {
     assert!(count >= 50, "{count}");
 }
 
-/// In documents, a path in backquotes, from the root of the repository, `bpf/`, `daemon/src/` or
-/// the document; anywhere, a document in docs/.
+/// In documents, a path in backquotes, from the root of the repository, `bpf/`, `daemon/`,
+/// `daemon/src/` or the document; anywhere, a document in docs/.
 #[test]
 fn files_that_are_named_are_there() {
     let is_path = |w: &str| {
@@ -174,7 +174,7 @@ fn files_that_are_named_are_there() {
         let named = words.filter(|w| w.starts_with("docs/")).chain(quoted);
         for name in named.filter(|w| is_path(w) && !w.starts_with('/')) {
             let beside = root().join(&path).parent().unwrap().join(name);
-            let below = ["", "bpf", "daemon/src"].map(|dir| root().join(dir).join(name));
+            let below = ["", "bpf", "daemon", "daemon/src"].map(|dir| root().join(dir).join(name));
             assert!(
                 beside.exists() || below.iter().any(|p| p.exists()),
                 "{}: there is no {name}",
@@ -189,7 +189,7 @@ fn files_that_are_named_are_there() {
 /// The glossary's names stand in the code: `NAME`s as words, and files by the ends of their paths.
 #[test]
 fn the_code_has_what_the_glossary_names() {
-    let dirs = ["bpf", "daemon/src", "policies"];
+    let dirs = ["bpf", "daemon", "policies"];
     let mut code = texts(&[".rs", ".h", ".c"]);
     // bpf/next is not in force.
     code.retain(|(path, _)| {
@@ -220,6 +220,69 @@ fn the_code_has_what_the_glossary_names() {
         count += 1;
     }
     assert!(count >= 80, "{count}");
+}
+
+/// A README is read in one go: what it is, how to begin, where to read on.
+#[test]
+fn the_readme_is_short() {
+    let text = read_to_string(root().join("README.md")).unwrap();
+    let lines = text.lines().count();
+    assert!((40..120).contains(&lines), "{lines} lines");
+    let blocks = text.matches("```console").count();
+    assert!(blocks >= 3, "{blocks} blocks of commands");
+}
+
+/// Whoever begins with the README finds every document: it is linked there, or by one that is.
+#[test]
+fn every_document_is_linked() {
+    let mut seen = BTreeSet::new();
+    let mut next = vec![root().join("README.md")];
+    while let Some(path) = next.pop() {
+        if !seen.insert(path.clone()) {
+            continue;
+        }
+        let text = read_to_string(&path).unwrap();
+        let links = text.split("](").skip(1).filter_map(|l| l.split(')').next());
+        for link in links.filter(|l| !l.contains("://")) {
+            let file = link.split('#').next().unwrap();
+            let to = path.parent().unwrap().join(file).canonicalize();
+            next.extend(to.ok().filter(|p| p.extension().is_some_and(|e| e == "md")));
+        }
+    }
+    let mut documents = Vec::new();
+    files(&root().join("docs"), &[".md"], &mut documents);
+    assert!(documents.len() >= 15, "{documents:?}");
+    for document in documents {
+        assert!(
+            seen.contains(&document),
+            "nothing links {}",
+            document.display()
+        );
+    }
+}
+
+/// A block of code says what it is, so that a test runs it if it is commands
+/// (`tests/src/pages.rs`).
+#[test]
+fn blocks_of_code_have_a_language() {
+    let mut count = 0;
+    for page in ["README.md", "docs/tutorial.md", "docs/admin.md"] {
+        let text = read_to_string(root().join(page)).unwrap();
+        let mut inside = false;
+        for (n, line) in text.lines().enumerate().map(|(n, l)| (n + 1, l)) {
+            if let Some(language) = line.strip_prefix("```") {
+                inside = !inside;
+                assert!(!inside || !language.is_empty(), "{page}:{n}: no language");
+                count += usize::from(inside);
+            }
+            let indented = line.starts_with("    ") || line.starts_with('\t');
+            assert!(
+                inside || !indented,
+                "{page}:{n}: an indented block is run by no test"
+            );
+        }
+    }
+    assert!(count >= 40, "{count}");
 }
 
 /// A crate is what rustc compiles at once: a library, a program, a test.

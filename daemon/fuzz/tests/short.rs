@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The corpus of the fuzz targets, and a short run of inputs made at random: without the sanitizers, but with every check of a debug
-//! build. The long one is `make fuzz`.
+//! The corpus of the fuzz targets, and a short run of inputs made at random: without the
+//! sanitizers, but with every check of a debug build. The long one is `make fuzz`.
 
 #![allow(clippy::unwrap_used)]
 

@@ -3,13 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../tests/store/vfs.rs"]
+#[path = "../../store/tests/store/vfs.rs"]
 #[allow(dead_code)]
 mod vfs;
 
 use serde_json::json;
 use tix_fuzz::world::{ALICE, ALICES, BOB, Client, World, runtime, with_in};
-use tixd::ledger::{Caller, Key, Op};
+use tix_ledger::{Caller, Key, Op};
 use tokio::task::yield_now;
 use vfs::{Disk, Fault, Step};
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Threats of docs/threats.md that tixd itself meets, each tried on a tixd in this process by whoever the test likes to be.
+//! Threats of docs/threats.md that tixd itself meets, each tried on a tixd in this process by
+//! whoever the test likes to be.
 
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
 use std::time::Duration;
 use tix_fuzz::world::{ALICE, ALICES, BOB, BOBS, Client, SERVICE, World, runtime, with};
-use tixd::api::{PER_UID, TOTAL};
+use tixd::server::{PER_UID, TOTAL};
 use tokio::runtime::{Builder, Runtime};
 
 /// Nobody waits in it: when all do, it is later.
@@ -104,7 +105,7 @@ fn a_subordinate_uid_looks_and_changes_nothing() {
 #[test]
 fn what_a_user_may_create_has_an_end() {
     with(&runtime(), async |world| {
-        let most = tixd::ledger::MAX_OWNED;
+        let most = tix_ledger::MAX_OWNED;
         create(world, most, ALICE, "x").await;
         let mut alice = world.connect(ALICE);
         assert_eq!(

@@ -150,6 +150,7 @@ fn a_hint_says_what_would_permit_this_very_operation() {
             ("Unlimit", json!({"name": "held", "resource": "cpu"})),
             ("Bind", json!({"name": "own", "target": SERVICE})),
             ("DiskEnable", json!({"device": "vda"})),
+            ("DiskDisable", json!({"device": "vda"})),
             ("ImportBegin", json!({})),
         ];
         let mut all = String::new();
@@ -225,6 +226,11 @@ fn whoever_observes_writes_nothing_to_the_kernel() {
             (
                 "DiskEnable",
                 json!({"device": "vda", "bfq": true}),
+                "change how a disk is shared",
+            ),
+            (
+                "DiskDisable",
+                json!({"device": "vda"}),
                 "change how a disk is shared",
             ),
         ] {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What can be said of a policy without a machine: sums, cycles, limits. The ledger checks it all again against what is there.
+//! What can be said of a policy without a machine: sums, cycles, limits. The ledger checks it all
+//! again against what is there.
 
 use super::rule::{Rule, Then};
 use super::{Grant, Place, Policy, Problem};
-use crate::ledger::{Kind, MAX_DEPTH, MAX_FUNDERS, Resource};
-use crate::units;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// Thousandths that base gives away at most; any other currency, all but one (model.md §3).
-const BASE_HARD: u64 = 950;
+use tix_model::{HARD_WHOLE, Kind, MAX_DEPTH, MAX_FUNDERS, MAX_HARD_OF_BASE, Resource, units};
 
 type Asked = (String, Resource, Kind);
 
@@ -21,7 +18,8 @@ struct Held<'a> {
 }
 
 impl Policy {
-    /// What is wrong with it as a whole. [`Policy::load`] and [`Policy::parse`] give no policy of which anything is.
+    /// What is wrong with it as a whole. [`Policy::load`] and [`Policy::parse`] give no policy of
+    /// which anything is.
     pub fn check(&self) -> Vec<Problem> {
         let mut problems = self.twice();
         let held = self.held(&mut problems);
@@ -196,7 +194,8 @@ impl Policy {
         held
     }
 
-    /// How many currencies a rule that makes one for each has room for, if it guarantees them something.
+    /// How many currencies a rule that makes one for each has room for, if it guarantees them
+    /// something.
     fn room(&self, rule: &Rule, held: &BTreeMap<&str, Held<'_>>) -> Vec<Problem> {
         let Then::Fund {
             currency, grants, ..
@@ -279,10 +278,11 @@ fn each(place: &Place, grants: &[Grant]) -> Vec<Problem> {
     problems
 }
 
+/// Thousandths that `issuer` gives away at most (model.md §3).
 fn limit(issuer: &str) -> u64 {
     match issuer {
-        "base" => BASE_HARD,
-        _ => units::WHOLE - 1,
+        "base" => MAX_HARD_OF_BASE,
+        _ => HARD_WHOLE - 1,
     }
 }
 
@@ -308,7 +308,8 @@ fn at(place: &Place, what: impl Into<String>, instead: impl Into<String>) -> Pro
     }
 }
 
-/// A currency that would fund itself, or a chain too long, told once. Each currency is looked at once, whatever the graph is like.
+/// A currency that would fund itself, or a chain too long, told once. Each currency is looked at
+/// once, whatever the graph is like.
 fn cycle(held: &BTreeMap<&str, Held<'_>>) -> Option<Problem> {
     let funders = |name: &str| -> Vec<&str> {
         let keys = held.get(name).into_iter().flat_map(|h| h.grants.keys());
@@ -316,7 +317,8 @@ fn cycle(held: &BTreeMap<&str, Held<'_>>) -> Option<Problem> {
         all.dedup();
         all
     };
-    // How many tickets are above it; None: on the path that is being looked at. By a stack of our own: the files may be long.
+    // How many tickets are above it; None: on the path that is being looked at. By a stack of our
+    // own: the files may be long.
     let mut depth: HashMap<&str, Option<usize>> = HashMap::new();
     for start in held.keys().copied() {
         let mut path: Vec<(&str, Vec<&str>, usize)> = Vec::new();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Patterns of cgroup paths and unit names. Matching allocates nothing: it is asked of every cgroup of the machine.
+//! Patterns of cgroup paths and unit names. Matching allocates nothing: it is asked of every cgroup
+//! of the machine.
 //!
-//! `*` stands for any part of one component. `**` as a component stands for any number of components, at the end for at least one:
-//! `/a/**` is what is below `/a`, `/a/**/b` every `b` below `/a`. Backtracking is to the last star only, which is enough, so the
-//! worst pattern costs the product of the lengths.
+//! `*` stands for any part of one component. `**` as a component stands for any number of
+//! components, at the end for at least one: `/a/**` is what is below `/a`, `/a/**/b` every `b`
+//! below `/a`. Backtracking is to the last star only, which is enough, so the worst pattern costs
+//! the product of the lengths.
 
 /// A pattern of a unit's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +34,9 @@ pub(super) fn unit_stem(name: &str) -> Option<&str> {
 
 /// The unit of the system's manager whose cgroup this is.
 ///
-/// Those live in slices only. A unit's name further down was chosen by whoever that subtree is delegated to: alice's own manager
-/// has its units below `user@1000.service`, and one she calls `nginx.service` must not get what nginx gets.
+/// Those live in slices only. A unit's name further down was chosen by whoever that subtree is
+/// delegated to: alice's own manager has its units below `user@1000.service`, and one she calls
+/// `nginx.service` must not get what nginx gets.
 pub(super) fn system_unit(path: &str) -> Option<&str> {
     let (_, name) = path.rsplit_once('/')?;
     unit_stem(name)?;
@@ -101,7 +104,8 @@ impl Path {
         };
         let mut rest = Some(below);
         let mut at = 0;
-        // Where to go on when a component does not fit: behind the last `**`, one component further than last time.
+        // Where to go on when a component does not fit: behind the last `**`, one component further
+        // than last time.
         let mut retry: Option<(usize, &str)> = None;
         loop {
             match (self.0.get(at), rest) {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who gets which currency: the mapping that Sullivan's `cid_for_client()` makes (§4.2), by declarative files instead of code in the
-//! kernel. policies/README.md describes the format.
+//! Who gets which currency: the mapping that Sullivan's `cid_for_client()` makes (§4.2), by
+//! declarative files instead of code in the kernel. policies/README.md describes the format.
 //!
-//! A cgroup is decided upon once, when it appears: a user's slice at login, a unit's cgroup at its start. So a process that changes
-//! its uid inside a session stays where it is and is paid for by the session's user (nobody gets root's tickets by sudo), and children
-//! are funded as their parents are, by all of their funders (Sullivan's footnote 5). What no rule is about is funded by its parent's
-//! `cpu.weight`: users equally, as the paper has it by default.
+//! A cgroup is decided upon once, when it appears: a user's slice at login, a unit's cgroup at its
+//! start. So a process that changes its uid inside a session stays where it is and is paid for by
+//! the session's user (nobody gets root's tickets by sudo), and children are funded as their
+//! parents are, by all of their funders (Sullivan's footnote 5). What no rule is about is funded by
+//! its parent's `cpu.weight`: users equally, as the paper has it by default.
 //!
-//! Pure but for [`Policy::load`] and [`users`]; the shell makes the currencies and binds the cgroups.
+//! Pure but for [`Policy::load`] and [`users`]; the shell makes the currencies and binds the
+//! cgroups.
 
 mod check;
 mod glob;
@@ -24,16 +26,25 @@ mod values;
 pub(crate) use glob::in_slices;
 pub use problem::Problem;
 pub use report::report;
-pub use subject::{NOBODY, Subject, User, user_of_slice};
+pub use subject::{Subject, User, user_of_slice};
 pub use users::Names;
 
-use crate::ledger::{Kind, Resource};
 use rule::{Rule, Then};
 use std::fmt;
 use std::sync::Arc;
+use tix_model::{DEFAULT_MODE, Kind, Resource};
 
-/// A mode where a file gives none: the owner funds, changes and issues, nobody else does anything.
-pub const DEFAULT_MODE: u16 = 0o700;
+/// What is in force of a policy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Where its files are.
+    pub directory: String,
+    /// Files read, and rules in force from them.
+    pub files: usize,
+    pub rules: usize,
+    /// Each names the file and the line; empty when all is well.
+    pub problems: Vec<String>,
+}
 
 /// A ticket that a file asks for. The holder is the currency it stands with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +62,8 @@ pub struct Grant {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Declared {
     pub name: String,
-    /// What the file does not say stays as it is if the currency is there already; else root's, with [`DEFAULT_MODE`].
+    /// What the file does not say stays as it is if the currency is there already; else root's,
+    /// with [`DEFAULT_MODE`].
     pub owner: Option<u32>,
     pub group: Option<u32>,
     pub mode: Option<u16>,
@@ -88,7 +100,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// The files of a directory, read and found sound. The default is the empty policy: nothing declared, nothing decided.
+/// The files of a directory, read and found sound. The default is the empty policy: nothing
+/// declared, nothing decided.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
     /// In the order of the files, with where each stands.
@@ -137,8 +150,8 @@ impl Policy {
         }
     }
 
-    /// Some rule might be about this cgroup. Cheap and without allocation: asked of every cgroup, of which there may be 100,000,
-    /// before anybody looks up a user.
+    /// Some rule might be about this cgroup. Cheap and without allocation: asked of every cgroup,
+    /// of which there may be 100,000, before anybody looks up a user.
     pub fn may_concern(&self, path: &str) -> bool {
         if self.rules.is_empty() || subject::inside_a_session(path) {
             return false;
@@ -169,7 +182,8 @@ impl Policy {
         let declared = |name: &str| self.declared.iter().find(|d| d.name == name);
         let name = currency.fill(subject, |n| declared(n).is_some());
         let known = declared(&name);
-        // A currency that several share belongs to none of them: who came first would divide it for the others.
+        // A currency that several share belongs to none of them: who came first would divide it for
+        // the others.
         let (its_owner, its_group) = match currency.literal() {
             Some(_) => (0, 0),
             None => (subject.uid(), subject.gid()),

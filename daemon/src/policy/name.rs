@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Names of currencies, and the templates they are filled in from.
 //!
-//! What is filled in was chosen by others (a user's name, a unit's), so it is made legal: `@`, `.` and `:` become `-`, as do other
-//! characters that no name has. If more was lost than that (other characters, capitals, length), a checksum of the whole keeps apart
-//! what would otherwise fall together.
+//! What is filled in was chosen by others (a user's name, a unit's), so it is made legal: `@`, `.`
+//! and `:` become `-`, as do other characters that no name has. If more was lost than that (other
+//! characters, capitals, length), a checksum of the whole keeps apart what would otherwise fall
+//! together.
 
 use super::glob::unit_stem;
 use super::problem::nearest;
@@ -128,7 +129,8 @@ impl Template {
             .all(|p| matches!(p, Part::Text(_) | Part::Place(Place::Uid)))
     }
 
-    /// A legal name. One that somebody had a part in never is a `declared` currency's: who may name a unit would choose its funding.
+    /// A legal name. One that somebody had a part in never is a `declared` currency's: who may name
+    /// a unit would choose its funding.
     pub(super) fn fill(&self, subject: &Subject<'_>, declared: impl Fn(&str) -> bool) -> String {
         if let Some(name) = self.literal() {
             return name.to_owned();

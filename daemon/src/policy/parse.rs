@@ -7,8 +7,8 @@ use super::rule::{Match, Rule, Then};
 use super::users::Names;
 use super::values::{Source, Value};
 use super::{Declared, Policy, Problem};
-use crate::ledger::Kind;
 use std::ops::Range;
+use tix_model::Kind;
 use toml::de::DeTable;
 
 /// Currencies, and rules, of all files together.
@@ -17,7 +17,8 @@ pub(super) const MAX_EACH: usize = 4096;
 const MAX_PROBLEMS: usize = 100;
 
 impl Policy {
-    /// The policy that these files make, given as (name, text) in their order. `names` knows the users and groups that own currencies.
+    /// The policy that these files make, given as (name, text) in their order. `names` knows the
+    /// users and groups that own currencies.
     pub fn parse(files: &[(String, String)], names: &dyn Names) -> Result<Policy, Vec<Problem>> {
         let mut policy = Policy::default();
         let mut problems = Vec::new();

@@ -46,7 +46,8 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// The known word that `word` was probably meant to be: at most two letters away, and less than half of it.
+/// The known word that `word` was probably meant to be: at most two letters away, and less than
+/// half of it.
 pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     // Nobody's slip is that long, and the distance costs the product of the lengths.
     if word.len() > 64 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The files of a directory. What root's daemon takes orders from must be root's alone: the directory and each file are opened once
-//! and judged by descriptor, so that nothing can be exchanged between the look and the reading.
+//! The files of a directory. What root's daemon takes orders from must be root's alone: the
+//! directory and each file are opened once and judged by descriptor, so that nothing can be
+//! exchanged between the look and the reading.
 
 use super::users::System;
 use super::{Policy, Problem};
@@ -19,7 +20,8 @@ const MAX_BYTES: u64 = 1 << 20;
 const MAX_FILES: usize = 256;
 
 impl Policy {
-    /// What the `*.toml` files of `dir` say, in the order of their names. A directory that is not there is an empty policy.
+    /// What the `*.toml` files of `dir` say, in the order of their names. A directory that is not
+    /// there is an empty policy.
     ///
     /// Blocks: it reads files, and asks the system's databases for owners given by name.
     pub fn load(dir: &Path) -> Result<Policy, Vec<Problem>> {
@@ -82,7 +84,8 @@ fn read(dir: &Path, strict: bool) -> Result<Vec<(String, String)>, Vec<Problem>>
 fn text(dir: &OwnedFd, name: &[u8], path: &str, strict: bool) -> Result<String, Problem> {
     let cannot =
         |e: &dyn std::fmt::Display| Problem::of_file(path, format!("cannot read it ({e})"), "");
-    // A link is followed: root made it, and what it leads to is judged. NONBLOCK, so that a pipe does not hang the start.
+    // A link is followed: root made it, and what it leads to is judged. NONBLOCK, so that a pipe
+    // does not hang the start.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let fd = openat(dir.as_fd(), name, flags, Mode::empty()).map_err(|e| cannot(&e))?;
     let stat = fstat(&fd).map_err(|e| cannot(&e))?;

@@ -3,11 +3,12 @@
 
 use super::check::show;
 use super::{Grant, Policy, Subject, Verdict};
-use crate::ledger::Kind;
-use crate::units::mode;
 use std::fmt::Write;
+use tix_model::Kind;
+use tix_model::units::mode;
 
-/// The currencies that `policy` makes, what it decides for each of `subjects`, and what its author should know.
+/// The currencies that `policy` makes, what it decides for each of `subjects`, and what its author
+/// should know.
 pub fn report<'a, 's: 'a>(
     policy: &Policy,
     subjects: impl IntoIterator<Item = &'a Subject<'s>>,
@@ -19,7 +20,7 @@ pub fn report<'a, 's: 'a>(
     }
     for d in &policy.declared {
         let who = |id: Option<u32>| id.unwrap_or(0);
-        let mode = mode::show(d.mode.unwrap_or(super::DEFAULT_MODE));
+        let mode = mode::show(d.mode.unwrap_or(tix_model::DEFAULT_MODE));
         let _ = writeln!(
             out,
             "  {}  {mode} {}:{}{}  [{}]",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is decided upon: a cgroup, and the user whose slice it is.
 
+use tix_model::NOBODY;
+
 /// A user as the system's databases have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
@@ -11,9 +13,6 @@ pub struct User {
     /// Every group, the primary one too, with its name if it has one.
     pub groups: Vec<(u32, Option<String>)>,
 }
-
-/// The number that the kernel gives to no user and no group.
-pub const NOBODY: u32 = u32::MAX;
 
 /// A cgroup that appeared.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +41,8 @@ impl Subject<'_> {
     }
 }
 
-/// The user whose slice `/user.slice/user-UID.slice` is. The number as systemd writes it: no sign, no zeros in front.
+/// The user whose slice `/user.slice/user-UID.slice` is. The number as systemd writes it: no sign,
+/// no zeros in front.
 pub fn user_of_slice(path: &str) -> Option<u32> {
     split_user_slice(path)
         .filter(|(_, rest)| rest.is_empty())

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Users and groups as the system's databases have them.
 //!
-//! Through the C library, because only it knows them all: sssd, LDAP and systemd-homed hook in there (NSS), not into /etc/passwd.
-//! **NSS may block**, for as long as a directory server takes: never call this on the writer's thread.
+//! Through the C library, because only it knows them all: sssd, LDAP and systemd-homed hook in
+//! there (NSS), not into /etc/passwd. **NSS may block**, for as long as a directory server takes:
+//! never call this on the writer's thread.
 
-use super::subject::{NOBODY, User};
+use super::subject::User;
 use nix::unistd::{Gid, Group, Uid, getgrouplist};
 use std::ffi::CString;
 use std::io;
+use tix_model::NOBODY;
 
 /// Who looks up the owners that a policy file names.
 pub trait Names {
@@ -43,10 +45,11 @@ pub fn name(uid: u32) -> io::Result<Option<String>> {
     Ok(nix::unistd::User::from_uid(Uid::from_raw(uid))?.map(|user| user.name))
 }
 
-/// The user with this number, and every group of theirs. One that no database knows has neither name nor groups.
+/// The user with this number, and every group of theirs. One that no database knows has neither
+/// name nor groups.
 ///
-/// Blocks. An error is not "no such user": a directory server may be away, and who asks should ask again rather than decide as if
-/// the user had no groups.
+/// Blocks. An error is not "no such user": a directory server may be away, and who asks should ask
+/// again rather than decide as if the user had no groups.
 pub fn lookup(uid: u32) -> io::Result<User> {
     let Some(found) = nix::unistd::User::from_uid(Uid::from_raw(uid))? else {
         return Ok(User {

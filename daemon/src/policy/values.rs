@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The values of a policy file: a TOML value in, something of ours out, or a problem that says what to write.
+//! The values of a policy file: a TOML value in, something of ours out, or a problem that says what
+//! to write.
 
 use super::name::{bad_name, legal};
-use super::subject::NOBODY;
 use super::users::Names;
 use super::{Grant, Place, Problem, problem};
-use crate::ledger::{Kind, Resource};
-use crate::units::{self, Hard};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
+use tix_model::NOBODY;
+use tix_model::units::{self, Hard};
+use tix_model::{Kind, Resource};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

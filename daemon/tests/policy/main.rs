@@ -6,7 +6,7 @@ mod props;
 mod ready;
 
 use std::io;
-use tixd::ledger::Kind;
+use tix_ledger::Kind;
 use tixd::policy::{Decision, Names, Policy, Subject, User};
 
 /// A machine with few users.

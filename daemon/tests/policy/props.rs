@@ -140,7 +140,8 @@ proptest! {
         let all = rules(&matches);
         let decided = all.decide(&subject).map(|d| d.currency);
         prop_assert!(decided.is_none() || all.may_concern(&path));
-        // Which one a rule about everything stands for depends on the others; each of the rest can be asked alone.
+        // Which one a rule about everything stands for depends on the others; each of the rest can
+        // be asked alone.
         let about_all = |m: &String| m.replace(' ', "") == "{}";
         if !all.is_empty() && !matches.iter().any(about_all) {
             let first = matches

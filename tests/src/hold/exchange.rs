@@ -69,7 +69,7 @@ pub fn measure(amounts: &[u64], long: Duration) -> Result<Exchanges> {
     for amount in amounts {
         let id = exchange(*amount)?;
         got.push(over(*amount, long)?);
-        tixctl(&format!("cancel {id}"))?.ok()?;
+        tixctl(&format!("cancel {id} --yes"))?.ok()?;
     }
     for hog in &mut hogs {
         ensure!(hog.is_there()?, "one has ended");

@@ -97,7 +97,7 @@ pub fn measure(settle: Duration, long: Duration) -> Result<Stores> {
     for (disk, memory) in EXCHANGED {
         let id = exchange(disk, memory)?;
         all.push(over((disk, memory), settle, long)?);
-        tixctl(&format!("cancel {id}"))?.ok()?;
+        tixctl(&format!("cancel {id} --yes"))?.ok()?;
         // What it had again.
         std::thread::sleep(settle / 2);
     }

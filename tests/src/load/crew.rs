@@ -4,37 +4,13 @@
 
 use std::fs::File;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use super::board::{Head, Slot};
 use super::sys;
-
-/// Gates of a crew; a member waits at one of them.
-pub const GATES: usize = 2;
-
-/// What a member writes about itself, on a cache line of its own.
-#[repr(C, align(64))]
-pub struct Slot {
-    /// 1 when it stands at its gate.
-    ready: AtomicU32,
-    /// When it was started.
-    born: AtomicU64,
-    /// When it last looked at the clock, in ns; 0 before it ran at all.
-    pub seen: AtomicU64,
-    /// The longest time between two looks: the longest it waited for a CPU.
-    pub wait: AtomicU64,
-    /// What it counts, by the work's own meaning.
-    pub count: AtomicU64,
-}
-
-#[repr(C)]
-pub(super) struct Head {
-    gate: [AtomicU32; GATES],
-    /// When each gate opened.
-    opened: [AtomicU64; GATES],
-}
 
 /// Memory shared with the members.
 type Board = sys::Shared<Head, Slot>;

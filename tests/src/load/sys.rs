@@ -270,9 +270,9 @@ pub fn raise_file_limit(files: u64) -> Result<()> {
 pub unsafe trait Cells {}
 
 // SAFETY: as it is declared.
-unsafe impl Cells for super::crew::Head {}
+unsafe impl Cells for super::board::Head {}
 // SAFETY: likewise.
-unsafe impl Cells for super::crew::Slot {}
+unsafe impl Cells for super::board::Slot {}
 
 /// Memory shared with the processes forked from this one: a head, and slots.
 pub struct Shared<H: Cells, S: Cells> {

@@ -2,7 +2,7 @@
 //! tixd and tixctl as people meet them: a service under systemd, or a daemon on a machine without it; used by root and by people
 //! who are not, killed, stopped, replaced, fed with noise, and on a kernel that has no scheduler for them.
 //!
-//! Thirteen boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
+//! Fourteen boots. `TIX_ONLY=WORD` does only the checks with that word in their name (and the setup).
 
 mod abuse;
 mod attack;
@@ -16,6 +16,7 @@ mod layout;
 mod lifeline;
 pub mod limits;
 mod other;
+mod pages;
 pub mod plain;
 mod policies;
 pub mod service;
@@ -96,6 +97,18 @@ fn story() {
             policies::sudo(&mut tale.alice)
         });
         c.check("policy: changed", || policies::changed(&mut tale.alice));
+    });
+}
+
+/// What documents say to type.
+#[test]
+#[ignore = "boots a guest"]
+fn documents() {
+    in_restored_guest("daemon::documents", Kind::Systemd, |c| {
+        c.check("setup: install and start", service::start);
+        c.check("setup: what a package has", pages::prepare);
+        pages::all(c);
+        c.check("setup: what pages started is over", pages::over);
     });
 }
 

@@ -150,7 +150,7 @@ pub fn all(tixd: &mut Option<Tixd>) -> Result<()> {
         .ok()?
         .has("Limited to 4 % of one CPU by the limit of la; throttled")?
         .has("Limited to 20 % of one CPU by the limit of pool; throttled")?;
-    tixctl("tree")?.ok()?.has("LIMIT")?.has("0.04 CPU")?;
+    tixctl("tree")?.ok()?.has("LIMIT")?.has("4 % of one CPU")?;
     throttled(&told(A, "pool", "currency")?)?;
     let before = throttled(&told(A, "la", "currency")?)?;
 

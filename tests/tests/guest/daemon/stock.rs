@@ -181,7 +181,7 @@ pub fn limited() -> Result<()> {
         limits.len() == 1 && limits[0]["in_force"] == false,
         "{told}"
     );
-    tixctl("tree")?.ok()?.has("0.2 CPU")?;
+    tixctl("tree")?.ok()?.has("20 % of one CPU")?;
     tixctl("log -n 5")?.ok()?.has("limit")?;
     tixctl("export")?.ok()?.has("limit")?;
     // It is as was said, and tixd does not write what is not its own.

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What carries the ledger's values to the kernel: one module per resource. Policy is not decided
+//! here.
+//!
+//! [`weight`] and [`protection`] say what files of cgroups should hold, [`disk`] and [`memory`]
+//! write it. [`compaction`] keeps the kernel from moving pages about that others need.
+
+pub mod compaction;
+pub mod cpu;
+pub mod disk;
+pub mod enable;
+mod files;
+pub mod limit;
+pub mod measure;
+pub mod memory;
+pub mod number;
+pub mod presence;
+pub mod protection;
+pub mod weight;
+
+pub use files::Error;

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `Undo`: an operation of the caller's own is taken back by its inverse, which the log has kept
+//! with it; or the caller is told which later one stands in the way.
+
+use super::errors::{bad, internal};
+use super::session::Session;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tix_api::{Error, UndoReply};
+use tix_ledger::{Event, Ledger, Op, Resource};
+use tix_store::{Query, Record};
+
+/// Records that are looked at for the caller's own, and for later ones of the same currency.
+const SCANNED: i64 = 10_000;
+/// Of these, at most so many are told.
+const MOST: usize = 1_000;
+
+/// An operation in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Logged {
+    seq: i64,
+    uid: u32,
+    kind: String,
+    subject: String,
+    text: String,
+    op: Op,
+    /// What takes it back.
+    back: Vec<Op>,
+    /// It took back what has this number.
+    undoes: Option<i64>,
+}
+
+impl Logged {
+    /// `None`: the record is of no operation.
+    fn of((seq, record): (i64, Record)) -> Option<Logged> {
+        let Value::Object(mut kept) = serde_json::from_str(&record.op).ok()? else {
+            return None;
+        };
+        let back = kept.remove("undo");
+        let undoes = kept.remove("undoes").and_then(|seq| seq.as_i64());
+        let back = back.as_ref().and_then(Value::as_array).cloned();
+        let back = back.into_iter().flatten();
+        let op = filled(Value::Object(kept), &record.subject)?;
+        let back = match &op {
+            // By the name that it was given.
+            Op::Create { .. } => vec![Op::Destroy {
+                name: record.subject.clone(),
+            }],
+            _ => back.filter_map(|op| filled(op, &record.subject)).collect(),
+        };
+        Some(Logged {
+            seq,
+            uid: record.uid,
+            kind: record.kind,
+            subject: record.subject,
+            text: record.text,
+            op,
+            back,
+            undoes,
+        })
+    }
+}
+
+/// An operation as it was asked for, with the name that the log leaves out.
+fn filled(mut op: Value, subject: &str) -> Option<Op> {
+    let (kind, members) = op.as_object_mut()?.iter_mut().next()?;
+    let name = match kind.as_str() {
+        "fund" | "unfund" | "reserve" | "unreserve" => "holder",
+        "offer" | "accept" => "party",
+        "amend" | "cancel" | "expire" => return serde_json::from_value(op).ok(),
+        _ => "name",
+    };
+    let members = members.as_object_mut()?;
+    let missing = || Value::from(subject);
+    members.entry(name).or_insert_with(missing);
+    serde_json::from_value(op).ok()
+}
+
+/// Which numbers were taken back, and by which.
+fn undone(all: &[Logged]) -> BTreeMap<i64, i64> {
+    let undos = all.iter().filter_map(|l| Some((l.undoes?, l.seq)));
+    undos.collect()
+}
+
+/// What is to be taken back: of the caller's own, newest first, the one of that number, or the
+/// newest that is not taken back yet and takes none back.
+fn wanted(own: &[Logged], seq: Option<i64>) -> Result<&Logged, Error> {
+    let undone = undone(own);
+    let found = match seq {
+        Some(seq) => own.iter().find(|l| l.seq == seq),
+        None => (own.iter()).find(|l| l.undoes.is_none() && !undone.contains_key(&l.seq)),
+    };
+    let hint = "`tixctl log --mine` shows what you did, with its numbers";
+    let found = found.ok_or_else(|| match seq {
+        Some(seq) => bad(format!("there is no operation {seq} of yours"), hint),
+        None => bad(
+            "there is no operation of yours to take back".to_owned(),
+            hint,
+        ),
+    })?;
+    if let Some(other) = found.undoes {
+        let again = "to have it again, type what you typed then: `tixctl log --mine` shows it";
+        return Err(bad(
+            format!("{} took back {other} itself", found.seq),
+            again,
+        ));
+    }
+    if let Some(by) = undone.get(&found.seq) {
+        return Err(bad(format!("{} was taken back by {by}", found.seq), hint));
+    }
+    if found.back.is_empty() {
+        let what = format!("{} ({}) cannot be taken back", found.seq, found.kind);
+        let hint = "`tixctl export` before such a step lets `tixctl import` bring back what was; \
+                    `tixctl exchange end` ends a trade";
+        return Err(bad(what, hint));
+    }
+    Ok(found)
+}
+
+/// Refuses if something later would be taken back with it.
+fn check_later(target: &Logged, later: &[Logged], uid: u32) -> Result<(), Error> {
+    let undone = undone(later);
+    let mut in_force =
+        (later.iter()).filter(|l| l.undoes.is_none() && !undone.contains_key(&l.seq));
+    let Some(other) = in_force.find(|l| l.op.overrides(&target.op)) else {
+        return Ok(());
+    };
+    let (seq, kind) = (other.seq, &other.kind);
+    let hint = match other.uid == uid {
+        true => format!("`tixctl undo {seq}` takes that back first"),
+        false => format!(
+            "somebody else did that; `tixctl log {}` shows what is yours to see",
+            tix_api::shell::word(&target.subject)
+        ),
+    };
+    let what = format!(
+        "{} cannot be taken back: {seq} ({kind}) came after it",
+        target.seq
+    );
+    Err(bad(what, &hint))
+}
+
+impl Session {
+    async fn operations(
+        &self,
+        query: Query<'static>,
+        subject: Option<String>,
+    ) -> Result<Vec<Logged>, Error> {
+        let read = self.handle.read(move |store| {
+            store.log(&Query {
+                subject: subject.as_deref(),
+                ..query
+            })
+        });
+        let page = read.await.map_err(internal)?;
+        let page = page.map_err(|e| internal(e.into()))?;
+        Ok(page.records.into_iter().filter_map(Logged::of).collect())
+    }
+
+    /// What others hold of it would go with it, and the log has that under their names.
+    async fn check_funds_nobody(&self, target: &Logged) -> Result<(), Error> {
+        let name = target.subject.clone();
+        let funds = self.ask(move |core| {
+            let cid = core.ledger.find(&name)?;
+            let mut all = Resource::ALL.into_iter();
+            all.find_map(|r| core.ledger.funded(cid, r).next())
+                .map(|holder| core.ledger.name(holder))
+        });
+        let (seq, name) = (target.seq, tix_api::shell::word(&target.subject));
+        match funds.await? {
+            None => Ok(()),
+            Some(holder) => Err(bad(
+                format!("{seq} cannot be taken back: {holder} holds tickets of {name} by now"),
+                &format!("`tixctl destroy {name}` destroys it with all of its tickets"),
+            )),
+        }
+    }
+
+    pub(super) async fn take_back(&self, seq: Option<i64>) -> Result<UndoReply, Error> {
+        let uid = self.caller.uid;
+        self.pace.wait(self.user, 10.0).await;
+        let newest = Query {
+            newest: true,
+            limit: MOST,
+            concerning: Some(uid),
+            scan: SCANNED,
+            ..Query::default()
+        };
+        let mut own = self.operations(newest, None).await?;
+        own.retain(|l| l.uid == uid);
+        let target = wanted(&own, seq)?.clone();
+        let later = Query {
+            after: target.seq,
+            limit: MOST,
+            scan: SCANNED,
+            ..Query::default()
+        };
+        let later = self.operations(later, Some(target.subject.clone())).await?;
+        check_later(&target, &later, uid)?;
+        if matches!(target.op, Op::Create { .. }) {
+            self.check_funds_nobody(&target).await?;
+        }
+        let (seq, back) = (target.seq, target.back);
+        let plan = move |_: &Ledger| Ok((back, |_: &Ledger, _: &[Event]| ()));
+        self.change_as(self.caller.clone(), Some(seq), plan).await?;
+        // What the log says of it; of a rehearsal, nothing.
+        let done = self.operations(newest, None).await?;
+        let its = done.iter().rev().filter(|l| l.undoes == Some(seq));
+        let told: Vec<&str> = its.map(|l| l.text.as_str()).collect();
+        Ok(UndoReply {
+            seq: seq.unsigned_abs(),
+            undone: target.text,
+            message: told.join("; "),
+        })
+    }
+}

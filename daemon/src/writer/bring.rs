@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the files of cgroups are to say, and how they come to say it: recorded first (`record`),
+//! then written.
+
+use super::Core;
+use super::event::EventKind;
+use super::marks::{Fresh, Todo};
+use crate::reconcile::number::{self, lasts};
+use crate::reconcile::protection::{self, Kernel};
+use crate::reconcile::weight;
+use std::collections::BTreeMap;
+use tix_ledger::Resource;
+use tix_model::LIFELINE;
+use tix_model::{File, Mark, Written};
+
+/// Files that are written in one turn: each takes some 10 µs.
+const BITE: usize = 128;
+
+impl Core {
+    /// Brings the files in step, wherever they are tixd's business.
+    pub(super) fn write_marks(&mut self) {
+        if !self.settled || self.observes() {
+            return;
+        }
+        let mut wanted = vec![
+            (File::CpuWeight, self.cpu_weights()),
+            (File::IoWeight, self.disk_weights()),
+        ];
+        wanted.extend(self.guarantees());
+        self.bring(&wanted);
+    }
+
+    pub(super) fn write_disk(&mut self) {
+        if self.settled && !self.observes() {
+            let wanted = self.disk_weights();
+            self.bring(&[(File::IoWeight, wanted)]);
+        }
+    }
+
+    fn cpu_weights(&self) -> BTreeMap<String, u64> {
+        if !self.cpu.by_weight() {
+            return BTreeMap::new();
+        }
+        let terms = weight::Terms {
+            resource: Resource::Cpu,
+            whole: self.ledger.find(LIFELINE),
+            live: false,
+            most: weight::MOST,
+        };
+        weight::weights(&self.ledger, &terms)
+    }
+
+    fn disk_weights(&self) -> BTreeMap<String, u64> {
+        let terms = weight::Terms {
+            resource: Resource::Disk,
+            whole: None,
+            live: true,
+            most: self.disk.most(),
+        };
+        weight::weights(&self.ledger, &terms)
+    }
+
+    /// Something else holds shares of a disk now.
+    pub fn disk_changed(&mut self, what: &str) {
+        self.disk.look(&self.root);
+        self.note(EventKind::Scheduler, what);
+        self.write_disk();
+    }
+
+    fn guarantees(&self) -> [(File, BTreeMap<String, u64>); 2] {
+        let kernel = Kernel {
+            page: u64::try_from(rustix::param::page_size()).unwrap_or(4096),
+            recursive: self.recursive,
+        };
+        let all = protection::protections(&self.ledger, kernel);
+        [File::MemoryMin, File::MemoryLow].map(|file| {
+            let number = |p: &protection::Protection| match file {
+                File::MemoryMin => p.min,
+                _ => p.low,
+            };
+            let its = all.iter().filter(|(_, p)| number(p) > 0);
+            let its = its.map(|(path, p)| {
+                // What was guaranteed before is not taken away.
+                let before = self.funding(file, path).unwrap_or(0);
+                (path.clone(), number(p).max(before))
+            });
+            (file, its.collect())
+        })
+    }
+
+    /// Has these files say that, and no others. Recorded first, all in one commit: a number that is
+    /// recorded and never written does no harm, one that is written and not known would. What
+    /// cannot be recorded is not written.
+    fn bring(&mut self, wanted: &[(File, BTreeMap<String, u64>)]) {
+        // One after the other: what a second one took for the number before would be wrong.
+        if self.marks.bringing {
+            self.overhaul.due = true;
+            return;
+        }
+        let (mut stale, mut fresh) = (Vec::new(), Vec::new());
+        for (file, wanted) in wanted {
+            stale.extend(self.stale(*file, wanted));
+            fresh.extend(self.fresh(*file, wanted));
+        }
+        if stale.is_empty() && fresh.is_empty() {
+            return;
+        }
+        let all = fresh.iter().map(|f| (&f.mark, f.now.number));
+        let all = all.chain(stale.iter().map(|(mark, funding, _)| (mark, *funding)));
+        let told = self.about_to_tell(all);
+        let known: Vec<(Mark, Option<Written>)> = (fresh.iter())
+            .map(|f| (f.mark.clone(), Some(f.now)))
+            .collect();
+        self.marks.bringing = true;
+        self.record(&known, &told, move |core, recorded, marks| {
+            if !recorded {
+                core.marks.bringing = false;
+                core.marks.unsaved.extend(marks);
+                return;
+            }
+            let fresh = fresh.into_iter().map(Todo::Write);
+            let stale = (stale.into_iter()).map(|(mark, n, had)| Todo::GiveBack(mark, n, had));
+            core.marks.to_write.extend(fresh.chain(stale));
+            core.write_bite();
+        });
+    }
+
+    /// The second half of [`Core::bring`], some files of it: others have their turn between. What
+    /// has become another matter since is left alone, and its record mended; what is wanted is
+    /// looked at again then.
+    pub(super) fn write_bite(&mut self) {
+        let some = self.marks.to_write.len().min(BITE);
+        let bite: Vec<Todo> = self.marks.to_write.drain(..some).collect();
+        for todo in bite {
+            match todo {
+                Todo::Write(fresh) => self.write_fresh(fresh),
+                Todo::GiveBack(mark, funding, had) => self.write_stale(mark, funding, had),
+            }
+        }
+        if self.marks.to_write.is_empty() && self.marks.bringing {
+            self.marks.bringing = false;
+            self.save_gone();
+            if !self.keeping {
+                self.overhaul_if_time();
+            }
+        }
+    }
+
+    fn write_fresh(&mut self, Fresh { mark, had, now }: Fresh) {
+        let (file, path) = (mark.0, &mark.1);
+        // Of a guarantee that is new the file says what it stands for, and systemd by now, too.
+        let funded = match file {
+            File::CpuWeight | File::IoWeight => self.funding(file, path) == Some(now.funding),
+            File::MemoryMin | File::MemoryLow => self.ledger.find(path).is_some(),
+        };
+        if funded && self.marks.get(file, path) == had {
+            self.marks.written.insert(mark.clone(), now);
+            self.write_all(vec![(mark, now.number)], true);
+        } else {
+            self.marks.unsaved.insert(mark);
+            self.overhaul.due = true;
+        }
+    }
+
+    fn write_stale(&mut self, mark: Mark, funding: u64, had: Written) {
+        if self.marks.get(mark.0, &mark.1) != Some(had) {
+            self.overhaul.due = true;
+            return;
+        }
+        self.write_all(vec![(mark.clone(), funding)], true);
+        self.marks.written.remove(&mark);
+        self.marks.failed.remove(&mark);
+        self.marks.corrected.remove(&mark);
+        self.marks.gone.insert(mark);
+    }
+
+    /// What is tixd's business no more, and what is to stand there then.
+    fn stale(&self, file: File, wanted: &BTreeMap<String, u64>) -> Vec<(Mark, u64, Written)> {
+        let its = self.marks.of(file);
+        its.filter(|(p, _)| !wanted.contains_key(*p))
+            .filter(|(p, _)| self.ledger.find(p).is_some() || !lasts(file, p))
+            .map(|(p, w)| {
+                let funding = self.funding(file, p).unwrap_or(w.funding);
+                ((file, p.clone()), funding, *w)
+            })
+            .collect()
+    }
+
+    /// What of `wanted` is not so yet.
+    fn fresh(&self, file: File, wanted: &BTreeMap<String, u64>) -> Vec<Fresh> {
+        let changed = wanted.iter().filter_map(|(path, number)| {
+            let number = *number;
+            let funding = self.funding(file, path)?;
+            let had = self.marks.get(file, path);
+            if had.is_some_and(|h| (h.number, h.funding) == (number, funding)) {
+                return None;
+            }
+            let before = had.and_then(|h| self.standing(file, path, h, number));
+            let now = Written {
+                number,
+                funding,
+                before,
+            };
+            let mark = (file, path.clone());
+            Some(Fresh { mark, had, now })
+        });
+        changed.collect()
+    }
+
+    /// Which of tixd's numbers stands in `file` before `next` is written.
+    fn standing(&self, file: File, path: &str, had: Written, next: u64) -> Option<u64> {
+        let stands = match had.before {
+            None => had.number,
+            // Whether the last one was written is not known.
+            Some(before) => match number::read(file, &self.root, path) {
+                Ok(n) if n == self.shown(file, had.number) => had.number,
+                _ => before,
+            },
+        };
+        (stands != next).then_some(stands)
+    }
+
+    /// Into the files, and where systemd owns the cgroups, into what systemd knows of them. Their
+    /// numbers are recorded.
+    pub(super) fn put_all(&mut self, all: Vec<(Mark, u64)>) {
+        if self.observes() || all.is_empty() {
+            return;
+        }
+        let told = self.about_to_tell(all.iter().map(|(mark, n)| (mark, *n)));
+        self.record(&[], &told, move |core, recorded, marks| {
+            if !recorded {
+                core.marks.unsaved.extend(marks);
+            }
+            core.write_all(all, recorded);
+        });
+    }
+
+    /// `recorded`: what systemd is told of it is in the store.
+    fn write_all(&mut self, all: Vec<(Mark, u64)>, recorded: bool) {
+        for ((file, path), number) in all {
+            self.try_to_put(file, &path, number);
+            if recorded {
+                self.tell_systemd_of(file, &path, number);
+            } else {
+                self.marks.untold.insert((file, path));
+            }
+        }
+    }
+
+    pub(super) fn tell_systemd_of(&mut self, file: File, path: &str, number: u64) {
+        if let (Some(property), Some(systemd)) = (file.property(), &self.systemd) {
+            systemd.set(path, property, number);
+            self.marks.told.said(file, path, number);
+        }
+    }
+}

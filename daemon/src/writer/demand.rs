@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who wants the disk. The kernel lends what an idle cgroup leaves to its siblings, as the tree has
+//! them; where others are due it by the graph, weights have to follow who is active. So once a
+//! second it is looked who had requests (Sullivan §4.5: a principal's disk tickets are active while
+//! it has one outstanding), but only where the graph is no tree, and while nobody uses a disk only
+//! at the root.
+
+use super::Core;
+use crate::reconcile::weight;
+use std::collections::HashMap;
+use tix_cgroupfs::Root;
+use tix_ledger::{BASE, Cid, Resource};
+
+/// Looked at in one second: some 20 µs each.
+const AT_ONCE: usize = 128;
+/// So often without a request, one has become idle.
+const QUIET: u32 = 3;
+
+#[derive(Debug, Default)]
+pub(super) struct Demand {
+    /// Requests of the whole machine so far.
+    all: Option<u64>,
+    seen: HashMap<Cid, Seen>,
+    /// Where the next look begins.
+    next: usize,
+    /// Whose requests count, and the shape of the ledger that it was found in.
+    units: (Option<u64>, Vec<(Cid, String)>),
+    /// The ledger's activity is by what was seen.
+    looking: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    requests: u64,
+    quiet: u32,
+}
+
+/// Requests of a cgroup and of all below it so far, on all devices; `None` without the io
+/// controller.
+fn requests(root: &Root, path: &str) -> Option<u64> {
+    let text = root.cgroup(path).and_then(|c| c.read("io.stat")).ok()?;
+    let pairs = text.split_whitespace().filter_map(|p| p.split_once('='));
+    let counted = pairs.filter(|(key, _)| matches!(*key, "rios" | "wios" | "dios"));
+    Some(counted.filter_map(|(_, n)| n.parse::<u64>().ok()).sum())
+}
+
+impl Core {
+    /// Once a second.
+    pub(super) fn look_at_demand(&mut self) {
+        let all = requests(&self.root, "/");
+        if all.is_some() && all == self.demand.all {
+            return;
+        }
+        self.demand.all = all;
+        let shape = Some(self.ledger.shape());
+        if self.demand.units.0 != shape {
+            self.demand.units = (shape, weight::units(&self.ledger, Resource::Disk));
+        }
+        let units = &self.demand.units.1;
+        if units.is_empty() {
+            if std::mem::take(&mut self.demand.looking) {
+                self.demand.seen.clear();
+                self.all_want_the_disk();
+            }
+            return;
+        }
+        self.demand.looking = true;
+        let (mut woken, mut idle) = (Vec::new(), Vec::new());
+        let first = self.demand.next % units.len();
+        let turn = units.iter().cycle().skip(first).take(units.len());
+        for (cid, path) in turn.take(AT_ONCE) {
+            // Where it cannot be seen everybody wants it.
+            let Some(now) = requests(&self.root, path) else {
+                woken.push(*cid);
+                continue;
+            };
+            let known = self.demand.seen.get(cid);
+            let quiet = match known {
+                Some(seen) if seen.requests == now => seen.quiet.saturating_add(1),
+                _ => 0,
+            };
+            match quiet {
+                0 => woken.push(*cid),
+                QUIET.. => idle.push(*cid),
+                _ => {}
+            }
+            let seen = Seen {
+                requests: now,
+                quiet,
+            };
+            self.demand.seen.insert(*cid, seen);
+        }
+        self.demand.next = first + AT_ONCE.min(units.len());
+        let here: std::collections::HashSet<Cid> = units.iter().map(|(c, _)| *c).collect();
+        self.demand.seen.retain(|c, _| here.contains(c));
+        let mut turned = false;
+        for (units, on) in [(woken, true), (idle, false)] {
+            let leaves: Vec<Cid> = units.into_iter().flat_map(|u| self.leaves(u)).collect();
+            for leaf in leaves {
+                let was = self.ledger.is_running(leaf, Resource::Disk);
+                turned |= was != on;
+                self.ledger.set_running(leaf, Resource::Disk, on);
+            }
+        }
+        if turned {
+            tracing::debug!("others want the disk than before");
+            self.write_disk();
+        }
+    }
+
+    /// The cgroups at and below `c` that have processes of their own.
+    fn leaves(&self, c: Cid) -> Vec<Cid> {
+        let (mut out, mut todo) = (Vec::new(), vec![c]);
+        while let Some(c) = todo.pop() {
+            let before = todo.len();
+            let children = self.ledger.get(c).into_iter();
+            todo.extend(children.flat_map(|x| x.mirrored_children()));
+            if todo.len() == before && c != BASE {
+                out.push(c);
+            }
+        }
+        out
+    }
+
+    fn all_want_the_disk(&mut self) {
+        for leaf in self.leaves(BASE) {
+            self.ledger.set_running(leaf, Resource::Disk, true);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whose turn it is with the one writer: those who look, those who change something, the tree, and
+//! what other threads have done for it.
+//!
+//! A turn is short: a slice of a long request, or changes that are kept together. While something
+//! is being kept those who look have their turns still; what would change rows waits.
+
+use super::handle::{Asks, Job, Queue};
+use super::{Core, commit};
+use std::time::{Duration, Instant};
+use tix_cgroupfs::Change;
+use tokio::sync::mpsc;
+
+/// After a turn that took longer, connections are read before the next one.
+const LONG: Duration = Duration::from_millis(1);
+/// So long changes are taken into one group.
+const MOST: Duration = Duration::from_millis(10);
+/// Changes of the tree, and steps in the ledger for them, after which others have their turn: they
+/// are kept together.
+const TREE_CHANGES: usize = 256;
+const TREE_STEPS: u64 = 200_000;
+impl Core {
+    /// Serves until every handle is gone or `stop` says so.
+    pub async fn run(
+        mut self,
+        mut asks: Asks,
+        mut changes: mpsc::Receiver<Change>,
+        stop: impl Future<Output = ()>,
+    ) -> Core {
+        let mut tick = tokio::time::interval(Duration::from_secs(1));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        tokio::pin!(stop);
+        self.turn_began = self.ledger.steps();
+        loop {
+            self.keep_if_due();
+            self.count_turn();
+            let (free, bites) = (!self.keeping, !self.marks.to_write.is_empty());
+            // In no order: neither those who ask nor those who make cgroups keep the rest waiting.
+            tokio::select! {
+                () = &mut stop => break,
+                then = self.storing.done() => then(&mut self),
+                then = self.reading.done() => then(&mut self),
+                Some(change) = changes.recv(), if free => {
+                    self.tree_changes(change, &mut changes).await;
+                }
+                look = asks.looks.recv() => match look {
+                    Some(look) => self.answer(look, &mut asks.looks).await,
+                    None => break,
+                },
+                Some(change) = asks.changes.recv(), if free => {
+                    self.change(change, &mut asks.changes).await;
+                }
+                in_force = self.cpu.loaded() => self.loaded(in_force),
+                () = self.overhaul.time(), if free => self.overhaul_if_time(),
+                () = std::future::ready(()), if bites => self.write_some(&mut asks).await,
+                _ = tick.tick() => self.tick(),
+            }
+        }
+        self.save_usage();
+        self.record_done();
+        self.finish_keeping().await;
+        self
+    }
+
+    fn count_turn(&mut self) {
+        let now = self.ledger.steps();
+        self.longest_turn = self.longest_turn.max(now - self.turn_began);
+        self.turn_began = now;
+        self.most_files = self.most_files.max(std::mem::take(&mut self.files));
+    }
+
+    /// The most files of cgroups written so far in one turn; counted anew from now on.
+    pub fn take_most_files(&mut self) -> u64 {
+        std::mem::take(&mut self.most_files)
+    }
+
+    /// The most steps in the ledger ([`tix_ledger::Ledger::steps`]) so far for which whoever asks,
+    /// root too, has waited for others; counted anew from now on.
+    pub fn take_longest_turn(&mut self) -> u64 {
+        std::mem::take(&mut self.longest_turn)
+    }
+
+    /// What is being kept, and what is to be kept yet, is.
+    pub(super) async fn finish_keeping(&mut self) {
+        self.keep_if_due();
+        loop {
+            if !self.marks.to_write.is_empty() {
+                self.write_bite();
+            } else if !self.storing.is_idle() {
+                let then = self.storing.done().await;
+                then(self);
+            } else {
+                return;
+            }
+            self.keep_if_due();
+        }
+    }
+
+    /// Some files of cgroups, and what has been asked by then, root's first.
+    async fn write_some(&mut self, asks: &mut Asks) {
+        self.write_bite();
+        // Connections whose requests have arrived put them in.
+        tokio::task::yield_now().await;
+        if let Some(look) = asks.looks.try_recv() {
+            self.answer(look, &mut asks.looks).await;
+        }
+        if !self.keeping
+            && let Some(change) = asks.changes.try_recv()
+        {
+            self.change(change, &mut asks.changes).await;
+        }
+    }
+
+    /// This one, and whatever else is asked by now.
+    async fn answer(&mut self, first: Job, looks: &mut Queue) {
+        let start = Instant::now();
+        first(self);
+        // What root asks goes before others' long requests; but it must have been read.
+        while start.elapsed() < LONG
+            && let Some(look) = looks.try_recv()
+        {
+            look(self);
+        }
+        give_way(start).await;
+    }
+
+    /// This one, and whatever else is asked for by now: they are kept together.
+    async fn change(&mut self, first: Job, changes: &mut Queue) {
+        let start = Instant::now();
+        first(self);
+        while self.group.len() < commit::GROUP && start.elapsed() < MOST {
+            let mut next = changes.try_recv();
+            if next.is_none() {
+                // Connections whose requests have arrived meanwhile put them in.
+                tokio::task::yield_now().await;
+                next = changes.try_recv();
+            }
+            match next {
+                Some(change) => change(self),
+                None => break,
+            }
+        }
+        give_way(start).await;
+    }
+
+    /// This one, and what else has happened by now: kept together.
+    async fn tree_changes(&mut self, first: Change, changes: &mut mpsc::Receiver<Change>) {
+        let (start, began) = (self.ledger.steps(), Instant::now());
+        self.tree_changed(first);
+        for _ in 1..TREE_CHANGES {
+            if self.ledger.steps() - start > TREE_STEPS {
+                break;
+            }
+            match changes.try_recv() {
+                Ok(change) => self.tree_changed(change),
+                Err(_) => break,
+            }
+        }
+        let revoked = self.ledger.revoke_overdrawn();
+        self.tree_did(revoked);
+        self.push_touched();
+        self.save_gone();
+        give_way(began).await;
+    }
+}
+
+/// After a long turn connections are read and written before the next one.
+async fn give_way(start: Instant) {
+    if start.elapsed() > LONG {
+        tokio::task::yield_now().await;
+    }
+}
