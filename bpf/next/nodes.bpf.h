@@ -17,7 +17,7 @@
 #define WEIGHT_MAX 10000u	/* of cpu.weight */
 #define IDLE_WEIGHT 1u	/* with cpu.idle */
 /*
- * Cgroups that lie deeper, which tixd does not follow either (daemon/src/cgroups/follow.rs), share
+ * Cgroups that lie deeper, which tixd does not follow either (daemon/cgroupfs/src/follow.rs), share
  * the principal of the one above them that does not: each wake-up walks what is above a principal,
  * under the lock, and at most FUND_EDGES_MAX deep.
  */
