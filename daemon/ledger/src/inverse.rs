@@ -31,6 +31,8 @@ impl Op {
             } => {
                 let had = held(ledger, holder, issuer, *resource, Kind::Soft);
                 let amount = amount.or(had.map(|grant| grant.amount.cast_signed()));
+                // What has lapsed goes first, and cannot be given back.
+                let amount = amount.filter(|_| ledger.lapsed(holder, *resource) == 0);
                 amount.map(|amount| Op::Fund {
                     holder: holder.clone(),
                     issuer: issuer.clone(),
@@ -52,6 +54,7 @@ impl Op {
             Op::Limit { name, resource, .. } | Op::Unlimit { name, resource } => {
                 Some(limit(ledger, name, *resource))
             }
+            Op::Bind { name, path } if is_bound(ledger, name, path) => None,
             Op::Bind { name, path } => Some(Op::Unbind {
                 name: name.clone(),
                 path: Some(path.clone()),
@@ -165,16 +168,27 @@ fn limit(ledger: &Ledger, name: &Ref, resource: Resource) -> Op {
     }
 }
 
-/// What binds it again to what it will not be bound to any more.
+fn is_bound(ledger: &Ledger, name: &str, path: &str) -> bool {
+    let mut all = ledger
+        .find(name)
+        .into_iter()
+        .flat_map(|cid| ledger.bindings_of(cid));
+    all.any(|bound| bound == path)
+}
+
+/// What binds it again to what it will not be bound to any more. To several: none, as each costs
+/// what a binding does, and an operation is taken back in one turn.
 fn unbound(ledger: &Ledger, name: &str, path: Option<&str>) -> Vec<Op> {
     let all = ledger.find(name).into_iter();
     let all = all.flat_map(|cid| ledger.bindings_of(cid));
-    all.filter(|bound| path.is_none_or(|path| path == *bound))
-        .map(|bound| Op::Bind {
+    let mut gone = all.filter(|bound| path.is_none_or(|path| path == *bound));
+    match (gone.next(), gone.next()) {
+        (Some(bound), None) => vec![Op::Bind {
             name: name.to_owned(),
             path: bound.to_owned(),
-        })
-        .collect()
+        }],
+        _ => Vec::new(),
+    }
 }
 
 #[cfg(test)]

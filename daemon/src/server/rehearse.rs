@@ -53,8 +53,12 @@ pub fn told(tried: &Tried) -> RehearsedReply {
     });
     let more = effects.len().saturating_sub(MOST) as u64;
     effects.truncate(MOST);
+    let mut acts: Vec<String> = tried.acts.iter().take(MOST).cloned().collect();
+    if tried.acts.len() > MOST {
+        acts.push(format!("and {} more", tried.acts.len() - MOST));
+    }
     RehearsedReply {
-        acts: tried.acts.clone(),
+        acts,
         effects,
         more,
     }

@@ -4,7 +4,7 @@
 use super::names;
 use super::session::Session;
 use tix_api::{Error, FundReply, ReserveReply, Resource};
-use tix_ledger::{Hard, Kind, Ledger, Op, Resource as Of};
+use tix_ledger::{BASE, Hard, Kind, Ledger, Op, Resource as Of};
 
 impl Session {
     pub(super) async fn set_tickets(
@@ -14,13 +14,18 @@ impl Session {
         resource: Resource,
         amount: i64,
     ) -> Result<FundReply, Error> {
-        let uid = self.caller.uid;
+        let (uid, root) = (self.caller.uid, self.caller.is_root());
         self.change_with(move |l| {
             let holder = names::named(l, &holder, uid)?;
             let issuer = names::named(l, &issuer, uid)?;
             let (now, _) = names::held(l, &holder, &issuer, resource, Kind::Soft);
+            // What has lapsed is withdrawn first.
+            let lapsed = match root && l.find(&issuer) == Some(BASE) {
+                true => l.lapsed(&holder, resource.into()),
+                false => 0,
+            };
             let ends = (holder.clone(), issuer.clone(), resource.into());
-            let op = set(ends, now.cast_signed(), amount);
+            let op = set(ends, now.cast_signed(), lapsed.cast_signed(), amount);
             let reply = move |l: &Ledger| FundReply {
                 amount: names::held(l, &holder, &issuer, resource, Kind::Soft).0,
                 holder: Some(holder),
@@ -68,8 +73,14 @@ impl Session {
     }
 }
 
-/// What makes `amount` soft tickets of `now`; `None` if it is so already.
-fn set((holder, issuer, resource): (String, String, Of), now: i64, amount: i64) -> Option<Op> {
+/// What makes `amount` soft tickets of `now`, beside `lapsed` ones that go first; `None` if it is so
+/// already.
+fn set(
+    (holder, issuer, resource): (String, String, Of),
+    now: i64,
+    lapsed: i64,
+    amount: i64,
+) -> Option<Op> {
     match amount {
         // Refused, as by `Fund`.
         ..=0 => Some(Op::Fund {
@@ -89,7 +100,7 @@ fn set((holder, issuer, resource): (String, String, Of), now: i64, amount: i64) 
             holder,
             issuer,
             resource,
-            amount: Some(now - amount),
+            amount: Some(now - amount + lapsed),
         }),
     }
 }

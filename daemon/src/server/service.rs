@@ -48,10 +48,12 @@ impl Session {
         device: String,
         bfq: Option<bool>,
     ) -> Result<DiskEnableReply, Error> {
+        self.not_rehearsed()?;
         self.enable_disk(device, bfq.unwrap_or(false)).await
     }
 
     async fn disk_disable(&self, device: String) -> Result<DiskDisableReply, Error> {
+        self.not_rehearsed()?;
         self.disable_disk(device).await
     }
 
@@ -336,6 +338,7 @@ impl Session {
         amount: Option<Amount>,
         cgroup: String,
     ) -> Result<RunReply, Error> {
+        self.not_rehearsed()?;
         self.run_job(name, issuer, amount, &cgroup).await
     }
 
@@ -347,6 +350,7 @@ impl Session {
         milli: Option<Amount>,
         cgroup: String,
     ) -> Result<NiceReply, Error> {
+        self.not_rehearsed()?;
         let amount = jobs::part(tickets, milli)?;
         self.nice_job(name, giver, amount, &cgroup).await
     }
@@ -508,6 +512,8 @@ impl Session {
     }
 
     async fn rehearse(&self) -> Result<(), Error> {
+        // It costs two copies of the ledger, an export one.
+        self.readers_only("try changes")?;
         self.rehearsal.replace(Rehearsal::Next);
         Ok(())
     }
@@ -553,6 +559,7 @@ impl Session {
     }
 
     async fn import_end(&self, id: u64, dry_run: bool) -> Result<ImportReply, Error> {
+        self.not_rehearsed()?;
         let Some(import) = self.import.borrow_mut().take().filter(|_| id == 1) else {
             return Err(bad(format!("no import {id}"), "begin with ImportBegin"));
         };

@@ -152,6 +152,20 @@ impl Session {
         matches!(*self.rehearsal.borrow(), Rehearsal::Next)
     }
 
+    /// Refuses what cannot be tried without being done; nothing is tried after it.
+    pub(super) fn not_rehearsed(&self) -> Result<(), Error> {
+        match self.rehearses() {
+            false => Ok(()),
+            true => {
+                self.rehearsal.replace(Rehearsal::Off);
+                Err(super::errors::bad(
+                    "this cannot be tried: it is more than a change of the ledger".to_owned(),
+                    "leave Rehearse out",
+                ))
+            }
+        }
+    }
+
     /// Tries what `plan` says; the answer is as if it had been done.
     async fn rehearse_change<T, R>(
         &self,

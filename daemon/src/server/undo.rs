@@ -10,10 +10,11 @@ use tix_api::{Error, UndoReply};
 use tix_ledger::{Event, Ledger, Op, Resource};
 use tix_store::{Query, Record};
 
-/// Records that are looked at for the caller's own, and for later ones of the same currency.
-const SCANNED: i64 = 10_000;
-/// Of these, at most so many are told.
-const MOST: usize = 1_000;
+/// Records that are looked at for the caller's own, and for later ones of the same currency, at most:
+/// as many as a page of the log costs.
+const SCANNED: i64 = 500;
+/// Of these, at most so many are read.
+const MOST: usize = 100;
 
 /// An operation in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +121,10 @@ fn wanted(own: &[Logged], seq: Option<i64>) -> Result<&Logged, Error> {
 /// Refuses if something later would be taken back with it.
 fn check_later(target: &Logged, later: &[Logged], uid: u32) -> Result<(), Error> {
     let undone = undone(later);
+    if let Some(by) = undone.get(&target.seq) {
+        let hint = "`tixctl log --mine` shows what you did, with its numbers";
+        return Err(bad(format!("{} was taken back by {by}", target.seq), hint));
+    }
     let mut in_force =
         (later.iter()).filter(|l| l.undoes.is_none() && !undone.contains_key(&l.seq));
     let Some(other) = in_force.find(|l| l.op.overrides(&target.op)) else {
@@ -145,16 +150,18 @@ impl Session {
         &self,
         query: Query<'static>,
         subject: Option<String>,
-    ) -> Result<Vec<Logged>, Error> {
+    ) -> Result<(Vec<Logged>, bool), Error> {
         let read = self.handle.read(move |store| {
-            store.log(&Query {
+            let page = store.log(&Query {
                 subject: subject.as_deref(),
                 ..query
-            })
+            })?;
+            let more = page.next.is_some();
+            let read = page.records.into_iter().filter_map(Logged::of);
+            Ok((read.collect(), more))
         });
-        let page = read.await.map_err(internal)?;
-        let page = page.map_err(|e| internal(e.into()))?;
-        Ok(page.records.into_iter().filter_map(Logged::of).collect())
+        let read = read.await.map_err(internal)?;
+        read.map_err(|e: tix_store::Error| internal(e.into()))
     }
 
     /// What others hold of it would go with it, and the log has that under their names.
@@ -186,7 +193,16 @@ impl Session {
             scan: SCANNED,
             ..Query::default()
         };
-        let mut own = self.operations(newest, None).await?;
+        let asked = match seq {
+            Some(seq) => Query {
+                after: seq.saturating_sub(1),
+                limit: 1,
+                scan: 1,
+                ..Query::default()
+            },
+            None => newest,
+        };
+        let mut own = self.operations(asked, None).await?.0;
         own.retain(|l| l.uid == uid);
         let target = wanted(&own, seq)?.clone();
         let later = Query {
@@ -195,8 +211,17 @@ impl Session {
             scan: SCANNED,
             ..Query::default()
         };
-        let later = self.operations(later, Some(target.subject.clone())).await?;
+        let (later, more) = self.operations(later, Some(target.subject.clone())).await?;
         check_later(&target, &later, uid)?;
+        if more {
+            return Err(bad(
+                format!(
+                    "{} cannot be taken back: the log has more than {SCANNED} records since",
+                    target.seq
+                ),
+                "`tixctl log` shows what came since; type what takes back what of it you mean",
+            ));
+        }
         if matches!(target.op, Op::Create { .. }) {
             self.check_funds_nobody(&target).await?;
         }
@@ -204,7 +229,7 @@ impl Session {
         let plan = move |_: &Ledger| Ok((back, |_: &Ledger, _: &[Event]| ()));
         self.change_as(self.caller.clone(), Some(seq), plan).await?;
         // What the log says of it; of a rehearsal, nothing.
-        let done = self.operations(newest, None).await?;
+        let done = self.operations(newest, None).await?.0;
         let its = done.iter().rev().filter(|l| l.undoes == Some(seq));
         let told: Vec<&str> = its.map(|l| l.text.as_str()).collect();
         Ok(UndoReply {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tix_ledger::dealer::Offer;
 use tix_ledger::{Cid, Event, Kind, Op, Resource, TIXD};
 use tix_model::{LIFELINE, units};
-use tix_store::Record;
+use tix_store::{LONGEST_OP, Record};
 
 /// An event, and who else than the asker should know.
 pub(super) struct Told {
@@ -304,6 +304,7 @@ pub(super) struct Undo {
 /// back, or what it takes back.
 fn kept(op: &Op, subject: &str, undo: &Undo) -> String {
     let mut kept = without(op, subject);
+    let plain = kept.to_string();
     if let Some(kept) = kept.as_object_mut() {
         match undo.undoes {
             Some(seq) => drop(kept.insert("undoes".to_owned(), seq.into())),
@@ -314,7 +315,10 @@ fn kept(op: &Op, subject: &str, undo: &Undo) -> String {
             }
         }
     }
-    kept.to_string()
+    // Rather the operation without what takes it back than none.
+    Some(kept.to_string())
+        .filter(|kept| kept.len() <= LONGEST_OP)
+        .unwrap_or(plain)
 }
 
 fn without(op: &Op, subject: &str) -> serde_json::Value {

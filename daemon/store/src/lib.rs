@@ -25,7 +25,7 @@ mod sum;
 mod sys;
 
 pub use error::{Copy, Error};
-pub use log::{BITE, Page, Query, Record, SCAN};
+pub use log::{BITE, LONGEST_OP, Page, Query, Record, SCAN};
 pub use tix_model::Change;
 
 use rows::{Fault, Total};

@@ -26,8 +26,9 @@ UPDATE log SET upto = sums.upto FROM (
 const FRAME: u64 = 64;
 /// The longest sentence of a record, bytes. Names in full are in `subject` and `op`.
 const LONGEST_TEXT: usize = 1024;
-/// The longest operation: one names two currencies beside its subject at most.
-const LONGEST_OP: usize = 8192;
+/// The longest operation that a record keeps, bytes: one names two currencies beside its subject at
+/// most. A longer one is left out.
+pub const LONGEST_OP: usize = 8192;
 
 /// Records that one call of [`Store::log`] looks at if its [`Query`] does not say: what a question
 /// costs is bounded, whoever asks.
