@@ -193,7 +193,7 @@ fn unbound(ledger: &Ledger, name: &str, path: Option<&str>) -> Vec<Op> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Caller, DEFAULT_MODE};
+    use super::super::{Caller, Cgroup, DEFAULT_MODE};
     use super::*;
 
     fn create(ledger: &mut Ledger, name: &str) {
@@ -295,6 +295,37 @@ mod tests {
             }
             assert_eq!(ledger.rows(), before, "{op:?}");
         }
+    }
+
+    /// What changes nothing, and what would be too much for one turn, has none.
+    #[test]
+    fn what_has_no_inverse() {
+        let mut ledger = Ledger::new(1, 1 << 30);
+        create(&mut ledger, "a");
+        let bind = |path: &str| Op::Bind {
+            name: "a".into(),
+            path: path.into(),
+        };
+        let unbind = |path: Option<&str>| Op::Unbind {
+            name: "a".into(),
+            path: path.map(str::to_owned),
+        };
+        for (id, path) in [(7, "/x"), (8, "/y")] {
+            ledger.cgroup_here(&Cgroup {
+                path,
+                id,
+                weight: 100,
+                disk: 100,
+                owner: 0,
+                group: 0,
+                inner_threads: false,
+            });
+            assert_eq!(bind(path).inverse(&ledger), [unbind(Some(path))]);
+            ledger.apply(&bind(path), &Caller::ROOT).unwrap();
+            assert_eq!(bind(path).inverse(&ledger), []);
+        }
+        assert_eq!(unbind(Some("/x")).inverse(&ledger), [bind("/x")]);
+        assert_eq!(unbind(None).inverse(&ledger), []);
     }
 
     #[test]

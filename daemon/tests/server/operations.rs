@@ -214,6 +214,9 @@ fn a_rehearsal_changes_nothing_and_says_what_would_come_of_it() {
         assert!(a["after"].as_f64().unwrap() > 0.0, "{a}");
         assert_eq!(graph(&mut c), tree);
     }
+    // What is more than a change of the ledger is not done.
+    let (reply, _) = rehearsed(&mut c, "DiskDisable", json!({"device": "sda"}));
+    assert_eq!(reply["error"], "org.tix.Tix.BadParameter");
     // Only the next change is one.
     done(&mut c, "Fund", fund("b", 300));
     assert_eq!(find(&mut c, "b")["funding"][0]["amount"], 300);
