@@ -88,12 +88,20 @@ static __always_inline u64 passes(u64 ns)
 	return account_vtime(ns, GRAPH->rate, nr_online);
 }
 
+/* What has passed since `then`, by CPUs' clocks that may differ a little; no more than a minute counts. */
+static __always_inline u64 passed_since(u64 then, u64 now)
+{
+	u64 ns = (s64)(now - then) > 0 ? now - then : 0;
+
+	return passes(ns >> 36 ? 1ull << 36 : ns);
+}
+
 /* Whether what principal `node`, which sleeps, is charged to is ahead of its due yet: it is active until that is paid. */
 static __always_inline bool owes(u32 node, u64 now)
 {
 	struct tix_account *a = top_of(node);
 
-	return !a->nr_busy && a->lag_vtime > 0 && passes(now - a->slept_ns) < (u64)a->lag_vtime;
+	return !a->nr_busy && a->lag_vtime > 0 && passed_since(a->slept_ns, now) < (u64)a->lag_vtime;
 }
 
 /* Put `node` at the end of this CPU's list. */

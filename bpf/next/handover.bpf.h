@@ -58,7 +58,7 @@ __noinline int tix_keep_one(u32 i)
 		lag = at - CPU(0)->queue.clock;
 		kept->lead_ns = bounded(unweighed(lag, own->inverse));
 	} else if (own->used_ns && !own->above) {
-		lag = account_lag_now(own, passes(now - own->slept_ns));
+		lag = account_lag_now(own, passed_since(own->slept_ns, now));
 		if (lag > 0)
 			kept->lead_ns = bounded(unweighed(lag, own->inverse));
 	}

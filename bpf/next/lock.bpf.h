@@ -51,7 +51,7 @@ static __always_inline s64 lag_on(u32 node, u32 cpu, u64 now)
 
 	if (a->nr_busy)
 		return lag + (s64)(a->vtime - CPU(cpu)->queue.clock);
-	return lag + account_lag_now(a, passes(now - a->slept_ns));
+	return lag + account_lag_now(a, passed_since(a->slept_ns, now));
 }
 
 /* The principal that pays for the next run of thread `i`, whose task is `p`: its own, or a donor's. */

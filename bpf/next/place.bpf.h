@@ -152,7 +152,7 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 	a->busy_in = 0;
 	credit = tix_mul_q32(slice_ns, a->inverse_all);
 	weight = queue_weight(credit, slice_ns);
-	account_return(a, clock_to_join(c, now), credit, passes(now - a->slept_ns),
+	account_return(a, clock_to_join(c, now), credit, passed_since(a->slept_ns, now),
 		       joins ? queue_join(&c->queue, running_on(c), weight) : 256);
 	return 0;
 }

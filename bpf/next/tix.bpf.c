@@ -238,7 +238,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		slice = slice_ns;
 	}
 	if (!c->queue.vt.nr)
-		queue_advance(&c->queue, t);
+		tix_pick(cpu, own, now);	/* nobody: the clock goes on */
 	scx_bpf_task_set_slice(prev, slice);
 	run_until(cpu, c, own, now, slice);
 	stats.keeps++;

@@ -88,8 +88,10 @@ TIX_INLINE void queue_link(struct tix_queue *q, struct vtrr_client *clients,
 {
 	u32 weight = queue_weight(t->period, t->slice_ns);
 
-	if (!q->weight && !q->vt.nr)
+	if (!q->weight && !q->vt.nr) {
 		q->zero = t->tag;
+		q->moment = 0;
+	}
 	if (queue_is_far(q, t->tag, t->period))
 		weight = 0;
 	clients[c].weight = weight;
