@@ -13,6 +13,7 @@ use super::crew::{Crew, Me, busy};
 use super::lacks;
 use super::report::{Table, columns, percent};
 use super::sys;
+use crate::bound::STARVED_MS;
 
 /// A cgroup of a case, and what its threads are due of the machine.
 struct Group {
@@ -148,8 +149,10 @@ pub struct Got {
     pub near: f64,
     /// The longest that a thread of it waited, ms.
     pub longest_wait_ms: f64,
-    /// The longest that one may: until everybody has had a turn of what is due in a period. One period more, because what a turn took
-    /// too much comes off the next, and another, because a turn may be late in its period as the one before was early.
+    /// The longest that one may: from a turn at the beginning of a round, in which each of its
+    /// threads has one, to one at the end of the next. One period more, because what a turn took too
+    /// much comes off the next, and another, because a turn may be late in its period as the one
+    /// before was early. Nobody waits for longer than [`STARVED_MS`].
     pub may_wait_ms: f64,
 }
 
@@ -177,7 +180,9 @@ impl Group {
         let period = self.max.split(' ').nth(1).and_then(|p| p.parse().ok());
         let period = period.unwrap_or(0.0_f64).max(100_000.0) / 1000.0;
         let quota = due * period;
-        (2.0 + (self.threads as f64 * AT_A_TIME.min(quota) / quota).ceil()) * period
+        let turns = 2.0 * self.threads as f64 - 1.0;
+        let wait = (2.0 + (turns * AT_A_TIME.min(quota) / quota).ceil()) * period;
+        wait.min(STARVED_MS.max(3.0 * period))
     }
 }
 
