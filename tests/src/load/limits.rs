@@ -13,7 +13,6 @@ use super::crew::{Crew, Me, busy};
 use super::lacks;
 use super::report::{Table, columns, percent};
 use super::sys;
-use crate::bound::STARVED_MS;
 
 /// A cgroup of a case, and what its threads are due of the machine.
 struct Group {
@@ -152,7 +151,7 @@ pub struct Got {
     /// The longest that one may: from a turn at the beginning of a round, in which each of its
     /// threads has one, to one at the end of the next. One period more, because what a turn took too
     /// much comes off the next, and another, because a turn may be late in its period as the one
-    /// before was early. Nobody waits for longer than [`STARVED_MS`].
+    /// before was early.
     pub may_wait_ms: f64,
 }
 
@@ -181,8 +180,7 @@ impl Group {
         let period = period.unwrap_or(0.0_f64).max(100_000.0) / 1000.0;
         let quota = due * period;
         let turns = 2.0 * self.threads as f64 - 1.0;
-        let wait = (2.0 + (turns * AT_A_TIME.min(quota) / quota).ceil()) * period;
-        wait.min(STARVED_MS.max(3.0 * period))
+        (2.0 + (turns * AT_A_TIME.min(quota) / quota).ceil()) * period
     }
 }
 
