@@ -37,7 +37,7 @@ __noinline int tix_update_active(u32 node)
 	return 0;
 }
 
-/* What node `n` with its members is worth, or, of one that is no member of another, those alone that it has. */
+/* The value of node `n` with its members; of one that is no member of another, of its members alone. */
 static __always_inline u64 value_of_all(u32 n)
 {
 	struct tix_account *a = &ACCOUNTS[n];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Who is a member of which currency, and counts in its mean (core/account.h): changed under tix_lock. */
+/* Members of currencies, and which of them count in a mean (core/account.h). Changes are under tix_lock. */
 #ifndef TIX_MEMBERS_BPF_H
 #define TIX_MEMBERS_BPF_H
 

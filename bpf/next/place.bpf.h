@@ -49,7 +49,7 @@ static __always_inline u64 position_of(u32 node)
 	return a->above || a->tickets > FUND_SELF ? tix_position(node) : a->vtime;
 }
 
-/* What a thread of principal `node` used is charged at each level. */
+/* Charge CPU time of a thread of principal `node` at each level. */
 __noinline int tix_charge(u32 node, u64 used)
 {
 	struct tix_account *a, *up;
@@ -284,7 +284,7 @@ static __always_inline s64 lead_of(const struct tix_account *own, struct tix_thr
 	return fund_like(x, tix_mul_q32((fund_size(x) >> 8) * own->load >> (SERVED_LOG - 8), own->inverse));
 }
 
-/* What an account is more than AHEAD_NS and `near` ahead of `clock` is forgiven: by how much it moves. */
+/* Limit how far an account is ahead of `clock` to AHEAD_NS and `near`; the result: by how much it moves. */
 static __always_inline s64 bound_top(struct tix_account *a, u64 clock, u64 near)
 {
 	s64 by = clock + near + passes(AHEAD_NS) - a->vtime;

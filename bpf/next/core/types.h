@@ -57,7 +57,7 @@ struct tix_wait {
 };
 
 /*
- * What a node has had (account.h). One that holds a soft ticket of one currency, and nothing else, is a member
+ * The account of a node (account.h). A node that holds a soft ticket of one currency, and nothing else, is a member
  * of that; its threads are another member of its own.
  */
 struct tix_account {

@@ -25,7 +25,7 @@ impl Random {
         self.draw() % end
     }
 
-    /// 50 us ... 50 ms, small ones as often as large ones.
+    /// 50 us ... 26 ms, small ones as often as large ones.
     fn time(&mut self) -> u64 {
         50_000 << self.below(10) | self.below(50_000)
     }
@@ -210,7 +210,7 @@ impl Plot {
             m.run(2 * SECOND);
             m.forget_waits();
             let shares = m.shares(&[&hogs, &[sleeper]], seconds * SECOND);
-            // What carol leaves is divided 3:1, and what bob leaves is alice's.
+            // alice and bob divide 3:1 the time that carol leaves; time that bob leaves is alice's.
             Outcome {
                 alice: shares[0] / ((1.0 - shares[1]) * 0.75),
                 longest: m.waits(sleeper).longest,

@@ -9,7 +9,7 @@ pub mod adversary;
 
 use std::ffi::{CStr, c_char, c_void};
 
-/// What a thread does next.
+/// An action of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Compute for so many ns.
@@ -32,7 +32,7 @@ pub enum Action {
     Exit,
 }
 
-/// What a thread does: asked at its start, and whenever it is done with an action.
+/// The program of a thread: asked at its start, and whenever it is done with an action.
 pub trait Program: Send {
     fn next(&mut self, now: u64) -> Action;
 }
