@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Compiles the BPF program and the simulated machine that it runs on.
 
+const SOURCES: [&str; 6] = ["kernel.c", "cpus.c", "locks.c", "maps.c", "programs.c", "tasks.c"];
+
 fn main() {
     for dir in [".", "include/scx", "..", "../core", "../.."] {
         for entry in std::fs::read_dir(dir).expect("the crate's directory") {
@@ -14,7 +16,7 @@ fn main() {
     let clang = std::env::var("BPF_CLANG").unwrap_or("clang-19".into());
     let out = cc::Build::new()
         .compiler(clang)
-        .file("kernel.c")
+        .files(SOURCES)
         .include("include")
         .opt_level(2)
         .warnings(true)
