@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Compiles the BPF program and the simulated machine that it runs on.
 
-const SOURCES: [&str; 6] = ["kernel.c", "cpus.c", "locks.c", "maps.c", "programs.c", "tasks.c"];
+const SOURCES: [&str; 6] = [
+    "kernel.c",
+    "cpus.c",
+    "locks.c",
+    "maps.c",
+    "programs.c",
+    "tasks.c",
+];
 
 fn main() {
     for dir in [".", "include/scx", "..", "../core", "../.."] {

@@ -230,20 +230,32 @@ void lab_total(u64 total)
 	tix_set_total(&args);
 }
 
+/* Where `v` is from the clock of the first CPU, us. */
+static long long lab_us(u64 v)
+{
+	return (s64)(v - CPU(0)->queue.clock) / (s64)(passes(1000) ?: 1);
+}
+
 /* For whoever looks for a fault: what there is, in us of the machine's time. */
 void lab_dump(void)
 {
 	u64 unit = passes(1000) ?: 1;
 
+	fprintf(stderr, "at %llu us\n", (unsigned long long)(M->now / 1000));
 	for (u32 i = 0; i < M->nr_cpus; i++)
-		fprintf(stderr, "cpu %u: clock %+lld us, %u wait, price %u, runs %u\n", i,
-			(long long)((s64)(CPU(i)->queue.clock - CPU(0)->queue.clock) / (s64)unit),
-			CPU(i)->queue.vt.nr, CPU(i)->price, M->cpu[i].curr);
+		fprintf(stderr, "cpu %u: clock %+lld, %u wait, price %u, runs %u\n", i,
+			lab_us(CPU(i)->queue.clock), CPU(i)->queue.vt.nr, CPU(i)->price, M->cpu[i].curr);
+	for (u32 i = 0; i < nodes_hi; i++)
+		fprintf(stderr, " node %u in %u: account %+lld, %u busy, %u runnable, worth 2^32/%llu\n", i,
+			ACCOUNTS[i].above, lab_us(ACCOUNTS[i].vtime), ACCOUNTS[i].nr_busy,
+			ACCOUNTS[i].nr_runnable, (unsigned long long)ACCOUNTS[i].inverse_all);
 	for (u32 i = 1; i <= M->nr_tasks; i++) {
-		struct tix_thread *t = &THREADS[thread_of(&M->task[i]->p)];
-		fprintf(stderr, "  %u: cpu %u, tag %+lld, period %llu, account %+lld, slice %u\n", i,
-			M->task[i]->cpu, (long long)((s64)(t->tag - CPU(0)->queue.clock) / (s64)unit),
-			(unsigned long long)(t->period / unit),
-			(long long)((s64)(tix_position(t->node) - CPU(0)->queue.clock) / (s64)unit), t->slice_ns);
+		const struct lab_task *p = M->task[i];
+		const struct tix_thread *t = &THREADS[thread_of(&p->p)];
+
+		fprintf(stderr, "  %u of node %u: %s, cpu %u of %llx, tag %+lld, period %llu, slice %u, account %+lld\n", i,
+			t->node, p->state == ASLEEP ? "asleep" : t->queue ? "waits" : "runs", p->cpu,
+			(unsigned long long)p->cpus.bits[0], lab_us(t->tag), (unsigned long long)(t->period / unit),
+			t->slice_ns, lab_us(tix_position(t->node)));
 	}
 }

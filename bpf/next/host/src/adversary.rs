@@ -3,7 +3,7 @@
 //!
 //! bob has threads in cgroups of his own that do whatever threads can do. alice has three times
 //! his weight and computes; carol, of bob's weight, sleeps most of the time and is measured by how
-//! long she waits. A [`Plot`] is what bob does: drawn at random, then changed where it did best.
+//! long she waits. A [`Plot`] is what bob does: drawn at random.
 
 use crate::{ANY, Action, MS, Machine, SECOND, cycle, periodic, run};
 
@@ -114,33 +114,6 @@ impl Plot {
                 .map(|_| thread(&mut random, threads, cgroups, cpus))
                 .collect(),
         }
-    }
-
-    /// The same with a little changed.
-    pub fn changed(&self, random: &mut Random) -> Plot {
-        let mut plot = self.clone();
-        let nr = plot.threads.len() as u64;
-        let cgroups = plot.cgroups.len() as u64;
-        let i = random.below(nr) as usize;
-        match random.below(6) {
-            0 if nr < 24 => {
-                let copy = plot.threads[i].clone();
-                plot.threads.push(copy);
-            }
-            1 if nr > 1 => {
-                plot.threads.remove(i);
-            }
-            2 => plot.threads[i] = thread(random, nr, cgroups, plot.cpus),
-            3 => {
-                plot.cgroups[random.below(cgroups) as usize] = WEIGHTS[random.below(5) as usize];
-            }
-            _ => {
-                let at = random.below(plot.threads[i].actions.len() as u64) as usize;
-                plot.threads[i].actions[at] = action(random, nr, cgroups, plot.cpus);
-                plot.threads[i].actions.push(Action::Run(random.time()));
-            }
-        }
-        plot
     }
 
     /// Bob's threads in `bob`, on that machine.
