@@ -94,29 +94,36 @@ static __always_inline u64 ran_on(const struct tix_cpu *c, const struct tix_thre
 	return ran * (running->period >> 8) / ((running->slice_ns >> 8) ?: 1);
 }
 
-/* The clock of CPU `c` at this moment. */
-static __always_inline u64 clock_now(const struct tix_cpu *c, u64 now)
+/* The clock of CPU `cpu` at this moment. */
+__noinline u64 tix_clock(u32 cpu, u64 now)
 {
-	const struct tix_thread *running = running_on(c);
+	struct queue_lock *l = bpf_map_lookup_elem(&queue_locks, &cpu);
+	const struct tix_thread *running;
+	struct tix_cpu *c = CPU(cpu);
+	u64 clock;
 
-	return queue_mean(&c->queue, running, running ? ran_on(c, running, now) : 0);
+	USES_ARENA();
+	if (!l)
+		return 0;
+	running = running_on(c);
+	bpf_spin_lock(&l->lock);
+	clock = queue_mean(&c->queue, running, running ? ran_on(c, running, now) : 0);
+	bpf_spin_unlock(&l->lock);
+	return clock;
 }
 
 /*
- * Where one that comes back on CPU `c` would be if it were neither behind nor ahead: where few wait a clock may be far
+ * Where one that comes back on `cpu` would be if it were neither behind nor ahead: where few wait a clock may be far
  * ahead of others, so another one is looked at.
  */
-static __always_inline u64 clock_to_join(const struct tix_cpu *c, u64 now)
+static __always_inline u64 clock_to_join(u32 cpu, u64 now)
 {
-	u64 clock = clock_now(c, now), other;
-	const struct tix_cpu *at;
+	u64 clock = tix_clock(cpu, now), other;
+	u32 at = CPU(cpu)->probe;
 
-	if (nr_cpu_ids == 1)
+	if (nr_cpu_ids == 1 || at == cpu || (CPU(at)->idle && !CPU(at)->queue.vt.nr))
 		return clock;
-	at = CPU(c->probe);
-	if (at == c || (at->idle && !at->queue.vt.nr))
-		return clock;
-	other = clock_now(at, now);
+	other = tix_clock(at, now);
 	return (s64)(other - clock) < 0 ? other : clock;
 }
 
@@ -152,15 +159,28 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 	a->busy_in = 0;
 	credit = tix_mul_q32(slice_ns, a->inverse_all);
 	weight = queue_weight(credit, slice_ns);
-	account_return(a, clock_to_join(c, now), credit, passed_since(a->slept_ns, now),
+	account_return(a, clock_to_join(cpu, now), credit, passed_since(a->slept_ns, now),
 		       joins ? queue_join(&c->queue, running_on(c), weight) : 256);
 	return 0;
 }
 
-/* It has none any longer. */
+/*
+ * One of the members of `a` with a runnable thread has none any longer; true: it was the last. Its lag is there before
+ * it counts as asleep: a wake-up on another CPU may be next.
+ */
+static __always_inline bool leave_busy(struct tix_account *a, u32 cpu, u64 now)
+{
+	if (!a->busy_in) {
+		a->lag_vtime = a->vtime - tix_clock(cpu, now);
+		a->slept_ns = now;
+	}
+	return __sync_fetch_and_add(&a->nr_busy, -1) == 1;
+}
+
+/* Principal `node` has no runnable thread any longer. */
 __noinline int tix_fall(u32 node, u64 now)
 {
-	struct tix_cpu *c = CPU(bpf_get_smp_processor_id());
+	u32 cpu = bpf_get_smp_processor_id();
 	struct tix_account *a;
 	bool last;
 
@@ -169,16 +189,12 @@ __noinline int tix_fall(u32 node, u64 now)
 	if (node >= TIX_NODES_MAX)
 		return 0;
 	a = &ACCOUNTS[node];
-	last = __sync_fetch_and_add(&a->nr_busy, -1) == 1;
+	last = leave_busy(a, cpu, now);
 	while (last && a->busy_in && a->busy_in < TIX_NODES_MAX && can_loop) {
 		a = &ACCOUNTS[a->busy_in];
-		last = __sync_fetch_and_add(&a->nr_busy, -1) == 1;
+		last = leave_busy(a, cpu, now);
 	}
-	if (last) {
-		a->lag_vtime = a->vtime - clock_now(c, now);
-		a->slept_ns = now;
-	}
-	linger(c, node, now);
+	linger(CPU(cpu), node, now);
 	return 0;
 }
 
@@ -204,13 +220,6 @@ __noinline int tix_forfeit(u32 node, u64 clock)
 	return 0;
 }
 
-/* Thread `t` does not count as runnable any longer. */
-static __always_inline void uncount(struct tix_thread *t, u64 now)
-{
-	if (count_asleep(t))
-		tix_fall(t->node, now);
-}
-
 /*
  * Principal `node` pays for the coming runs of `t`. A donor counts as active meanwhile. The result: PAYER_FIRST
  * if it was not.
@@ -227,6 +236,14 @@ static __always_inline u32 set_payer(struct tix_thread *t, u32 node, u64 now)
 	if (node == t->node || node >= TIX_NODES_MAX)
 		return 0;
 	return __sync_fetch_and_add(&ACCOUNTS[node].nr_runnable, 1) ? 0 : PAYER_FIRST;
+}
+
+/* Thread `t` does not count as runnable any longer, and nobody pays for it. */
+static __always_inline void uncount(struct tix_thread *t, u64 now)
+{
+	set_payer(t, t->node, now);
+	if (count_asleep(t))
+		tix_fall(t->node, now);
 }
 
 /* `p` has run: charge it. */

@@ -74,10 +74,12 @@ __noinline int tix_pick(u32 cpu, u32 running, u64 now)
 		own = &THREADS[running];
 	bpf_spin_lock(&l->lock);
 	t = queue_pick(&CPU(cpu)->queue, CLIENTS, THREADS, own, now);
-	if (t < TIX_THREADS_MAX)
+	if (t < TIX_THREADS_MAX) {
 		THREADS[t].queue = 0;
-	else
+		stats.overdue += (s64)(now - CLIENTS[t].since) > (s64)OVERDUE_NS;
+	} else {
 		t = 0;
+	}
 	bpf_spin_unlock(&l->lock);
 	return t;
 }

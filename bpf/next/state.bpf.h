@@ -64,7 +64,6 @@ struct tix_node {
 /* A CPU. Its own, but for what other CPUs look at in passing. */
 struct tix_cpu {
 	struct tix_queue queue;
-	u64 now_ns;		/* at the last decision or timer here */
 	u64 slice_end_ns;	/* when the running thread's slice is over */
 	u64 timer_ns;		/* when the timer fires next; 0: it is off */
 	u32 running;		/* the thread that was picked last; 0: none, or one that found the CPU idle */

@@ -52,7 +52,6 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 		c->timer_ns = 0;
 		return 0;
 	}
-	c->now_ns = now;
 	if (c->first_lingering)
 		end_lingering(c, now);
 	if (c->idle && !c->first_lingering) {

@@ -192,7 +192,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	bool yields;
 
 	USES_ARENA();
-	c->now_ns = now;
 	if (c->first_lingering)
 		end_lingering(c, now);
 	if (runnable) {
@@ -361,8 +360,6 @@ void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,
 		if (count_runnable(p, t))
 			wake_up(t->node, cpu, now, CPU(cpu)->running != i);
 	}
-	if (was.payer != was.node)
-		set_payer(&was, was.node, now);
 	uncount(&was, now);
 	task_leave(was.node);
 }

@@ -85,7 +85,6 @@ struct vtrr {
 	u64 octaves;			/* octaves in which there are any */
 	u32 nr;				/* clients linked */
 	u32 oldest, newest;		/* of them, if there are any */
-	u32 pad;
 	u64 scratch;			/* vtrr_forget() */
 	struct vtrr_choice choice;	/* of vtrr_peek() */
 	/* Of what is not empty. A pick reads these only, and of most octaves only when the first is due. */
