@@ -3,17 +3,19 @@
 //! come as a build dependency, and generates its skeleton.
 
 fn main() {
-    for entry in std::fs::read_dir(".").expect("the crate's directory") {
-        let path = entry.expect("the crate's directory").path();
-        if path.extension().is_some_and(|e| e == "h" || e == "c") {
-            println!("cargo:rerun-if-changed={}", path.display());
+    for dir in ["next", "next/core", "."] {
+        for entry in std::fs::read_dir(dir).expect("the crate's directory") {
+            let path = entry.expect("the crate's directory").path();
+            if path.extension().is_some_and(|e| e == "h" || e == "c") {
+                println!("cargo:rerun-if-changed={}", path.display());
+            }
         }
     }
     for (file, name) in [
-        ("intf.h", "TIX_LAYOUT"),
-        ("intf.h", "TIX_LEADS"),
-        ("intf.h", "TIX_NODES_MAX"),
-        ("funding.h", "FUND_FUNDERS"),
+        ("next/intf.h", "TIX_LAYOUT"),
+        ("next/intf.h", "TIX_LEADS"),
+        ("next/intf.h", "TIX_NODES_MAX"),
+        ("next/core/funding.h", "FUND_FUNDERS"),
     ] {
         let text = std::fs::read_to_string(file).expect(file);
         let define = format!("#define {name} ");
@@ -35,7 +37,7 @@ fn main() {
     unsafe { std::env::set_var("BPF_EXTRA_CFLAGS_POST_INCL", "-mllvm -disable-lsr") };
     scx_cargo::BpfBuilder::new()
         .and_then(|mut builder| {
-            builder.enable_skel("tix.bpf.c", "tix");
+            builder.enable_skel("next/tix.bpf.c", "tix");
             builder.build()
         })
         .unwrap_or_else(|err| panic!("cannot compile the BPF program (clang-19 needed): {err:?}"));

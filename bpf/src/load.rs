@@ -150,12 +150,7 @@ impl Scheduler {
                 Lack::CpuMax => ops.cgroup_set_bandwidth = std::ptr::null_mut(),
                 Lack::CpuIdle => ops.cgroup_set_idle = std::ptr::null_mut(),
                 // The programs look for themselves.
-                Lack::Nice => {}
-                Lack::Moves => {
-                    open.progs.tix_moves.set_autoload(false);
-                    open.progs.tix_moved.set_autoload(false);
-                }
-                Lack::Faults => open.progs.tix_fault.set_autoload(false),
+                Lack::Nice | Lack::Moves | Lack::Faults => {}
             }
         }
         let mut skel = open.load().map_err(load_error)?;
@@ -193,13 +188,7 @@ impl Scheduler {
             (pins::TAKE, &mut programs.tix_take),
             (pins::LOCKS.program, &mut programs.tix_contention),
             (pins::LOCKS_END.program, &mut programs.tix_contention_end),
-            (pins::MOVES.program, &mut programs.tix_moves),
-            (pins::MOVES_END.program, &mut programs.tix_moved),
-            (pins::FAULTS.program, &mut programs.tix_fault),
         ] {
-            if !program.autoload() {
-                continue;
-            }
             program.pin(pin(name)).map_err(|e| err(name, e))?;
         }
         let build = format!("{}-{}", pins::BUILD, options.build);

@@ -49,10 +49,7 @@ pub struct Traced {
 /// page of a file.
 pub const LOCKS: Traced = traced("locks-program", "locks", false);
 pub const LOCKS_END: Traced = traced("locks-end-program", "locks-end", false);
-pub const MOVES: Traced = traced("moves-program", "moves", true);
-pub const MOVES_END: Traced = traced("moves-end-program", "moves-end", true);
-pub const FAULTS: Traced = traced("faults-program", "faults", true);
-pub const TRACED: [Traced; 5] = [LOCKS, LOCKS_END, MOVES, MOVES_END, FAULTS];
+pub const TRACED: [Traced; 2] = [LOCKS, LOCKS_END];
 
 const fn traced(program: &'static str, link: &'static str, may_lack: bool) -> Traced {
     Traced {
