@@ -5,6 +5,7 @@
 
 #define OWN_FIRST 1u
 #define PAYER_FIRST 2u
+#define YIELDS 4u
 #define TURNS_MOST 2u	/* own slices that a thread may be ahead of its siblings, or behind */
 
 /* What CPU time costs thread `t`, which ran on this CPU, Q8. */
@@ -20,40 +21,14 @@ static __always_inline u32 price_for(const struct tix_thread *t)
 	return PRICE;
 }
 
-/* Where the threads of principal `node` are in virtual time. */
-__noinline u64 tix_position(u32 node)
+/*
+ * Charge `used` ns of a thread of principal `node` at each level. If it `yields` while it is behind, what it does
+ * not want now is owed to it no longer. The result: where the principal's threads are then, in virtual time.
+ */
+__noinline u64 tix_settle(u32 node, u64 used, u64 clock, bool yields)
 {
 	struct tix_account *a, *up;
-	u64 at = 0;
-
-	USES_ARENA();
-	BEGIN_LOOPS();
-	if (node >= TIX_NODES_MAX)
-		return 0;
-	a = &ACCOUNTS[node];
-	if (a->tickets > FUND_SELF)
-		at = in_vtime(ahead_ns(a->own_served, a->mean, FUND_SELF), a->inverse);
-	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
-		up = &ACCOUNTS[a->above];
-		at += in_vtime(ahead_ns(a->served, up->mean, a->amount), a->inverse_all);
-		a = up;
-	}
-	return at + a->vtime;
-}
-
-/* The same; most are no members, and alone in their currency. */
-static __always_inline u64 position_of(u32 node)
-{
-	struct tix_account *a = &ACCOUNTS[node];
-
-	return a->above || a->tickets > FUND_SELF ? tix_position(node) : a->vtime;
-}
-
-/* Charge CPU time of a thread of principal `node` at each level. */
-__noinline int tix_charge(u32 node, u64 used)
-{
-	struct tix_account *a, *up;
-	u64 part;
+	u64 at = 0, by;
 
 	USES_ARENA();
 	BEGIN_LOOPS();
@@ -64,17 +39,36 @@ __noinline int tix_charge(u32 node, u64 used)
 		account_add(&a->own_served, served_by(used, FUND_SELF));
 		if (a->own_is_counted)
 			account_add(&a->mean, served_by(used, a->tickets));
+		if (yields)
+			clamp_served(&a->own_served, a->mean, FUND_SELF, 0);
+		if (a->tickets > FUND_SELF)
+			at = in_vtime(ahead_ns(a->own_served, a->mean, FUND_SELF), a->inverse);
 	}
 	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
 		up = &ACCOUNTS[a->above];
-		part = served_by(used, a->amount);
-		account_add(&a->served, part);
-		if (a->is_counted)
-			account_add(&up->mean, served_by(used, up->tickets));
+		if (used) {
+			account_add(&a->served, served_by(used, a->amount));
+			if (a->is_counted)
+				account_add(&up->mean, served_by(used, up->tickets));
+		}
+		if (yields)
+			clamp_served(&a->served, up->mean, a->amount, 0);
+		at += in_vtime(ahead_ns(a->served, up->mean, a->amount), a->inverse_all);
 		a = up;
 	}
-	charge_top(a, tix_mul_q32(used, a->inverse_all));
-	return 0;
+	by = tix_mul_q32(used, a->inverse_all);
+	if (yields && a->nr_busy <= 1 && (s64)(a->vtime + by - clock) < 0)
+		by = clock - a->vtime;
+	charge_top(a, by);
+	return at + a->vtime;
+}
+
+/* Where the threads of principal `node` are in virtual time. Most are no members, and alone in their currency. */
+static __always_inline u64 position_of(u32 node)
+{
+	struct tix_account *a = &ACCOUNTS[node];
+
+	return a->above || a->tickets > FUND_SELF ? tix_settle(node, 0, 0, false) : a->vtime;
 }
 
 /* The thread that runs on `c` by a decision of ours, or NULL. */
@@ -182,28 +176,6 @@ __noinline int tix_fall(u32 node, u64 now)
 	return 0;
 }
 
-/* A thread of principal `node` yields while it is behind: what it does not want now is owed to it no longer. */
-__noinline int tix_forfeit(u32 node, u64 clock)
-{
-	struct tix_account *a, *up;
-
-	USES_ARENA();
-	BEGIN_LOOPS();
-	if (node >= TIX_NODES_MAX)
-		return 0;
-	a = &ACCOUNTS[node];
-	if (a->tickets > FUND_SELF)
-		clamp_served(&a->own_served, a->mean, FUND_SELF, 0);
-	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
-		up = &ACCOUNTS[a->above];
-		clamp_served(&a->served, up->mean, a->amount, 0);
-		a = up;
-	}
-	if (a->nr_busy <= 1 && (s64)(a->vtime - clock) < 0)
-		a->vtime = clock;
-	return 0;
-}
-
 /* Thread `t` does not count as runnable any longer. */
 static __always_inline void uncount(struct tix_thread *t, u64 now)
 {
@@ -229,37 +201,50 @@ static __always_inline u32 set_payer(struct tix_thread *t, u32 node, u64 now)
 	return __sync_fetch_and_add(&ACCOUNTS[node].nr_runnable, 1) ? 0 : PAYER_FIRST;
 }
 
-/* `p` has run: charge it. */
-static __always_inline void charge(const struct task_struct *p, struct tix_thread *t)
+/* `p` has run: the result is what its principal is to be charged for that yet, ns. */
+static __always_inline u64 spent(const struct task_struct *p, struct tix_thread *t)
 {
 	u64 sum = p->se.sum_exec_runtime, used = sum - t->sum_ns, now, cost;
-	struct tix_account *own = &ACCOUNTS[t->node], *payer = &ACCOUNTS[t->payer];
+	struct tix_account *own = &ACCOUNTS[t->node];
 
 	t->placed = 0;
 	t->sum_ns = sum;
 	if (!used || used >> 32)	/* it was in another class, or a clock went backwards */
-		return;
-	if (payer->epoch != GRAPH->epoch && NODES[t->payer].self_active)
-		tix_update_value(t->payer);
+		return 0;
 	account_add(&own->used_ns, used);
-	if (t->payer == t->node && t->weight && own->load > t->weight) {
-		t->served += served_by(used, t->weight);
-		account_add(&own->thread_mean, served_by(used, own->load));
-	}
 	cost = used * price_for(t) >> 8;
-	if (payer->above || payer->tickets != FUND_SELF)
-		tix_charge(t->payer, cost);
-	else
-		charge_top(payer, tix_mul_q32(cost, payer->inverse_all));
-	if (t->payer == t->node && !(nr_limits && may_have_limit(t->node)))
-		return;
+	if (t->payer == t->node) {
+		if (t->weight && own->load > t->weight) {
+			t->served += served_by(used, t->weight);
+			account_add(&own->thread_mean, served_by(used, own->load));
+		}
+		if (!(nr_limits && may_have_limit(t->node)))
+			return cost;
+	}
 	now = scx_bpf_now();
 	if (t->payer != t->node) {
 		stats.lent_ns += used;
+		if (t->payer < TIX_NODES_MAX && ACCOUNTS[t->payer].epoch != GRAPH->epoch)
+			tix_update_value(t->payer);
+		tix_settle(t->payer, cost, 0, false);
 		set_payer(t, t->node, now);
+		cost = 0;
 	}
 	if (nr_limits && may_have_limit(t->node))
 		tix_debit(t->node, used, now);
+	return cost;
+}
+
+/* `p` has run: charge it. */
+static __always_inline void charge(const struct task_struct *p, struct tix_thread *t)
+{
+	u64 cost = spent(p, t);
+
+	if (!cost)
+		return;
+	if (ACCOUNTS[t->node].epoch != GRAPH->epoch && NODES[t->node].self_active)
+		tix_update_value(t->node);
+	tix_settle(t->node, cost, 0, false);
 }
 
 /* A principal's first thread is to be placed: make it active, and have its account come back. */
@@ -297,9 +282,10 @@ static __always_inline s64 bound_top(struct tix_account *a, u64 clock, u64 near)
 
 /*
  * Give thread `i`, which counts as runnable, its tag for a run on `cpu`. `first`: OWN_FIRST if it is its principal's
- * first that does, PAYER_FIRST if its payer was not active.
+ * first that does, PAYER_FIRST if its payer was not active; YIELDS. It has used `cost` ns that its payer has not been
+ * charged for.
  */
-__noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first)
+__noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 {
 	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
 	struct tix_queue *q = &CPU(cpu)->queue;
@@ -322,10 +308,13 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first)
 	is_one_of = t->payer == t->node && own->load > t->weight;
 	round = passes(ROUND_NS);
 	account_slice(payer, t, is_one_of, slice_ns, round);
-	at = position_of(t->payer);
+	if (cost || first & YIELDS)
+		at = tix_settle(t->payer, cost, clock, first & YIELDS);
+	else
+		at = position_of(t->payer);
 	/* Where others wait an account is not too far ahead of the clock. Most are near. */
 	off = at - clock;
-	if (!first && q->vt.nr && off > (s64)t->period * 2)
+	if (!(first & ~YIELDS) && q->vt.nr && off > (s64)t->period * 2)
 		at += bound_top(top_of(t->payer), clock, t->period * 2);
 	t->tag = at;
 	if (is_one_of)

@@ -29,7 +29,7 @@
 #ifndef TIX_CORE_ACCOUNT_H
 #define TIX_CORE_ACCOUNT_H
 
-#include "types.h"
+#include "queue.h"
 
 #define account_add(where, what) __sync_fetch_and_add(where, what)
 #define SERVED_LOG 24u
@@ -153,7 +153,11 @@ TIX_INLINE void account_slice(const struct tix_account *own, struct tix_thread *
 		slice_ns = shrunk;
 	}
 	t->slice_ns = slice_ns;
+	if (period == t->period)
+		return;
 	t->period = period;
+	t->share = queue_weight(period, slice_ns);
+	t->group = vtrr_group_of(period);
 }
 
 /* How far one that sleeps would be ahead of a CPU's clock now, as that has passed by `passed`. */

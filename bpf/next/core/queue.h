@@ -61,7 +61,7 @@ TIX_INLINE u64 queue_filed(const struct tix_queue *q, u64 tag, u64 period)
 /* What joins the mean with that weight moves it: (W + w) / W, Q8, `running` (or NULL) included in W. */
 TIX_INLINE u32 queue_join(const struct tix_queue *q, const struct tix_thread *running, u32 weight)
 {
-	u64 all = q->weight + (running ? queue_weight(running->period, running->slice_ns) : 0);
+	u64 all = q->weight + (running ? running->share : 0);
 
 	if (!all)
 		return 256;
@@ -86,7 +86,7 @@ TIX_INLINE void queue_rebase(struct tix_queue *q, s64 by)
 TIX_INLINE void queue_link(struct tix_queue *q, struct vtrr_client *clients,
 			   const struct tix_thread *t, u32 c, u64 now)
 {
-	u32 weight = queue_weight(t->period, t->slice_ns);
+	u32 weight = t->share;
 
 	if (!q->weight && !q->vt.nr) {
 		q->zero = t->tag;
@@ -98,7 +98,7 @@ TIX_INLINE void queue_link(struct tix_queue *q, struct vtrr_client *clients,
 	clients[c].counted = queue_counted(q, t->tag);
 	q->weight += weight;
 	q->moment += queue_moment(q, clients[c].counted, weight);
-	vtrr_link(&q->vt, clients, c, queue_filed(q, t->tag, t->period), vtrr_group_of(t->period), now);
+	vtrr_link(&q->vt, clients, c, queue_filed(q, t->tag, t->period), t->group, now);
 }
 
 TIX_INLINE void queue_unlink(struct tix_queue *q, struct vtrr_client *clients, u32 c)
@@ -124,7 +124,7 @@ TIX_INLINE u64 queue_mean(const struct tix_queue *q, const struct tix_thread *ru
 		tag = running->tag + ran;
 		if (!weight)
 			return tag;
-		own = queue_weight(running->period, running->slice_ns);
+		own = running->share;
 		if (!queue_is_far(q, tag, running->period)) {
 			weight += own;
 			moment += queue_moment(q, queue_counted(q, tag), own);
@@ -144,7 +144,7 @@ TIX_INLINE void queue_advance(struct tix_queue *q, const struct tix_thread *runn
 TIX_INLINE void queue_refile(struct tix_queue *q, struct vtrr_client *clients, const struct tix_thread *t, u32 c)
 {
 	struct vtrr_client *client = &clients[c];
-	u32 weight = queue_weight(t->period, t->slice_ns);
+	u32 weight = t->share;
 
 	if (!client->weight && !queue_is_far(q, t->tag, t->period)) {
 		client->weight = weight;
@@ -185,7 +185,7 @@ TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients,
 			  const struct tix_thread *threads, const struct tix_thread *running, u64 now)
 {
 	struct vtrr_choice own;
-	u32 c, group;
+	u32 c;
 
 	queue_advance(q, running);
 	c = VTRR_NONE;
@@ -197,9 +197,8 @@ TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients,
 	} else {
 		c = queue_first(q, clients, threads);
 		if (c != VTRR_NONE && running) {
-			group = vtrr_group_of(running->period);
 			own.head = running->tag;
-			own.finish = own.head + vtrr_period(group);
+			own.finish = own.head + vtrr_period(running->group);
 			own.eligible = (s64)(running->tag - q->clock) <= 0;
 			if (!vtrr_before(&q->vt.choice, &own))
 				c = VTRR_NONE;

@@ -1073,6 +1073,6 @@ void lab_dump(void)
 		fprintf(stderr, "  %u: cpu %u, tag %+lld, period %llu, account %+lld, slice %u\n", i,
 			M->task[i]->cpu, (long long)((s64)(t->tag - CPU(0)->queue.clock) / (s64)unit),
 			(unsigned long long)(t->period / unit),
-			(long long)((s64)(tix_position(t->node) - CPU(0)->queue.clock) / (s64)unit), t->slice_ns);
+			(long long)((s64)(position_of(t->node) - CPU(0)->queue.clock) / (s64)unit), t->slice_ns);
 	}
 }
