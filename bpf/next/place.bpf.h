@@ -259,6 +259,12 @@ static __noinline void wake_up(u32 node, u32 cpu, u64 now, bool joins)
 	tix_rise(node, cpu, now, joins);
 }
 
+/* Thread `t`, for which others wait, is as far behind its siblings as any may be: they pay, and nobody else. */
+static __always_inline void goes_before_siblings(const struct tix_account *own, struct tix_thread *t)
+{
+	t->served = own->thread_mean - served_by(t->slice_ns * TURNS_MOST, t->weight);
+}
+
 /* How far thread `t` is ahead of its siblings, in virtual time: by TURNS_MOST of its own slices at most. */
 static __always_inline s64 lead_of(const struct tix_account *own, struct tix_thread *t)
 {

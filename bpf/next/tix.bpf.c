@@ -208,6 +208,8 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		yields = !c->kicked && c->running == own && c->slice_end_ns > now + TIMER_MIN_NS;
 		t->cpus = cpus_of(prev, cpu);
 		cost = spent(prev, t);
+		if (reads_rcu(prev))
+			goes_before_siblings(&ACCOUNTS[t->node], t);
 		first = count_runnable(prev, t);
 		if (yields && (s64)(t->tag - c->queue.clock) < 0)
 			first |= YIELDS;
