@@ -25,13 +25,11 @@ static __always_inline u32 price_for(const struct tix_thread *t)
  * Charge `used` ns of a thread of principal `node` at each level. If it `yields` while it is behind, what it does
  * not want now is owed to it no longer. The result: where the principal's threads are then, in virtual time.
  */
-__noinline u64 tix_settle(u32 node, u64 used, u64 clock, bool yields)
+static __always_inline u64 charge_levels(u32 node, u64 used, u64 clock, bool yields)
 {
 	struct tix_account *a, *up;
 	u64 at = 0, by;
 
-	USES_ARENA();
-	BEGIN_LOOPS();
 	if (node >= TIX_NODES_MAX)
 		return 0;
 	a = &ACCOUNTS[node];
@@ -63,12 +61,19 @@ __noinline u64 tix_settle(u32 node, u64 used, u64 clock, bool yields)
 	return at + a->vtime;
 }
 
+__noinline u64 tix_charge(u32 node, u64 used)
+{
+	USES_ARENA();
+	BEGIN_LOOPS();
+	return charge_levels(node, used, 0, false);
+}
+
 /* Where the threads of principal `node` are in virtual time. Most are no members, and alone in their currency. */
 static __always_inline u64 position_of(u32 node)
 {
 	struct tix_account *a = &ACCOUNTS[node];
 
-	return a->above || a->tickets > FUND_SELF ? tix_settle(node, 0, 0, false) : a->vtime;
+	return a->above || a->tickets > FUND_SELF ? tix_charge(node, 0) : a->vtime;
 }
 
 /* The thread that runs on `c` by a decision of ours, or NULL. */
@@ -194,6 +199,7 @@ static __always_inline u32 set_payer(struct tix_thread *t, u32 node, u64 now)
 	if (was == node)
 		return 0;
 	t->payer = node;
+	t->of_rate = 0;
 	if (was != t->node && was < TIX_NODES_MAX && __sync_fetch_and_add(&ACCOUNTS[was].nr_runnable, -1) == 1)
 		tix_fall(was, now);
 	if (node == t->node || node >= TIX_NODES_MAX)
@@ -226,7 +232,7 @@ static __always_inline u64 spent(const struct task_struct *p, struct tix_thread 
 		stats.lent_ns += used;
 		if (t->payer < TIX_NODES_MAX && ACCOUNTS[t->payer].epoch != GRAPH->epoch)
 			tix_update_value(t->payer);
-		tix_settle(t->payer, cost, 0, false);
+		tix_charge(t->payer, cost);
 		set_payer(t, t->node, now);
 		cost = 0;
 	}
@@ -244,7 +250,7 @@ static __always_inline void charge(const struct task_struct *p, struct tix_threa
 		return;
 	if (ACCOUNTS[t->node].epoch != GRAPH->epoch && NODES[t->node].self_active)
 		tix_update_value(t->node);
-	tix_settle(t->node, cost, 0, false);
+	tix_charge(t->node, cost);
 }
 
 /* A principal's first thread is to be placed: make it active, and have its account come back. */
@@ -296,11 +302,13 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
 	struct tix_queue *q = &CPU(cpu)->queue;
 	struct tix_account *own, *payer;
-	u64 clock = q->clock, at, round;
+	u64 clock = q->clock, at;
+	u32 load;
 	s64 off;
 	bool is_one_of;
 
 	USES_ARENA();
+	BEGIN_LOOPS();
 	if (t->node >= TIX_NODES_MAX || t->payer >= TIX_NODES_MAX)
 		return 0;
 	own = &ACCOUNTS[t->node];
@@ -312,12 +320,14 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 	if (payer->epoch != GRAPH->epoch)
 		tix_update_value(t->payer);
 	is_one_of = t->payer == t->node && own->load > t->weight;
-	round = passes(ROUND_NS);
-	account_slice(payer, t, is_one_of, slice_ns, round);
-	if (cost || first & YIELDS)
-		at = tix_settle(t->payer, cost, clock, first & YIELDS);
-	else
-		at = position_of(t->payer);
+	load = is_one_of ? own->load : 0;
+	if (t->of_rate != GRAPH->rate || t->as_of != (u32)payer->epoch || t->of_load != load) {
+		t->of_rate = GRAPH->rate;
+		t->as_of = payer->epoch;
+		t->of_load = load;
+		account_slice(payer, t, is_one_of, slice_ns, passes(ROUND_NS));
+	}
+	at = charge_levels(t->payer, cost, clock, first & YIELDS);
 	/* Where others wait an account is not too far ahead of the clock. Most are near. */
 	off = at - clock;
 	if (!(first & ~YIELDS) && q->vt.nr && off > (s64)t->period * 2)

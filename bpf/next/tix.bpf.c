@@ -127,7 +127,7 @@ static bool may_run(struct task_struct *p, u32 cpu)
 }
 
 /* Thread `i`, which was linked on some queue until now, runs on this CPU next; false: it is gone. */
-static __noinline bool run_thread(u32 cpu, u32 i, u64 now, u32 slice)
+static __always_inline bool run_thread(u32 cpu, u32 i, u64 now, u32 slice)
 {
 	struct tix_cpu *c = CPU(cpu);
 	struct task_struct *p;
@@ -214,7 +214,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		if (yields && (s64)(t->tag - c->queue.clock) < 0)
 			first |= YIELDS;
 		if (WAITS[own].lock) {
-			tix_settle(t->node, cost, 0, false);
+			tix_charge(t->node, cost);
 			cost = 0;
 			first |= set_payer(t, payer_for(prev, own, now), now);
 		}
@@ -281,6 +281,7 @@ void BPF_STRUCT_OPS(tix_set_weight, struct task_struct *p, u32 weight)
 
 	USES_ARENA();
 	was = t->weight;
+	t->of_rate = 0;
 	if (!i || !was || !weight)
 		return;
 	charge(p, t);
@@ -303,7 +304,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 	t = &THREADS[i];
 	t->pid = p->pid;
 	t->queue = t->weight = t->held_by = 0;
-	t->placed = WAITS[i].lock = WAITS[i].waits = 0;
+	t->of_rate = t->placed = WAITS[i].lock = WAITS[i].waits = 0;
 	t->sum_ns = p->se.sum_exec_runtime;
 	t->node = t->payer = node_of(args->cgroup);
 	t->served = ACCOUNTS[t->node].thread_mean;
@@ -366,6 +367,7 @@ void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,
 	charge(p, t);
 	was = *t;
 	t->node = t->payer = node_of(to);
+	t->of_rate = 0;
 	t->served = ACCOUNTS[t->node].thread_mean;
 	task_join(t->node);
 	/* It may be running, and counts there as it did here: there first, so that nobody above both seems to sleep. */

@@ -59,9 +59,11 @@ TIX_INLINE s64 scaled(s64 x, u64 a, u64 b)
 /* By how many ns one that has had `served` with so many tickets is ahead of the mean. */
 TIX_INLINE s64 ahead_ns(u64 served, u64 mean, u64 tickets)
 {
-	s64 x = within(served - mean, served_by(DEBT_NS, tickets));
+	u64 size = fund_size(served - mean), ns = DEBT_NS;
 
-	return fund_like(x, fund_size(x) * tickets >> SERVED_LOG);
+	if (!(size >> 56))
+		ns = (size >> SERVED_LOG) * tickets + ((size & ((1u << SERVED_LOG) - 1)) * tickets >> SERVED_LOG);
+	return fund_like(served - mean, ns < DEBT_NS ? ns : DEBT_NS);
 }
 
 /* Virtual time that `ns` are of one of that value. */
