@@ -148,7 +148,7 @@ static __noinline void release_thread(u32 i, u64 now)
 	if (thread_of(p) == i) {
 		if (CPU(cpu)->offline)
 			cpu = bpf_get_smp_processor_id();
-		tix_place(i, cpu, now, count_runnable(p, &THREADS[i]));
+		tix_place(i, cpu, now, count_runnable(p, &THREADS[i]), 0);
 		tix_link(cpu, i, now);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}

@@ -47,7 +47,7 @@ static __always_inline bool waits_for(u32 i, u64 lock)
 static __always_inline s64 lag_on(u32 node, u32 cpu, u64 now)
 {
 	struct tix_account *a = top_of(node);
-	s64 lag = tix_position(node) - a->vtime;
+	s64 lag = position_of(node) - a->vtime;
 
 	if (a->nr_busy)
 		return lag + (s64)(a->vtime - CPU(cpu)->queue.clock);
@@ -100,7 +100,7 @@ static void boost(struct task_struct *p, u32 i, u64 now)
 	payer = payer_for(p, i, now);
 	if (payer == t->payer || !tix_unlink(i))
 		return;
-	tix_place(i, cpu, now, set_payer(t, payer, now));
+	tix_place(i, cpu, now, set_payer(t, payer, now), 0);
 	tix_link(cpu, i, now);
 	if (goes_before_running(CPU(cpu), t, now))
 		preempt(cpu, CPU(cpu));

@@ -5,6 +5,7 @@
 
 #define OWN_FIRST 1u
 #define PAYER_FIRST 2u
+#define YIELDS 4u
 #define TURNS_MOST 2u	/* own slices that a thread may be ahead of its siblings, or behind */
 
 /* What CPU time costs thread `t`, which ran on this CPU, Q8. */
@@ -20,43 +21,15 @@ static __always_inline u32 price_for(const struct tix_thread *t)
 	return PRICE;
 }
 
-/* Where the threads of principal `node` are in virtual time. */
-__noinline u64 tix_position(u32 node)
+/*
+ * Charge `used` ns of a thread of principal `node` at each level. If it `yields` while it is behind, what it does
+ * not want now is owed to it no longer. The result: where the principal's threads are then, in virtual time.
+ */
+static __always_inline u64 charge_levels(u32 node, u64 used, u64 clock, bool yields)
 {
 	struct tix_account *a, *up;
-	u64 at = 0;
+	u64 at = 0, by;
 
-	USES_ARENA();
-	BEGIN_LOOPS();
-	if (node >= TIX_NODES_MAX)
-		return 0;
-	a = &ACCOUNTS[node];
-	if (a->tickets > FUND_SELF)
-		at = in_vtime(ahead_ns(a->own_served, a->mean, FUND_SELF), a->inverse);
-	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
-		up = &ACCOUNTS[a->above];
-		at += in_vtime(ahead_ns(a->served, up->mean, a->amount), a->inverse_all);
-		a = up;
-	}
-	return at + a->vtime;
-}
-
-/* The same; most are no members, and alone in their currency. */
-static __always_inline u64 position_of(u32 node)
-{
-	struct tix_account *a = &ACCOUNTS[node];
-
-	return a->above || a->tickets > FUND_SELF ? tix_position(node) : a->vtime;
-}
-
-/* Charge CPU time of a thread of principal `node` at each level. */
-__noinline int tix_charge(u32 node, u64 used)
-{
-	struct tix_account *a, *up;
-	u64 part;
-
-	USES_ARENA();
-	BEGIN_LOOPS();
 	if (node >= TIX_NODES_MAX)
 		return 0;
 	a = &ACCOUNTS[node];
@@ -64,17 +37,43 @@ __noinline int tix_charge(u32 node, u64 used)
 		account_add(&a->own_served, served_by(used, FUND_SELF));
 		if (a->own_is_counted)
 			account_add(&a->mean, served_by(used, a->tickets));
+		if (yields)
+			clamp_served(&a->own_served, a->mean, FUND_SELF, 0);
+		if (a->tickets > FUND_SELF)
+			at = in_vtime(ahead_ns(a->own_served, a->mean, FUND_SELF), a->inverse);
 	}
 	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
 		up = &ACCOUNTS[a->above];
-		part = served_by(used, a->amount);
-		account_add(&a->served, part);
-		if (a->is_counted)
-			account_add(&up->mean, served_by(used, up->tickets));
+		if (used) {
+			account_add(&a->served, served_by(used, a->amount));
+			if (a->is_counted)
+				account_add(&up->mean, served_by(used, up->tickets));
+		}
+		if (yields)
+			clamp_served(&a->served, up->mean, a->amount, 0);
+		at += in_vtime(ahead_ns(a->served, up->mean, a->amount), a->inverse_all);
 		a = up;
 	}
-	charge_top(a, tix_mul_q32(used, a->inverse_all));
-	return 0;
+	by = tix_mul_q32(used, a->inverse_all);
+	if (yields && a->nr_busy <= 1 && (s64)(a->vtime + by - clock) < 0)
+		by = clock - a->vtime;
+	charge_top(a, by);
+	return at + a->vtime;
+}
+
+__noinline u64 tix_charge(u32 node, u64 used)
+{
+	USES_ARENA();
+	BEGIN_LOOPS();
+	return charge_levels(node, used, 0, false);
+}
+
+/* Where the threads of principal `node` are in virtual time. Most are no members, and alone in their currency. */
+static __always_inline u64 position_of(u32 node)
+{
+	struct tix_account *a = &ACCOUNTS[node];
+
+	return a->above || a->tickets > FUND_SELF ? tix_charge(node, 0) : a->vtime;
 }
 
 /* The thread that runs on `c` by a decision of ours, or NULL. */
@@ -198,28 +197,6 @@ __noinline int tix_fall(u32 node, u64 now)
 	return 0;
 }
 
-/* A thread of principal `node` yields while it is behind: what it does not want now is owed to it no longer. */
-__noinline int tix_forfeit(u32 node, u64 clock)
-{
-	struct tix_account *a, *up;
-
-	USES_ARENA();
-	BEGIN_LOOPS();
-	if (node >= TIX_NODES_MAX)
-		return 0;
-	a = &ACCOUNTS[node];
-	if (a->tickets > FUND_SELF)
-		clamp_served(&a->own_served, a->mean, FUND_SELF, 0);
-	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
-		up = &ACCOUNTS[a->above];
-		clamp_served(&a->served, up->mean, a->amount, 0);
-		a = up;
-	}
-	if (a->nr_busy <= 1 && (s64)(a->vtime - clock) < 0)
-		a->vtime = clock;
-	return 0;
-}
-
 /*
  * Principal `node` pays for the coming runs of `t`. A donor counts as active meanwhile. The result: PAYER_FIRST
  * if it was not.
@@ -231,6 +208,7 @@ static __always_inline u32 set_payer(struct tix_thread *t, u32 node, u64 now)
 	if (was == node)
 		return 0;
 	t->payer = node;
+	t->of_rate = 0;
 	if (was != t->node && was < TIX_NODES_MAX && __sync_fetch_and_add(&ACCOUNTS[was].nr_runnable, -1) == 1)
 		tix_fall(was, now);
 	if (node == t->node || node >= TIX_NODES_MAX)
@@ -246,37 +224,50 @@ static __always_inline void uncount(struct tix_thread *t, u64 now)
 		tix_fall(t->node, now);
 }
 
-/* `p` has run: charge it. */
-static __always_inline void charge(const struct task_struct *p, struct tix_thread *t)
+/* `p` has run: the result is what its principal is to be charged for that yet, ns. */
+static __always_inline u64 spent(const struct task_struct *p, struct tix_thread *t)
 {
 	u64 sum = p->se.sum_exec_runtime, used = sum - t->sum_ns, now, cost;
-	struct tix_account *own = &ACCOUNTS[t->node], *payer = &ACCOUNTS[t->payer];
+	struct tix_account *own = &ACCOUNTS[t->node];
 
 	t->placed = 0;
 	t->sum_ns = sum;
 	if (!used || used >> 32)	/* it was in another class, or a clock went backwards */
-		return;
-	if (payer->epoch != GRAPH->epoch && NODES[t->payer].self_active)
-		tix_update_value(t->payer);
+		return 0;
 	account_add(&own->used_ns, used);
-	if (t->payer == t->node && t->weight && own->load > t->weight) {
-		t->served += served_by(used, t->weight);
-		account_add(&own->thread_mean, served_by(used, own->load));
-	}
 	cost = used * price_for(t) >> 8;
-	if (payer->above || payer->tickets != FUND_SELF)
-		tix_charge(t->payer, cost);
-	else
-		charge_top(payer, tix_mul_q32(cost, payer->inverse_all));
-	if (t->payer == t->node && !(nr_limits && may_have_limit(t->node)))
-		return;
+	if (t->payer == t->node) {
+		if (t->weight && own->load > t->weight) {
+			t->served += served_by(used, t->weight);
+			account_add(&own->thread_mean, served_by(used, own->load));
+		}
+		if (!(nr_limits && may_have_limit(t->node)))
+			return cost;
+	}
 	now = scx_bpf_now();
 	if (t->payer != t->node) {
 		stats.lent_ns += used;
+		if (t->payer < TIX_NODES_MAX && ACCOUNTS[t->payer].epoch != GRAPH->epoch)
+			tix_update_value(t->payer);
+		tix_charge(t->payer, cost);
 		set_payer(t, t->node, now);
+		cost = 0;
 	}
 	if (nr_limits && may_have_limit(t->node))
 		tix_debit(t->node, used, now);
+	return cost;
+}
+
+/* `p` has run: charge it. */
+static __always_inline void charge(const struct task_struct *p, struct tix_thread *t)
+{
+	u64 cost = spent(p, t);
+
+	if (!cost)
+		return;
+	if (ACCOUNTS[t->node].epoch != GRAPH->epoch && NODES[t->node].self_active)
+		tix_update_value(t->node);
+	tix_charge(t->node, cost);
 }
 
 /* A principal's first thread is to be placed: make it active, and have its account come back. */
@@ -289,6 +280,12 @@ static __noinline void wake_up(u32 node, u32 cpu, u64 now, bool joins)
 	if (ACCOUNTS[node].epoch != GRAPH->epoch)
 		tix_update_value(node);
 	tix_rise(node, cpu, now, joins);
+}
+
+/* Thread `t`, for which others wait, is as far behind its siblings as any may be: they pay, and nobody else. */
+static __always_inline void goes_before_siblings(const struct tix_account *own, struct tix_thread *t)
+{
+	t->served = own->thread_mean - served_by(t->slice_ns * TURNS_MOST, t->weight);
 }
 
 /* How far thread `t` is ahead of its siblings, in virtual time: by TURNS_MOST of its own slices at most. */
@@ -314,18 +311,21 @@ static __always_inline s64 bound_top(struct tix_account *a, u64 clock, u64 near)
 
 /*
  * Give thread `i`, which counts as runnable, its tag for a run on `cpu`. `first`: OWN_FIRST if it is its principal's
- * first that does, PAYER_FIRST if its payer was not active.
+ * first that does, PAYER_FIRST if its payer was not active; YIELDS. It has used `cost` ns that its payer has not been
+ * charged for.
  */
-__noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first)
+__noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 {
 	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
 	struct tix_queue *q = &CPU(cpu)->queue;
 	struct tix_account *own, *payer;
-	u64 clock = q->clock, at, round;
+	u64 clock = q->clock, at;
+	u32 load;
 	s64 off;
 	bool is_one_of;
 
 	USES_ARENA();
+	BEGIN_LOOPS();
 	if (t->node >= TIX_NODES_MAX || t->payer >= TIX_NODES_MAX)
 		return 0;
 	own = &ACCOUNTS[t->node];
@@ -337,12 +337,17 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first)
 	if (payer->epoch != GRAPH->epoch)
 		tix_update_value(t->payer);
 	is_one_of = t->payer == t->node && own->load > t->weight;
-	round = passes(ROUND_NS);
-	account_slice(payer, t, is_one_of, slice_ns, round);
-	at = position_of(t->payer);
+	load = is_one_of ? own->load : 0;
+	if (t->of_rate != GRAPH->rate || t->as_of != (u32)payer->epoch || t->of_load != load) {
+		t->of_rate = GRAPH->rate;
+		t->as_of = payer->epoch;
+		t->of_load = load;
+		account_slice(payer, t, is_one_of, slice_ns, passes(ROUND_NS));
+	}
+	at = charge_levels(t->payer, cost, clock, first & YIELDS);
 	/* Where others wait an account is not too far ahead of the clock. Most are near. */
 	off = at - clock;
-	if (!first && q->vt.nr && off > (s64)t->period * 2)
+	if (!(first & ~YIELDS) && q->vt.nr && off > (s64)t->period * 2)
 		at += bound_top(top_of(t->payer), clock, t->period * 2);
 	t->tag = at;
 	if (is_one_of)

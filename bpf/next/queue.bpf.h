@@ -99,8 +99,7 @@ __noinline int tix_take_over(u32 from, u32 cpu)
 		return 0;
 	q = &CPU(from)->queue;
 	bpf_spin_lock(&l->lock);
-	vtrr_peek(&q->vt, q->clock);
-	t = vtrr_first(&q->vt);
+	t = vtrr_peek(&q->vt, q->clock);
 	for (i = 0; i < LOOKS_MOST && t < TIX_THREADS_MAX && !(THREADS[t].cpus & bit) && can_loop; i++)
 		t = i ? CLIENTS[t].newer : q->vt.oldest;
 	if (t < TIX_THREADS_MAX && i < LOOKS_MOST) {

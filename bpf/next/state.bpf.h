@@ -149,6 +149,15 @@ static bool rcu_is_preemptible(void)
 }
 
 /*
+ * Whether `p`, which made room or is about to, reads by RCU: until it is done no grace period ends, and whoever moves
+ * a process between cgroups waits for one.
+ */
+static bool reads_rcu(const struct task_struct *p)
+{
+	return rcu_is_preemptible() && p->rcu_read_lock_nesting > (p == bpf_get_current_task_btf());
+}
+
+/*
  * Whether `p` must stay where it is for now. Where RCU is preemptible (and before 6.18
  * always) the entry of a BPF program disables migration of the current task once itself.
  */

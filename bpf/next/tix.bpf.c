@@ -93,7 +93,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 		first = count_runnable(p, t);
 		if (WAITS[i].lock)
 			first |= set_payer(t, payer_for(p, i, now), now);
-		tix_place(i, cpu, now, first);
+		tix_place(i, cpu, now, first, 0);
 	}
 	if (nr_limits && may_have_limit(t->node) && seems_spent(t->node) && !tix_hold(i, now))
 		return;
@@ -127,7 +127,7 @@ static bool may_run(struct task_struct *p, u32 cpu)
 }
 
 /* Thread `i`, which was linked on some queue until now, runs on this CPU next; false: it is gone. */
-static __noinline bool run_thread(u32 cpu, u32 i, u64 now, u32 slice)
+static __always_inline bool run_thread(u32 cpu, u32 i, u64 now, u32 slice)
 {
 	struct tix_cpu *c = CPU(cpu);
 	struct task_struct *p;
@@ -163,6 +163,14 @@ static __always_inline u32 slice_of(u32 i, u64 now)
 	return left < slice ? left : slice;
 }
 
+/* Whether thread `i`, which has been picked, waited so long that values may be others by now. */
+static __always_inline bool is_stale(u32 i, u64 now)
+{
+	u64 waited = now - CLIENTS[i & (TIX_THREADS_MAX - 1)].since;
+
+	return waited >= STALE_NS && waited <= OVERDUE_NS;
+}
+
 /*
  * Thread `i` has been picked, and was placed so long ago that values may be others: place it anew, once. True: it is
  * not eligible any longer, and waits again.
@@ -170,11 +178,10 @@ static __always_inline u32 slice_of(u32 i, u64 now)
 static __noinline bool is_later_now(u32 cpu, u32 i, u64 now)
 {
 	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
-	u64 waited = now - CLIENTS[i & (TIX_THREADS_MAX - 1)].since;
 
-	if (waited < STALE_NS || waited > OVERDUE_NS || t->placed > 1)
+	if (t->placed > 1)
 		return false;
-	tix_place(i, cpu, now, 0);
+	tix_place(i, cpu, now, 0, 0);
 	t->placed = 2;
 	if ((s64)(t->tag - CPU(cpu)->queue.clock) <= 0 || !CPU(cpu)->queue.vt.nr)
 		return false;
@@ -190,6 +197,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	struct tix_thread *t = &THREADS[own];
 	u64 now = scx_bpf_now();
 	bool yields;
+	u64 cost;
 
 	USES_ARENA();
 	if (c->first_lingering)
@@ -198,13 +206,18 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
 		yields = !c->kicked && c->running == own && c->slice_end_ns > now + TIMER_MIN_NS;
 		t->cpus = cpus_of(prev, cpu);
-		charge(prev, t);
-		if (yields && (s64)(t->tag - c->queue.clock) < 0)
-			tix_forfeit(t->payer, c->queue.clock);
+		cost = spent(prev, t);
+		if (reads_rcu(prev))
+			goes_before_siblings(&ACCOUNTS[t->node], t);
 		first = count_runnable(prev, t);
-		if (WAITS[own].lock)
+		if (yields && (s64)(t->tag - c->queue.clock) < 0)
+			first |= YIELDS;
+		if (WAITS[own].lock) {
+			tix_charge(t->node, cost);
+			cost = 0;
 			first |= set_payer(t, payer_for(prev, own, now), now);
-		tix_place(own, cpu, now, first);
+		}
+		tix_place(own, cpu, now, first, cost);
 		if (!yields)
 			running = own;
 	}
@@ -217,7 +230,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			i = tix_pick(cpu, running, now);
 		if (!i)
 			break;
-		if (try < STALE_MOST && is_later_now(cpu, i, now))
+		if (is_stale(i, now) && try < STALE_MOST && is_later_now(cpu, i, now))
 			continue;
 		slice = slice_of(i, now);
 		if (slice && run_thread(cpu, i, now, slice))
@@ -267,6 +280,7 @@ void BPF_STRUCT_OPS(tix_set_weight, struct task_struct *p, u32 weight)
 
 	USES_ARENA();
 	was = t->weight;
+	t->of_rate = 0;
 	if (!i || !was || !weight)
 		return;
 	charge(p, t);
@@ -289,7 +303,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 	t = &THREADS[i];
 	t->pid = p->pid;
 	t->queue = t->weight = t->held_by = 0;
-	t->placed = WAITS[i].lock = WAITS[i].waits = 0;
+	t->of_rate = t->placed = WAITS[i].lock = WAITS[i].waits = 0;
 	t->sum_ns = p->se.sum_exec_runtime;
 	t->node = t->payer = node_of(args->cgroup);
 	t->served = ACCOUNTS[t->node].thread_mean;
@@ -352,6 +366,7 @@ void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,
 	charge(p, t);
 	was = *t;
 	t->node = t->payer = node_of(to);
+	t->of_rate = 0;
 	t->served = ACCOUNTS[t->node].thread_mean;
 	task_join(t->node);
 	/* It may be running, and counts there as it did here: there first, so that nobody above both seems to sleep. */

@@ -29,7 +29,7 @@
 #ifndef TIX_CORE_ACCOUNT_H
 #define TIX_CORE_ACCOUNT_H
 
-#include "types.h"
+#include "queue.h"
 
 #define account_add(where, what) __sync_fetch_and_add(where, what)
 #define SERVED_LOG 24u
@@ -59,9 +59,11 @@ TIX_INLINE s64 scaled(s64 x, u64 a, u64 b)
 /* By how many ns one that has had `served` with so many tickets is ahead of the mean. */
 TIX_INLINE s64 ahead_ns(u64 served, u64 mean, u64 tickets)
 {
-	s64 x = within(served - mean, served_by(DEBT_NS, tickets));
+	u64 size = fund_size(served - mean), ns = DEBT_NS;
 
-	return fund_like(x, fund_size(x) * tickets >> SERVED_LOG);
+	if (!(size >> 56))
+		ns = (size >> SERVED_LOG) * tickets + ((size & ((1u << SERVED_LOG) - 1)) * tickets >> SERVED_LOG);
+	return fund_like(served - mean, ns < DEBT_NS ? ns : DEBT_NS);
 }
 
 /* Virtual time that `ns` are of one of that value. */
@@ -153,7 +155,11 @@ TIX_INLINE void account_slice(const struct tix_account *own, struct tix_thread *
 		slice_ns = shrunk;
 	}
 	t->slice_ns = slice_ns;
+	if (period == t->period)
+		return;
 	t->period = period;
+	t->share = queue_weight(period, slice_ns);
+	t->group = vtrr_group_of(period);
 }
 
 /* How far one that sleeps would be ahead of a CPU's clock now, as that has passed by `passed`. */

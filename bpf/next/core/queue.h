@@ -50,10 +50,13 @@ TIX_INLINE s64 queue_moment(const struct tix_queue *q, u64 counted, u32 weight)
 	return ((s64)(counted - q->zero) >> MOMENT_LOG) * weight;
 }
 
-/* Under which tag one is filed: a group's ring has room for 8 periods, and those before the mean need it. */
-TIX_INLINE u64 queue_filed(const struct tix_queue *q, u64 tag, u64 period)
+/*
+ * The group in which thread `t` is filed. One that is far goes among those of a longer period, whose ring reaches that
+ * far, and to its own when it comes up there.
+ */
+TIX_INLINE u32 queue_group(const struct tix_queue *q, const struct tix_thread *t, bool is_far)
 {
-	return queue_is_far(q, tag, period) ? q->zero + period * FAR_PERIODS : tag;
+	return is_far ? vtrr_group_of((t->tag - q->zero) / FAR_PERIODS) : t->group;
 }
 
 #define JOIN_MOST 8u	/* where little else waits */
@@ -61,7 +64,7 @@ TIX_INLINE u64 queue_filed(const struct tix_queue *q, u64 tag, u64 period)
 /* What joins the mean with that weight moves it: (W + w) / W, Q8, `running` (or NULL) included in W. */
 TIX_INLINE u32 queue_join(const struct tix_queue *q, const struct tix_thread *running, u32 weight)
 {
-	u64 all = q->weight + (running ? queue_weight(running->period, running->slice_ns) : 0);
+	u64 all = q->weight + (running ? running->share : 0);
 
 	if (!all)
 		return 256;
@@ -86,19 +89,21 @@ TIX_INLINE void queue_rebase(struct tix_queue *q, s64 by)
 TIX_INLINE void queue_link(struct tix_queue *q, struct vtrr_client *clients,
 			   const struct tix_thread *t, u32 c, u64 now)
 {
-	u32 weight = queue_weight(t->period, t->slice_ns);
+	u32 weight = t->share;
+	bool is_far;
 
 	if (!q->weight && !q->vt.nr) {
 		q->zero = t->tag;
 		q->moment = 0;
 	}
-	if (queue_is_far(q, t->tag, t->period))
+	is_far = queue_is_far(q, t->tag, t->period);
+	if (is_far)
 		weight = 0;
 	clients[c].weight = weight;
 	clients[c].counted = queue_counted(q, t->tag);
 	q->weight += weight;
 	q->moment += queue_moment(q, clients[c].counted, weight);
-	vtrr_link(&q->vt, clients, c, queue_filed(q, t->tag, t->period), vtrr_group_of(t->period), now);
+	vtrr_link(&q->vt, clients, c, t->tag, queue_group(q, t, is_far), now);
 }
 
 TIX_INLINE void queue_unlink(struct tix_queue *q, struct vtrr_client *clients, u32 c)
@@ -124,7 +129,7 @@ TIX_INLINE u64 queue_mean(const struct tix_queue *q, const struct tix_thread *ru
 		tag = running->tag + ran;
 		if (!weight)
 			return tag;
-		own = queue_weight(running->period, running->slice_ns);
+		own = running->share;
 		if (!queue_is_far(q, tag, running->period)) {
 			weight += own;
 			moment += queue_moment(q, queue_counted(q, tag), own);
@@ -140,19 +145,21 @@ TIX_INLINE void queue_advance(struct tix_queue *q, const struct tix_thread *runn
 	queue_rebase(q, q->clock - q->zero);
 }
 
-/* File it anew, further on, and count it if it counts now. */
+/* File it anew, nearer to its own group, and count it if it counts now. */
 TIX_INLINE void queue_refile(struct tix_queue *q, struct vtrr_client *clients, const struct tix_thread *t, u32 c)
 {
 	struct vtrr_client *client = &clients[c];
-	u32 weight = queue_weight(t->period, t->slice_ns);
+	u32 weight = t->share;
+	bool is_far = queue_is_far(q, t->tag, t->period);
 
-	if (!client->weight && !queue_is_far(q, t->tag, t->period)) {
+	if (!client->weight && !is_far) {
 		client->weight = weight;
 		client->counted = t->tag;
 		q->weight += weight;
 		q->moment += queue_moment(q, t->tag, weight);
 	}
-	vtrr_refile(&q->vt, clients, c, queue_filed(q, t->tag, t->period));
+	vtrr_take(&q->vt, clients, c);
+	vtrr_put(&q->vt, clients, c, t->tag, queue_group(q, t, is_far));
 }
 
 #define OVERDUE_PART 8u	/* of a CPU's time, this part is for who has waited too long, at most */
@@ -164,17 +171,15 @@ TIX_INLINE u32 queue_first(struct tix_queue *q, struct vtrr_client *clients,
 {
 	u32 c, tries;
 
-	vtrr_peek(&q->vt, q->clock);
-	c = vtrr_first(&q->vt);
-	/* One that counts earlier than it is has come up: it is filed anew, further on. */
-	for (tries = 0; tries < REFILES && c < TIX_THREADS_MAX && can_loop; tries++) {
-		if (!q->vt.choice.eligible || (s64)(threads[c].tag - q->clock) <= 0)
-			break;
+	/* Groups of a longer period are less exact: one that comes up there too early goes to a shorter one's. */
+	for (tries = 0; can_loop; tries++) {
+		c = vtrr_peek(&q->vt, q->clock);
+		if (c >= TIX_THREADS_MAX || tries >= REFILES || clients[c].group == threads[c].group ||
+		    (s64)(threads[c].tag - q->clock) <= 0)
+			return c;
 		queue_refile(q, clients, &threads[c], c);
-		vtrr_peek(&q->vt, q->clock);
-		c = vtrr_first(&q->vt);
 	}
-	return c;
+	return VTRR_NONE;
 }
 
 /*
@@ -185,7 +190,7 @@ TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients,
 			  const struct tix_thread *threads, const struct tix_thread *running, u64 now)
 {
 	struct vtrr_choice own;
-	u32 c, group;
+	u32 c;
 
 	queue_advance(q, running);
 	c = VTRR_NONE;
@@ -197,9 +202,8 @@ TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients,
 	} else {
 		c = queue_first(q, clients, threads);
 		if (c != VTRR_NONE && running) {
-			group = vtrr_group_of(running->period);
 			own.head = running->tag;
-			own.finish = own.head + vtrr_period(group);
+			own.finish = own.head + vtrr_period(running->group);
 			own.eligible = (s64)(running->tag - q->clock) <= 0;
 			if (!vtrr_before(&q->vt.choice, &own))
 				c = VTRR_NONE;

@@ -42,8 +42,12 @@ struct tix_thread {
 	u64 sum_ns;		/* its CPU time up to which it has been charged */
 	u64 tag;		/* start tag of its present or coming run, virtual time */
 	u64 served;		/* what it has had among its siblings, 2^-24 ns for each of its weight */
-	u64 period;		/* of its client: when it is due again, virtual time */
+	u64 period;		/* of its client: when it is due again, virtual time; */
+	u32 share;		/* its weight in a queue's mean */
+	u32 group;		/* and its group there, both of that period */
 	u32 slice_ns;
+	u32 as_of, of_load;	/* epoch of its payer's value, load of its siblings, */
+	u64 of_rate;		/* and rate of the graph, as of which all these are; 0: as of none */
 	u32 cpu;		/* that it was placed on last */
 	u32 held_by;		/* the limit whose next period it waits for, or 0 */
 	u32 next_free;

@@ -9,9 +9,9 @@
  * shares (Nieh eq. 4). A client has a start tag s_i, which advances by used / S_i
  * (eq. 5), and a period q_i = quantum / S_i; s_i + q_i is its virtual finishing time.
  * Nieh §3.3 makes insertion O(1) by an array of queues, one per share, and a bitmap.
- * Here clients whose periods lie within an eighth of an octave form a *group*; a group
- * is a ring of VTRR_SLOTS queues ordered by start tag, with a bitmap; the groups have a
- * bitmap over them. A client is eligible when its slot is not later than V. The next
+ * Here clients whose periods lie within half an octave form a *group*; a group is a ring
+ * of VTRR_SLOTS queues ordered by start tag, with a bitmap; the groups have a bitmap over
+ * them. A client is eligible when its slot is not later than V. The next
  * client is the head of the earliest slot of the eligible group with the smallest
  * head + period. When none is eligible, V jumps to the earliest slot.
  *
@@ -19,9 +19,8 @@
  * next (finish 2), its tag becomes 2, V = 1; then B (3); V = 2: A again (4); and so on:
  * A B A C B A, each within one quantum of its due at every moment.
  *
- * Cost: insert and remove are O(1). A pick looks at each octave of the period that is not
- * empty, VTRR_OCTAVES at most, and into those that finish sooner than the best so far,
- * whatever the number of clients.
+ * Cost: insert and remove are O(1). A pick looks at each group that is not empty, VTRR_GROUPS
+ * at most, whatever the number of clients.
  *
  * Virtual time is only as good as the shares that the caller knows: one who cannot be given
  * its share (its CPU is full, the machine half idle) may see its tag recede. Clients are
@@ -41,11 +40,10 @@
 
 #define VTRR_NONE 0xffffffffu
 #define VTRR_SLOTS 64u
-#define VTRR_SUB_BITS 3u	/* groups per octave of the period: 2^VTRR_SUB_BITS */
+#define VTRR_SUB_BITS 1u	/* groups per octave of the period: 2^VTRR_SUB_BITS */
 #define VTRR_MIN_OCTAVE 14u	/* 16 us: shortest period, one minimal slice of all there is */
 #define VTRR_OCTAVES 28u
 #define VTRR_GROUPS (VTRR_OCTAVES << VTRR_SUB_BITS)
-#define VTRR_WORDS ((VTRR_GROUPS + 63) / 64)
 #define VTRR_LATER (1ull << 63)
 #define VTRR_SLOT_BITS 3u	/* slots per octave's lower bound: 2^VTRR_SLOT_BITS */
 
@@ -81,15 +79,12 @@ struct vtrr_choice {
 };
 
 struct vtrr {
-	u64 map[VTRR_WORDS];		/* groups that are not empty */
-	u64 octaves;			/* octaves in which there are any */
+	u64 map;			/* groups that are not empty */
 	u32 nr;				/* clients linked */
 	u32 oldest, newest;		/* of them, if there are any */
 	u64 scratch;			/* vtrr_forget() */
 	struct vtrr_choice choice;	/* of vtrr_peek() */
-	/* Of what is not empty. A pick reads these only, and of most octaves only when the first is due. */
-	u64 soonest[VTRR_OCTAVES];	/* the least finishing time */
-	struct vtrr_due due[VTRR_GROUPS];
+	struct vtrr_due due[VTRR_GROUPS];	/* of what is not empty */
 	struct vtrr_group g[VTRR_GROUPS];
 };
 
@@ -144,49 +139,11 @@ TIX_INLINE u64 vtrr_lo(const struct vtrr *v, u32 group)
 	return v->due[group].head >> vtrr_shift(group);
 }
 
-/* The groups of octave `o` that are not empty, a bit each. */
-TIX_INLINE u32 vtrr_octave(const struct vtrr *v, u32 o)
-{
-	u32 first = o << VTRR_SUB_BITS;
-
-	return v->map[first / 64] >> (first % 64) & ((1u << (1u << VTRR_SUB_BITS)) - 1);
-}
-
 /* The group has a first client, or an earlier one, in the slot that begins at `head`. */
 TIX_INLINE void vtrr_begin(struct vtrr *v, u32 group, u64 head)
 {
-	u64 finish = head + vtrr_period(group);
-	u32 o = group >> VTRR_SUB_BITS;
-
 	v->due[group].head = head;
-	v->due[group].finish = finish;
-	if (!vtrr_octave(v, o) || (s64)(finish - v->soonest[o]) < 0)
-		v->soonest[o] = finish;
-	v->octaves |= 1ull << o;
-}
-
-/* The group's earliest slot has become empty: the next one is `by` further, or 0 for none. */
-TIX_INLINE void vtrr_proceed(struct vtrr *v, u32 group, u64 by)
-{
-	u64 was = v->due[group].finish, left;
-	u32 o = group >> VTRR_SUB_BITS, next;
-
-	v->due[group].head += by;
-	v->due[group].finish += by;
-	if (!by)
-		v->map[group / 64] &= ~(1ull << (group % 64));
-	if (was != v->soonest[o])
-		return;
-	left = vtrr_forget(v, vtrr_octave(v, o));
-	if (!left)
-		v->octaves &= ~(1ull << o);
-	v->soonest[o] = was + VTRR_LATER / 2;
-	while (left && can_loop) {
-		next = o << VTRR_SUB_BITS | tix_ctz64(left);
-		left = vtrr_forget(v, left & (left - 1));
-		if ((s64)(v->due[next].finish - v->soonest[o]) < 0)
-			v->soonest[o] = v->due[next].finish;
-	}
+	v->due[group].finish = head + vtrr_period(group);
 }
 
 /* Put client `c` into the slot of `tag` in group `group`. */
@@ -232,8 +189,7 @@ TIX_INLINE void vtrr_put(struct vtrr *v, struct vtrr_client *clients, u32 c, u64
 		clients[g->tail[s]].next = c;
 		g->tail[s] = c;
 	}
-	v->map[group / 64] |= 1ull << (group % 64);
-
+	v->map |= 1ull << group;
 }
 
 /* Take it out of there. */
@@ -260,9 +216,9 @@ TIX_INLINE void vtrr_take(struct vtrr *v, struct vtrr_client *clients, u32 c)
 	g->map &= ~(1ull << s);
 	lo = vtrr_lo(v, group);
 	if (!g->map)
-		vtrr_proceed(v, group, 0);
+		v->map &= ~(1ull << group);
 	else if (s == (lo & (VTRR_SLOTS - 1)))
-		vtrr_proceed(v, group, (u64)tix_ctz64(vtrr_rotate(g->map, lo)) << vtrr_shift(group));
+		vtrr_begin(v, group, (lo + tix_ctz64(vtrr_rotate(g->map, lo))) << vtrr_shift(group));
 }
 
 /*
@@ -288,7 +244,7 @@ TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients, u32 c, u6
 }
 
 /* Take client `c` out. The client must be linked. */
-TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
+TIX_INLINE void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
 {
 	struct vtrr_client *me = &clients[c];
 
@@ -305,66 +261,40 @@ TIX_FN void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
 	v->nr--;
 }
 
-/* Client `c`, which is linked, is filed under another tag; it has waited as long as before. */
-TIX_FN void vtrr_refile(struct vtrr *v, struct vtrr_client *clients, u32 c, u64 tag)
-{
-	vtrr_take(v, clients, c);
-	vtrr_put(v, clients, c, tag, clients[c].group);
-}
-
 /*
- * Group `group` is the choice if it is better than what v->choice.finish says: the eligible
- * ones' finishing times, from 2^62 before `now`, then the others' heads from `now`.
+ * Find whom to run next at virtual time `now`; the result is the client, or VTRR_NONE, and
+ * v->choice. Eligible groups go by their finishing time, then the others by their heads. If the
+ * choice is not eligible, no client of this struct is, and `head` is the earliest time at
+ * which one will be.
  */
-TIX_INLINE void vtrr_compare(struct vtrr *v, u32 group, u64 now)
+TIX_INLINE u32 vtrr_peek(struct vtrr *v, u64 now)
 {
-	u64 when = v->due[group].head - now;
+	u64 left = v->map, best = ~0ull, head, when;
+	u32 group = VTRR_NONE, each;
 
-	if ((s64)when > 0)
-		when |= VTRR_LATER;
-	else
-		when = v->due[group].finish - now + VTRR_LATER / 2;
-	if (when < v->choice.finish) {
-		v->choice.finish = when;
-		v->choice.group = group;
-	}
-}
-
-/*
- * Find whom to run next at virtual time `now`; the result is v->choice, and vtrr_first()
- * is the client. If the choice is not eligible, no client of this struct is, and `head`
- * is the earliest time at which one will be.
- *
- * An octave that finishes no sooner than the best so far has nothing better, eligible or not:
- * once one is found among the short periods, most of the others are passed over.
- */
-TIX_FN void vtrr_peek(struct vtrr *v, u64 now)
-{
-	u64 left = v->octaves, groups;
-	u32 o, group;
-
-	v->choice.group = VTRR_NONE;
-	v->choice.finish = ~0ull;
 	while (left && can_loop) {
-		o = tix_ctz64(left);
+		each = tix_ctz64(left);
 		left = vtrr_forget(v, left & (left - 1));
-		if (v->soonest[o] - now + VTRR_LATER / 2 >= v->choice.finish)
-			continue;
-		groups = vtrr_forget(v, vtrr_octave(v, o));
-		while (groups && can_loop) {
-			vtrr_compare(v, o << VTRR_SUB_BITS | tix_ctz64(groups), now);
-			groups = vtrr_forget(v, groups & (groups - 1));
+		if (each >= VTRR_GROUPS)
+			break;
+		head = v->due[each].head;
+		when = head - now;
+		if ((s64)when > 0)
+			when |= VTRR_LATER;
+		else
+			when = v->due[each].finish - now + VTRR_LATER / 2;
+		if (when < best) {
+			best = when;
+			group = each;
 		}
 	}
-	group = v->choice.group;
-	if (group >= VTRR_GROUPS) {
-		v->choice.head = ~0ull;
-		v->choice.eligible = 0;
-		return;
-	}
+	v->choice.group = group;
+	if (group >= VTRR_GROUPS)
+		return VTRR_NONE;
 	v->choice.head = v->due[group].head;
-	v->choice.eligible = !(v->choice.finish & VTRR_LATER);
 	v->choice.finish = v->due[group].finish;
+	v->choice.eligible = !(best & VTRR_LATER);
+	return v->g[group].head[vtrr_lo(v, group) & (VTRR_SLOTS - 1)];
 }
 
 /* Whether choice `a` goes before choice `b`. */
@@ -382,16 +312,6 @@ TIX_INLINE u32 vtrr_overdue(const struct vtrr *v, const struct vtrr_client *clie
 	if (!v->nr || (s64)(now - clients[v->oldest].since) <= (s64)limit)
 		return VTRR_NONE;
 	return v->oldest;
-}
-
-/* The client of the last vtrr_peek(), or VTRR_NONE. */
-TIX_INLINE u32 vtrr_first(const struct vtrr *v)
-{
-	u32 group = v->choice.group;
-
-	if (group >= VTRR_GROUPS)
-		return VTRR_NONE;
-	return v->g[group].head[vtrr_lo(v, group) & (VTRR_SLOTS - 1)];
 }
 
 #endif

@@ -256,6 +256,6 @@ void lab_dump(void)
 		fprintf(stderr, "  %u of node %u: %s, cpu %u of %llx, tag %+lld, period %llu, slice %u, account %+lld\n", i,
 			t->node, p->state == ASLEEP ? "asleep" : t->queue ? "waits" : "runs", p->cpu,
 			(unsigned long long)p->cpus.bits[0], lab_us(t->tag), (unsigned long long)(t->period / unit),
-			t->slice_ns, lab_us(tix_position(t->node)));
+			t->slice_ns, lab_us(position_of(t->node)));
 	}
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scheduler's second edition for experiments: loads it, runs a command, takes it out.
-//! `tix-bpf-next -- COMMAND…`; exit status is the command's, 124 if the kernel ended the scheduler.
+//! `tix-bpf-next [--costs] -- COMMAND…`; exit status is the command's, 124 if the kernel ended the
+//! scheduler. With `--costs` it tells of each program what was verified, how often it ran and for
+//! how long, the two reads of the clock that measure it included.
 
 use anyhow::{Context, Result, anyhow};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -24,6 +26,7 @@ const STATE: &str = "/sys/kernel/sched_ext/state";
 
 fn main() -> Result<ExitCode> {
     let mut args = std::env::args_os().skip(1).peekable();
+    let costs = args.next_if(|arg| arg == "--costs").is_some();
     args.next_if(|arg| arg == "--");
     let program = args.next().context("a command to run")?;
     let mut object = MaybeUninit::uninit();
@@ -42,7 +45,11 @@ fn main() -> Result<ExitCode> {
     let _waits = skel.progs.tix_contention.attach()?;
     let _has = skel.progs.tix_contention_end.attach()?;
     let link = skel.maps.tix_ops.attach_struct_ops()?;
+    let _measured = costs.then(measure).transpose()?;
     let status = Command::new(&program).args(args).status();
+    if costs {
+        tell_costs();
+    }
     let held = std::fs::read_to_string(STATE)?.trim() == "enabled";
     drop(link);
     if !held {
@@ -53,4 +60,28 @@ fn main() -> Result<ExitCode> {
         .map_err(|err| anyhow!("{}: {err}", program.display()))?
         .code();
     Ok(ExitCode::from(u8::try_from(code.unwrap_or(1)).unwrap_or(1)))
+}
+
+/// Has the kernel measure its BPF programs as long as the result is kept.
+fn measure() -> Result<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: it takes a number.
+    let fd = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(0) };
+    if fd < 0 {
+        return Err(std::io::Error::from_raw_os_error(-fd)).context("statistics of BPF programs");
+    }
+    // SAFETY: it is new, and nobody else's.
+    Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) })
+}
+
+fn tell_costs() {
+    let programs = libbpf_rs::query::ProgInfoIter::default();
+    let mut programs: Vec<_> = programs.filter(|p| p.verified_insns > 0).collect();
+    programs.sort_by_key(|p| std::cmp::Reverse(p.run_time_ns));
+    eprintln!("program            verified       runs     ns a run");
+    for p in programs {
+        let each = p.run_time_ns as f64 / p.run_cnt.max(1) as f64;
+        let name = p.name.to_string_lossy();
+        eprintln!("{name:<18} {:>8} {:>10} {each:>12.0}", p.verified_insns, p.run_cnt);
+    }
 }
