@@ -462,4 +462,4 @@ SCX_OPS_DEFINE(tix_ops,
 	       .dump_task = (void *)tix_dump_task,
 	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	       .timeout_ms = 30000,
-	       .name = "tix_next");
+	       .name = "tix");

@@ -14,7 +14,7 @@ fn under_next(cpus: usize, experiments: &[&str]) -> Result<Reports> {
     let loader = program("tix-bpf-next")?;
     let mut script = String::new();
     for experiment in experiments {
-        script += &format!("{LOAD} --require tix_next {experiment}\n");
+        script += &format!("{LOAD} --require tix {experiment}\n");
     }
     let script = format!("{} -- /bin/sh -c '\nset -eu\n{script}'", loader.display());
     let guest = Guest::new().cpus(cpus).icount(3).timeout(900);
