@@ -16,19 +16,24 @@ struct {
 } queue_locks SEC(".maps");
 
 /* Thread `t` waits on `cpu` from now on. */
-__noinline int tix_link(u32 cpu, u32 t, u64 now)
+static __always_inline void link_thread(u32 cpu, u32 t, u64 now)
 {
 	struct queue_lock *l = bpf_map_lookup_elem(&queue_locks, &cpu);
 
-	USES_ARENA();
 	if (!l || t >= TIX_THREADS_MAX)
-		return 0;
+		return;
 	bpf_spin_lock(&l->lock);
 	if (!THREADS[t].queue) {
 		queue_link(&CPU(cpu)->queue, CLIENTS, &THREADS[t], t, now);
 		THREADS[t].queue = cpu + 1;
 	}
 	bpf_spin_unlock(&l->lock);
+}
+
+__noinline int tix_link(u32 cpu, u32 t, u64 now)
+{
+	USES_ARENA();
+	link_thread(cpu, t, now);
 	return 0;
 }
 

@@ -97,7 +97,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (nr_limits && may_have_limit(t->node) && seems_spent(t->node) && !tix_hold(i, now))
 		return;
-	tix_link(cpu, i, now);
+	link_thread(cpu, i, now);
 	if (wakes) {
 		if (goes_before_running(c, t, now))
 			preempt(cpu, c);
