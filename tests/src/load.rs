@@ -32,6 +32,7 @@ pub mod promises;
 pub mod readers;
 pub mod report;
 pub mod requests;
+pub mod ring;
 pub mod rounds;
 pub mod shares;
 pub mod soak;

@@ -82,6 +82,9 @@ fn tell_costs() {
     for p in programs {
         let each = p.run_time_ns as f64 / p.run_cnt.max(1) as f64;
         let name = p.name.to_string_lossy();
-        eprintln!("{name:<18} {:>8} {:>10} {each:>12.0}", p.verified_insns, p.run_cnt);
+        eprintln!(
+            "{name:<18} {:>8} {:>10} {each:>12.0}",
+            p.verified_insns, p.run_cnt
+        );
     }
 }

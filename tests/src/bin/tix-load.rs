@@ -16,8 +16,8 @@ use tix_tests::load::tickets::Mechanism;
 use tix_tests::load::tree::Tree;
 use tix_tests::load::{
     allowed, away, churn, compaction, cores, cpusets, figures, forks, hackbench, kthreads, latency,
-    limits, migrations, nice, overdue, promises, readers, requests, rounds, soak, starve, stops,
-    suspend, switches, sys,
+    limits, migrations, nice, overdue, promises, readers, requests, ring, rounds, soak, starve,
+    stops, suspend, switches, sys,
 };
 
 /// Loads to measure a CPU scheduler by.
@@ -112,6 +112,15 @@ enum Experiment {
     Yield(Groups),
     /// Instructions per switch of pairs that play ping-pong.
     Pipe(Groups),
+    /// Instructions a hop of a token that goes round over pipes, by processes in cgroups of their own.
+    Ring {
+        /// Processes.
+        #[arg(long)]
+        n: usize,
+        /// Beside one that computes all the time.
+        #[arg(long)]
+        hog: bool,
+    },
     /// One hog in each of these cgroups, weights exactly as given.
     Starve {
         #[arg(long, value_delimiter = ',', default_value = "1,10000")]
@@ -362,6 +371,9 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
                 g.plan(c).run(root, switches::Kind::Pipe, c.shift)
             })
         }
+        Experiment::Ring { n, hog } => report(c, "ring", || {
+            ring::run(root, *n, *hog, (c.warmup, c.seconds), c.shift)
+        }),
         Experiment::Starve { weights } => report(c, "starve", || {
             starve::weights(weights, c.warmup, c.seconds).run(root)
         }),
