@@ -16,6 +16,7 @@ pub mod memory;
 pub mod number;
 pub mod presence;
 pub mod protection;
+pub mod provenance;
 pub mod weight;
 
 pub use files::Error;

@@ -171,7 +171,7 @@ fn not_written(core: &Core, cid: Cid, files: &[File]) -> Option<Problem> {
     let own = c.mirror.as_ref().map(|m| m.path.as_str());
     let paths = own.into_iter().chain(c.bindings());
     let failed = paths.flat_map(|path| files.iter().map(move |file| (*file, path)));
-    let mut what = failed.filter_map(|(file, path)| core.why_not_written(file, path));
+    let mut what = failed.filter_map(|(file, path)| core.marks.why_not_written(file, path));
     Some(problem(what.next()?, "tixd tries again every second"))
 }
 

@@ -335,15 +335,15 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     }
     let off = held::all_without_cpu(core).into_iter();
     list(&mut problems, off, |off| (off.message, off.hint));
-    list(&mut problems, core.not_written(), |t| {
+    list(&mut problems, core.marks.not_written(), |t| {
         let hint = "tixd tries again every second; what is asked of other cgroups is in force";
         (t.to_owned(), hint.to_owned())
     });
-    list(&mut problems, core.unsettled.values(), |t| {
+    list(&mut problems, core.marks.unsettled.values(), |t| {
         let hint = "it is in force, but systemd does not know, and may set what it knows";
         (t.clone(), hint.to_owned())
     });
-    if core.cpu.outlook().enforces() && !core.recursive && core.guarantees_memory() {
+    if core.cpu.outlook().enforces() && !core.recursive && core.marks.guarantees_memory() {
         push(&mut problems,
             "cgroup2 is mounted without memory_recursiveprot: a guarantee of memory is handed down to cgroups below as they are now"
                 .to_owned(),

@@ -124,7 +124,7 @@ impl Core {
             let checked = op.check_enforced(&self.ledger);
             match checked.and_then(|()| self.ledger.apply(op, caller)) {
                 Ok(more) => {
-                    let its = self.records(op, &more, by, &Undo { undoes, back });
+                    let its = self.words().records(op, &more, by, &Undo { undoes, back });
                     self.logged += its.iter().map(Record::bytes).sum::<u64>();
                     records.extend(its);
                     events.extend(more);
@@ -149,7 +149,7 @@ impl Core {
         let done = self.apply(ops, caller, caller.uid, None);
         self.logged = logged;
         let (events, _) = done?;
-        let acts = self.acts(&events);
+        let acts = self.words().acts(&events);
         let after = self.ledger.clone();
         self.ledger.undo(mark);
         let tried = Rehearsed {
@@ -290,7 +290,8 @@ impl Core {
                 self.ledger.settle();
                 records.iter().for_each(|r| self.notices.add(r));
                 if self.unwritable.take().is_some() {
-                    self.say(EventKind::Store, "the ledger can be written again");
+                    self.watchers
+                        .say(EventKind::Store, "the ledger can be written again");
                 }
                 let Unstored { left_out, .. } = std::mem::take(&mut self.unstored);
                 if left_out > 0 {
@@ -306,7 +307,7 @@ impl Core {
                 let why = e.to_string();
                 tracing::error!("{why}");
                 if self.unwritable.is_none() {
-                    self.say(EventKind::Store, &why);
+                    self.watchers.say(EventKind::Store, &why);
                 }
                 self.unwritable = Some(why.clone());
                 Err(why)
@@ -316,7 +317,7 @@ impl Core {
 
     /// Has `events` told to the log, with what else is kept next.
     pub(super) fn keep_soon(&mut self, events: &[Event]) {
-        let records = self.told(events);
+        let records = self.words().told(events);
         self.late.extend(records);
         self.keep_due = true;
     }
@@ -380,7 +381,7 @@ impl Core {
             let gone = tell::Gone::of(&r.events);
             for e in &r.events {
                 text.push_str("; ");
-                text.push_str(&self.tell(e, None, &gone).event.message);
+                text.push_str(&self.words().tell(e, None, &gone).event.message);
             }
             tracing::warn!("{text}");
             records.push(Record {
@@ -431,7 +432,8 @@ impl Core {
             core.cpu.push_all(&core.ledger);
             core.write_marks();
             core.look_at_guarantees();
-            core.say(EventKind::Policy, "a ledger was imported");
+            core.watchers
+                .say(EventKind::Policy, "a ledger was imported");
         });
         self.wait_for_store(events, vec![record], caller.uid, ack);
         Ok(())

@@ -4,28 +4,23 @@
 
 mod beside;
 mod bounds;
-mod bring;
 mod clocks;
 mod commit;
 mod demand;
 pub mod event;
-mod foreign;
-mod giveback;
 mod handle;
 mod idle;
-mod marks;
 mod notices;
 mod overhaul;
-mod record;
-mod repeated;
 mod running;
 mod tell;
-mod told;
 mod turns;
 mod usage;
+mod watchers;
 
 use crate::policy;
 use crate::reconcile::presence::{Outlook, Poll};
+use crate::reconcile::provenance::{Marks, Reconcile, Recording};
 use crate::reconcile::{cpu, disk, limit, memory};
 use beside::Lane;
 pub use bounds::kernels_throttle;
@@ -34,23 +29,22 @@ use commit::Group;
 pub use commit::{Rehearsed, Unstored};
 use demand::Demand;
 use event::{EventKind, WatchEvent};
-pub use giveback::{GivenBack, give_back};
 use handle::Asks;
 pub use handle::{Handle, SLICE_STEPS, Stopwatch};
-use marks::Marks;
 use notices::Notices;
 use overhaul::Overhaul;
-use repeated::{Kind, Notice};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tell::Words;
 use tix_cgroupfs::{Change, Root};
 use tix_ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use tix_model::File;
 use tix_store::{self as store, Loaded, Record, Store};
-use tix_systemd::PropertySync;
-use tokio::sync::{broadcast, mpsc};
+use tix_systemd::{Properties, PropertySync};
+use tokio::sync::mpsc;
 use usage::{Counted, Usage};
+use watchers::{Kind, Notice, Watchers};
 
 /// Changes of the tree that wait. Then the follower does, and the kernel's own queue of them takes
 /// over, which tells when it is full: then the tree is listed anew.
@@ -96,9 +90,8 @@ pub struct Core {
     /// began.
     longest_turn: u64,
     turn_began: u64,
-    /// The most files of cgroups that were written in a turn, and those of this one.
+    /// The most files of cgroups that were written in a turn.
     most_files: u64,
-    files: u64,
     /// What is done with the store, and with files of cgroups, by other threads.
     storing: Lane,
     reading: Lane,
@@ -114,18 +107,12 @@ pub struct Core {
     usage: HashMap<Cid, Usage>,
     counted: Counted,
     largest: HashMap<Cid, u64>,
-    marks: Marks,
+    pub marks: Marks,
     demand: Demand,
     pub disk: disk::Disk,
     /// The tree is mounted with `memory_recursiveprot`.
     pub recursive: bool,
-    /// Tells systemd what is set where systemd owns the cgroup.
-    pub systemd: Option<PropertySync>,
-    /// What systemd would not have, by cgroup.
-    pub unsettled: BTreeMap<String, String>,
-    events: broadcast::Sender<WatchEvent>,
-    /// The paths of cgroups that appear.
-    appear: broadcast::Sender<String>,
+    watchers: Watchers,
     /// What of the tree cannot be read, by path.
     pub trouble: BTreeMap<String, String>,
     /// What the policy is, for `status`.
@@ -139,7 +126,6 @@ pub struct Core {
     /// There may be more to prune.
     pruning: bool,
     overhaul: Overhaul,
-    repeats: repeated::Notices,
 }
 
 pub fn now_usec() -> u64 {
@@ -161,8 +147,7 @@ impl Core {
         let mut ledger = Ledger::new(loaded.next_cid, memory());
         ledger.number_from(loaded.next_cid, loaded.next_exchange);
         cpu.start();
-        let (told, forgotten) = told::read(&store)?;
-        let marks = Marks::new(store.marks()?, told);
+        let (marks, forgotten) = Marks::read(&store, systemd)?;
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let mut disk = disk::Disk::new(std::path::Path::new("/sys"));
         disk.look(&root);
@@ -188,7 +173,6 @@ impl Core {
             longest_turn: 0,
             turn_began: 0,
             most_files: 0,
-            files: 0,
             storing: Lane::start("store")?,
             reading: Lane::start("clocks")?,
             clocks: Clocks::default(),
@@ -203,10 +187,7 @@ impl Core {
             marks,
             demand: Demand::default(),
             disk,
-            systemd,
-            unsettled: BTreeMap::new(),
-            events: broadcast::channel(1024).0,
-            appear: broadcast::channel(1024).0,
+            watchers: Watchers::new(),
             trouble: BTreeMap::new(),
             policy: policy::Status::default(),
             started: Instant::now(),
@@ -215,7 +196,6 @@ impl Core {
             saved: Instant::now(),
             pruning: true,
             overhaul: Overhaul::default(),
-            repeats: repeated::Notices::new(1),
             store: Arc::new(Mutex::new(store)),
             notices,
         };
@@ -234,12 +214,12 @@ impl Core {
         }
         core.settled = true;
         core.cpu.push_all(&core.ledger);
-        core.save_marks(&[], &forgotten);
+        core.files().save_marks(&[], &forgotten);
         core.write_marks();
         // What follows compares the files with the numbers that are in force.
         core.finish_keeping().await;
-        core.tell_last_words();
-        core.check_guarantees();
+        core.files().tell_last_words();
+        core.files().check_guarantees();
         core.look_at_guarantees();
         core.finish_keeping().await;
         tracing::info!("{} currencies, {rows} rows read", core.ledger.len());
@@ -247,7 +227,7 @@ impl Core {
     }
 
     pub fn handle(&self) -> (Handle, Asks) {
-        handle::pair(self.events.clone(), self.appear.clone())
+        handle::pair(self.watchers.events(), self.watchers.appear())
     }
 
     /// Brings the kernel in step with what was done by whom, and tells those who watch.
@@ -259,7 +239,7 @@ impl Core {
             self.has_touched(events);
         }
         self.push_touched();
-        self.announce(done);
+        self.watchers.announce(&self.ledger, done);
     }
 
     /// What these events are of is to be pushed to the kernel.
@@ -283,28 +263,6 @@ impl Core {
         }
     }
 
-    /// Tells those who watch.
-    fn announce(&mut self, done: &[(&[Event], u32)]) {
-        let all = || done.iter().flat_map(|(events, _)| events.iter());
-        for e in all() {
-            if let Event::CgroupCreated { path, .. } = e {
-                // Nobody waiting for it is fine, here and below.
-                let _ = self.appear.send(path.clone());
-            }
-        }
-        if self.events.receiver_count() == 0 {
-            return;
-        }
-        // An operation may have destroyed what another one of the group has just funded.
-        let gone = tell::Gone::of(all());
-        for (events, uid) in done {
-            for e in *events {
-                let uid = Some(*uid).filter(|u| *u != tix_ledger::TIXD);
-                let _ = self.events.send(self.tell(e, uid, &gone).event);
-            }
-        }
-    }
-
     fn tree_changed(&mut self, change: Change) {
         match change {
             Change::Here {
@@ -317,9 +275,11 @@ impl Core {
                 inner_threads,
             } => {
                 self.trouble.remove(&path);
-                let fresh = self.mirror_id(&path) != Some(id);
-                let weight = self.funding_of(File::CpuWeight, &path, weight, fresh);
-                let disk = self.funding_of(File::IoWeight, &path, disk, fresh);
+                let fresh = self.files().mirror_id(&path) != Some(id);
+                let weight = self
+                    .files()
+                    .funding_of(File::CpuWeight, &path, weight, fresh);
+                let disk = self.files().funding_of(File::IoWeight, &path, disk, fresh);
                 let events = self.ledger.put_cgroup(&Cgroup {
                     path: &path,
                     id,
@@ -333,21 +293,21 @@ impl Core {
                 self.tree_did(events);
                 if self.complete {
                     if fresh {
-                        self.put_marked(&path);
+                        self.files().put_marked(&path);
                     }
                     self.overhaul_if_time();
                 }
             }
             Change::Gone { path, is_there } => {
                 self.trouble.remove(&path);
-                self.forget_all(&path);
+                self.files().forget_all(&path);
                 let events = match is_there {
                     true => self.ledger.switch_off_cgroup(&path),
                     false => self.ledger.take_cgroup(&path),
                 };
                 self.tree_did(events);
             }
-            Change::Touched { path } => self.touched(&path),
+            Change::Touched { path } => self.files().touched(&path),
             Change::Complete => self.complete = true,
             Change::Mended { path } => {
                 if let Some(what) = self.trouble.remove(&path) {
@@ -365,7 +325,7 @@ impl Core {
 
     /// Tells those who watch, and the log.
     pub fn note(&mut self, kind: EventKind, message: &str) {
-        self.say(kind, message);
+        self.watchers.say(kind, message);
         self.late.push(Record {
             time_usec: now_usec(),
             uid: tix_ledger::TIXD,
@@ -376,6 +336,118 @@ impl Core {
         self.keep_soon(&[]);
     }
 
+    /// Tells of it now, or counts it; [`Core::keep_soon`] is left to the caller.
+    fn notice(&mut self, kind: Kind, subject: &str, notice: Notice) {
+        self.late
+            .extend(self.watchers.notice(kind, subject, notice));
+    }
+
+    /// Once a second: notices that were held back and are due.
+    fn tell_held_back(&mut self) {
+        let records = self.watchers.tell_held_back();
+        if !records.is_empty() {
+            self.late.extend(records);
+            self.keep_soon(&[]);
+        }
+    }
+
+    /// The marks, with what they follow from.
+    fn files(&mut self) -> Reconcile<'_> {
+        Reconcile {
+            marks: &mut self.marks,
+            ledger: &self.ledger,
+            root: &self.root,
+            disk: &self.disk,
+            observes: !self.cpu.outlook().enforces(),
+            by_weight: self.cpu.by_weight(),
+            recursive: self.recursive,
+            complete: self.complete,
+        }
+    }
+
+    /// Brings the files in step, wherever they are tixd's business.
+    fn write_marks(&mut self) {
+        if self.settled {
+            self.files().write_all_files();
+        }
+    }
+
+    /// Some files that are recorded are written.
+    fn write_bite(&mut self) {
+        if self.files().write_bite() && !self.keeping {
+            self.overhaul_if_time();
+        }
+    }
+
+    /// Does what the marks ask for, after each turn.
+    fn serve_marks(&mut self) {
+        let asks = self.marks.take_asks();
+        self.overhaul.due |= self.marks.take_look_again();
+        for (path, what) in asks.corrected {
+            let event = WatchEvent::new(EventKind::Held, what);
+            let notice = Notice::new(event, "", None).warning();
+            self.notice(Kind::Corrected, &path, notice);
+            self.keep_soon(&[]);
+        }
+        for recording in asks.record {
+            self.record(recording);
+        }
+    }
+
+    fn record(&mut self, recording: Recording) {
+        self.with_store(
+            move |store| {
+                let kept = recording.put(store);
+                (recording, kept)
+            },
+            |core, (recording, kept)| {
+                let again = core.files().recorded(recording, kept);
+                if core.marks.has_to_write() {
+                    core.write_bite();
+                }
+                if again {
+                    core.overhaul_if_time();
+                }
+            },
+        );
+    }
+
+    /// systemd has been told these properties of the cgroup `path`, or would not have them.
+    pub fn settled_with_systemd(
+        &mut self,
+        path: String,
+        told: &Properties,
+        trouble: Option<String>,
+    ) {
+        self.files().settled_with_systemd(path, told, trouble);
+    }
+
+    /// Something else holds shares of a disk now.
+    pub fn disk_changed(&mut self, what: &str) {
+        self.disk.look(&self.root);
+        self.note(EventKind::Scheduler, what);
+        self.write_disk();
+    }
+
+    fn write_disk(&mut self) {
+        if self.settled {
+            self.files().write_disk_files();
+        }
+    }
+
+    fn words(&self) -> Words<'_> {
+        Words {
+            ledger: &self.ledger,
+        }
+    }
+
+    /// What `systemctl status` is to show.
+    fn tell_systemd(&self) {
+        let line = self.cpu.line();
+        // Nobody to tell is fine.
+        let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Status(&line)]);
+    }
+
     fn tree_did(&mut self, events: Vec<Event>) {
         if events.is_empty() {
             return;
@@ -383,7 +455,8 @@ impl Core {
         if self.complete {
             self.keep_soon(&events);
             self.has_touched(&events);
-            self.announce(&[(&events, tix_ledger::TIXD)]);
+            self.watchers
+                .announce(&self.ledger, &[(&events, tix_ledger::TIXD)]);
         }
     }
 
@@ -444,10 +517,7 @@ impl Core {
                 self.cpu.reason().unwrap_or_default()
             ),
         };
-        // Nobody watching is fine.
-        let _ = self
-            .events
-            .send(WatchEvent::new(EventKind::Scheduler, message));
+        self.watchers.say(EventKind::Scheduler, &message);
         self.tell_systemd();
     }
 
@@ -455,9 +525,7 @@ impl Core {
     pub fn look(&mut self) {
         if let Poll::Lost(why) = self.cpu.poll() {
             let message = format!("scheduler left: {why}");
-            let _ = self
-                .events
-                .send(WatchEvent::new(EventKind::Scheduler, message));
+            self.watchers.say(EventKind::Scheduler, &message);
             self.write_marks();
             self.tell_systemd();
         }
@@ -485,7 +553,7 @@ impl Core {
         self.look();
         self.keep_again();
         self.tell_held_back();
-        self.put_again();
+        self.files().put_again();
         self.look_at_demand();
         if self.disk.is_stale() {
             self.disk.look(&self.root);

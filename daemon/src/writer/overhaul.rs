@@ -37,6 +37,7 @@ impl Overhaul {
 impl Core {
     /// Does what is due, unless it has been done a moment ago and takes long.
     pub(super) fn overhaul_if_time(&mut self) {
+        self.overhaul.due |= self.marks.take_look_again();
         if !self.overhaul.due || !self.overhaul.is_time() {
             return;
         }

@@ -2,10 +2,10 @@
 //! What the ledger did, in words: for those who watch, for the log, and for whom it concerns.
 
 use super::event::{EventKind, WatchEvent};
-use super::{Core, now_usec};
+use super::now_usec;
 use std::collections::BTreeMap;
 use tix_ledger::dealer::Offer;
-use tix_ledger::{Cid, Event, Kind, Op, Resource, TIXD};
+use tix_ledger::{Cid, Event, Kind, Ledger, Op, Resource, TIXD};
 use tix_model::{LIFELINE, units};
 use tix_store::{LONGEST_OP, Record};
 
@@ -33,7 +33,12 @@ impl<'a> Gone<'a> {
     }
 }
 
-impl Core {
+/// The ledger, which has the names and the owners of what events are of.
+pub(super) struct Words<'a> {
+    pub ledger: &'a Ledger,
+}
+
+impl Words<'_> {
     fn owner(&self, cid: Cid) -> Option<u32> {
         self.ledger.get(cid).map(|c| c.owner)
     }
@@ -271,19 +276,6 @@ impl Core {
         let given: Vec<String> = given.collect();
         format!("{between}: {}", given.join(", "))
     }
-
-    /// What `systemctl status` is to show.
-    pub(super) fn tell_systemd(&self) {
-        let line = self.cpu.line();
-        // Nobody to tell is fine.
-        let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Status(&line)]);
-    }
-
-    /// Tells those who watch.
-    pub(super) fn say(&self, kind: EventKind, message: &str) {
-        // Nobody watching is fine.
-        let _ = self.events.send(WatchEvent::new(kind, message.to_owned()));
-    }
 }
 
 impl Told {
@@ -300,8 +292,8 @@ pub(super) struct Undo {
     pub back: Vec<Op>,
 }
 
-/// The operation as JSON, without the name that the record has as its subject; and what would take it
-/// back, or what it takes back.
+/// The operation as JSON, without the name that the record has as its subject; and what would take
+/// it back, or what it takes back.
 fn kept(op: &Op, subject: &str, undo: &Undo) -> String {
     let mut kept = without(op, subject);
     let plain = kept.to_string();

@@ -32,9 +32,10 @@ impl Core {
         tokio::pin!(stop);
         self.turn_began = self.ledger.steps();
         loop {
+            self.serve_marks();
             self.keep_if_due();
             self.count_turn();
-            let (free, bites) = (!self.keeping, !self.marks.to_write.is_empty());
+            let (free, bites) = (!self.keeping, self.marks.has_to_write());
             // In no order: neither those who ask nor those who make cgroups keep the rest waiting.
             tokio::select! {
                 () = &mut stop => break,
@@ -57,7 +58,7 @@ impl Core {
             }
         }
         self.save_usage();
-        self.record_done();
+        self.files().record_done();
         self.finish_keeping().await;
         self
     }
@@ -66,7 +67,7 @@ impl Core {
         let now = self.ledger.steps();
         self.longest_turn = self.longest_turn.max(now - self.turn_began);
         self.turn_began = now;
-        self.most_files = self.most_files.max(std::mem::take(&mut self.files));
+        self.most_files = self.most_files.max(self.marks.take_files());
     }
 
     /// The most files of cgroups written so far in one turn; counted anew from now on.
@@ -82,9 +83,10 @@ impl Core {
 
     /// What is being kept, and what is to be kept yet, is.
     pub(super) async fn finish_keeping(&mut self) {
-        self.keep_if_due();
         loop {
-            if !self.marks.to_write.is_empty() {
+            self.serve_marks();
+            self.keep_if_due();
+            if self.marks.has_to_write() {
                 self.write_bite();
             } else if !self.storing.is_idle() {
                 let then = self.storing.done().await;
@@ -92,7 +94,6 @@ impl Core {
             } else {
                 return;
             }
-            self.keep_if_due();
         }
     }
 
@@ -159,7 +160,7 @@ impl Core {
         let revoked = self.ledger.revoke_overdrawn();
         self.tree_did(revoked);
         self.push_touched();
-        self.save_gone();
+        self.files().save_gone();
         give_way(began).await;
     }
 }

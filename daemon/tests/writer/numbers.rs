@@ -52,7 +52,7 @@ fn a_number_that_could_not_be_recorded_is_not_written() {
                 let mut waits = None;
                 until("it is written, or said why not", async || {
                     let why = |core: &mut tixd::writer::Core| {
-                        core.not_written().next().map(str::to_owned)
+                        core.marks.not_written().next().map(str::to_owned)
                     };
                     waits = tixd.call(why).await.unwrap();
                     waits.is_some() || machine.number("/a", CPU) == 300
@@ -86,7 +86,7 @@ fn what_could_not_be_recorded_is_written_when_it_can_be() {
         disk.state().failing = Some((0..u64::MAX, Fault::Full));
         machine.remove("/b");
         let said = async || {
-            let number = tixd.call(|core| core.not_written().count());
+            let number = tixd.call(|core| core.marks.not_written().count());
             number.await.unwrap()
         };
         until("it is said", async || said().await > 0).await;
@@ -190,7 +190,7 @@ fn what_systemd_sets_as_units_restart_is_no_news() {
         let held = async || machine.number(SLICE, MIN) == BYTES;
         until("it is held", held).await;
         let covered = async || {
-            let cover = tixd.call(|core| core.set_by_tix(File::MemoryMin, SLICE));
+            let cover = tixd.call(|core| core.marks.set_by_tix(File::MemoryMin, SLICE));
             cover.await.unwrap().is_some()
         };
         for _ in 0..100 {

@@ -2,9 +2,9 @@
 //! What the files of cgroups are to say, and how they come to say it: recorded first (`record`),
 //! then written.
 
-use super::Core;
-use super::event::EventKind;
-use super::marks::{Fresh, Todo};
+use super::Reconcile;
+use super::record::Next;
+use super::{Fresh, Todo};
 use crate::reconcile::number::{self, lasts};
 use crate::reconcile::protection::{self, Kernel};
 use crate::reconcile::weight;
@@ -16,10 +16,10 @@ use tix_model::{File, Mark, Written};
 /// Files that are written in one turn: each takes some 10 µs.
 const BITE: usize = 128;
 
-impl Core {
+impl Reconcile<'_> {
     /// Brings the files in step, wherever they are tixd's business.
-    pub(super) fn write_marks(&mut self) {
-        if !self.settled || self.observes() {
+    pub fn write_all_files(&mut self) {
+        if self.observes {
             return;
         }
         let mut wanted = vec![
@@ -30,15 +30,15 @@ impl Core {
         self.bring(&wanted);
     }
 
-    pub(super) fn write_disk(&mut self) {
-        if self.settled && !self.observes() {
+    pub fn write_disk_files(&mut self) {
+        if !self.observes {
             let wanted = self.disk_weights();
             self.bring(&[(File::IoWeight, wanted)]);
         }
     }
 
     fn cpu_weights(&self) -> BTreeMap<String, u64> {
-        if !self.cpu.by_weight() {
+        if !self.by_weight {
             return BTreeMap::new();
         }
         let terms = weight::Terms {
@@ -58,13 +58,6 @@ impl Core {
             most: self.disk.most(),
         };
         weight::weights(&self.ledger, &terms)
-    }
-
-    /// Something else holds shares of a disk now.
-    pub fn disk_changed(&mut self, what: &str) {
-        self.disk.look(&self.root);
-        self.note(EventKind::Scheduler, what);
-        self.write_disk();
     }
 
     fn guarantees(&self) -> [(File, BTreeMap<String, u64>); 2] {
@@ -94,7 +87,7 @@ impl Core {
     fn bring(&mut self, wanted: &[(File, BTreeMap<String, u64>)]) {
         // One after the other: what a second one took for the number before would be wrong.
         if self.marks.bringing {
-            self.overhaul.due = true;
+            self.marks.look_again = true;
             return;
         }
         let (mut stale, mut fresh) = (Vec::new(), Vec::new());
@@ -112,23 +105,16 @@ impl Core {
             .map(|f| (f.mark.clone(), Some(f.now)))
             .collect();
         self.marks.bringing = true;
-        self.record(&known, &told, move |core, recorded, marks| {
-            if !recorded {
-                core.marks.bringing = false;
-                core.marks.unsaved.extend(marks);
-                return;
-            }
-            let fresh = fresh.into_iter().map(Todo::Write);
-            let stale = (stale.into_iter()).map(|(mark, n, had)| Todo::GiveBack(mark, n, had));
-            core.marks.to_write.extend(fresh.chain(stale));
-            core.write_bite();
-        });
+        let fresh = fresh.into_iter().map(Todo::Write);
+        let stale = (stale.into_iter()).map(|(mark, n, had)| Todo::GiveBack(mark, n, had));
+        let todo = fresh.chain(stale).collect();
+        self.record(&known, &told, Next::Bring(todo));
     }
 
-    /// The second half of [`Core::bring`], some files of it: others have their turn between. What
+    /// The second half of [`Reconcile::bring`], some files of it: others have their turn between. What
     /// has become another matter since is left alone, and its record mended; what is wanted is
-    /// looked at again then.
-    pub(super) fn write_bite(&mut self) {
+    /// looked at again then. True: those were the last.
+    pub fn write_bite(&mut self) -> bool {
         let some = self.marks.to_write.len().min(BITE);
         let bite: Vec<Todo> = self.marks.to_write.drain(..some).collect();
         for todo in bite {
@@ -137,13 +123,12 @@ impl Core {
                 Todo::GiveBack(mark, funding, had) => self.write_stale(mark, funding, had),
             }
         }
-        if self.marks.to_write.is_empty() && self.marks.bringing {
+        let ends = self.marks.to_write.is_empty() && self.marks.bringing;
+        if ends {
             self.marks.bringing = false;
             self.save_gone();
-            if !self.keeping {
-                self.overhaul_if_time();
-            }
         }
+        ends
     }
 
     fn write_fresh(&mut self, Fresh { mark, had, now }: Fresh) {
@@ -158,13 +143,13 @@ impl Core {
             self.write_all(vec![(mark, now.number)], true);
         } else {
             self.marks.unsaved.insert(mark);
-            self.overhaul.due = true;
+            self.marks.look_again = true;
         }
     }
 
     fn write_stale(&mut self, mark: Mark, funding: u64, had: Written) {
         if self.marks.get(mark.0, &mark.1) != Some(had) {
-            self.overhaul.due = true;
+            self.marks.look_again = true;
             return;
         }
         self.write_all(vec![(mark.clone(), funding)], true);
@@ -223,20 +208,15 @@ impl Core {
     /// Into the files, and where systemd owns the cgroups, into what systemd knows of them. Their
     /// numbers are recorded.
     pub(super) fn put_all(&mut self, all: Vec<(Mark, u64)>) {
-        if self.observes() || all.is_empty() {
+        if self.observes || all.is_empty() {
             return;
         }
         let told = self.about_to_tell(all.iter().map(|(mark, n)| (mark, *n)));
-        self.record(&[], &told, move |core, recorded, marks| {
-            if !recorded {
-                core.marks.unsaved.extend(marks);
-            }
-            core.write_all(all, recorded);
-        });
+        self.record(&[], &told, Next::Put(all));
     }
 
     /// `recorded`: what systemd is told of it is in the store.
-    fn write_all(&mut self, all: Vec<(Mark, u64)>, recorded: bool) {
+    pub(super) fn write_all(&mut self, all: Vec<(Mark, u64)>, recorded: bool) {
         for ((file, path), number) in all {
             self.try_to_put(file, &path, number);
             if recorded {
@@ -248,7 +228,7 @@ impl Core {
     }
 
     pub(super) fn tell_systemd_of(&mut self, file: File, path: &str, number: u64) {
-        if let (Some(property), Some(systemd)) = (file.property(), &self.systemd) {
+        if let (Some(property), Some(systemd)) = (file.property(), &self.marks.systemd) {
             systemd.set(path, property, number);
             self.marks.told.said(file, path, number);
         }

@@ -4,7 +4,7 @@
 //! anybody's tickets. So it is kept in the store before systemd is told, for the next tixd: systemd
 //! does not forget it when tixd ends.
 
-use super::Core;
+use super::Reconcile;
 use crate::reconcile::number::{self, lasts};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -197,14 +197,14 @@ pub(super) fn read(store: &Store) -> Result<(Tellings, Vec<(Mark, Numbers)>), st
     Ok((Tellings::new(had), gone))
 }
 
-impl Core {
+impl Reconcile<'_> {
     /// systemd is going to be told of these. What is returned is to be recorded before that is
-    /// done, as [`Core::put_all`] does it.
+    /// done, as [`Reconcile::put_all`] does it.
     pub(super) fn about_to_tell<'a>(
         &mut self,
         all: impl Iterator<Item = (&'a Mark, u64)>,
     ) -> Vec<(Mark, Numbers)> {
-        let Some(systemd) = &self.systemd else {
+        let Some(systemd) = &self.marks.systemd else {
             return vec![];
         };
         let mut news = Vec::new();
@@ -232,7 +232,7 @@ impl Core {
     /// A tixd that was killed may not have come to tell systemd its last word. Where nothing of
     /// tixd's is in force any more systemd has it now, or else what others have set meanwhile: an
     /// earlier one is nobody's.
-    pub(super) fn tell_last_words(&mut self) {
+    pub fn tell_last_words(&mut self) {
         let mut last_words = Vec::new();
         for ((file, path), number) in self.marks.told.unsure() {
             let Ok(found) = number::read(file, &self.root, &path) else {

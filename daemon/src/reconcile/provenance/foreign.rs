@@ -2,9 +2,7 @@
 //! What others write into files that are tixd's business. A weight is their funding (see `marks`);
 //! a guarantee is written again, but not as often as they like.
 
-use super::Core;
-use super::event::{EventKind, WatchEvent};
-use super::repeated::{Kind, Notice};
+use super::Reconcile;
 use crate::reconcile::disk;
 use crate::reconcile::number;
 use std::collections::BTreeMap;
@@ -35,10 +33,10 @@ fn turn<V>(all: &BTreeMap<Mark, V>, first: Mark, last: Option<&Mark>, n: usize) 
         .unwrap_or_else(|| some(Bound::Included(first)))
 }
 
-impl Core {
+impl Reconcile<'_> {
     /// Somebody has written to a file of the cgroup `path` that is no funding.
-    pub(super) fn touched(&mut self, path: &str) {
-        if self.observes() {
+    pub fn touched(&mut self, path: &str) {
+        if self.observes {
             return;
         }
         for file in [File::IoWeight, File::MemoryMin, File::MemoryLow] {
@@ -84,10 +82,7 @@ impl Core {
                 file.name(),
                 w.number,
             );
-            let event = WatchEvent::new(EventKind::Held, what);
-            let notice = Notice::new(event, "", None).warning();
-            self.notice(Kind::Corrected, path, notice);
-            self.keep_soon(&[]);
+            self.marks.asks.corrected.push((path.to_owned(), what));
         }
         self.heed(vec![((file, path.to_owned()), found, w)]);
     }
@@ -95,7 +90,11 @@ impl Core {
     /// systemd sets what it knows of a unit and of the slices above whenever it makes a cgroup.
     /// Until it has been told the present number, and a moment longer, that is one from before.
     fn is_systemds(&self, file: File, path: &str, found: u64, w: Written) -> bool {
-        let tells = self.systemd.as_ref().is_some_and(|s| s.may_tell(path));
+        let tells = self
+            .marks
+            .systemd
+            .as_ref()
+            .is_some_and(|s| s.may_tell(path));
         let late = found == w.funding && !self.marks.told.is_known(file, path, w.number);
         tells && (late || self.was_told(file, path, found))
     }
@@ -116,7 +115,7 @@ impl Core {
             let marks = changed.iter().filter_map(|(m, w)| Some((m.clone(), (*w)?)));
             self.marks.written.extend(marks);
             self.save_marks(&changed, &[]);
-            self.overhaul.due = true;
+            self.marks.look_again = true;
         }
         let less = all.into_iter().filter(|(_, found, w)| *found < w.number);
         self.put_all(less.map(|(mark, _, w)| (mark, w.number)).collect());
@@ -124,7 +123,7 @@ impl Core {
 
     /// Guarantees are what files say, not what was written once: the machine may have been started
     /// anew since, or others have written while nobody listened.
-    pub(super) fn check_guarantees(&mut self) {
+    pub fn check_guarantees(&mut self) {
         let files = [File::MemoryMin, File::MemoryLow].into_iter();
         let all: Vec<(Mark, Written)> = files
             .flat_map(|f| self.marks.of(f).map(move |(p, w)| ((f, p.clone()), *w)))
@@ -143,7 +142,7 @@ impl Core {
     /// Once a second: what could not be written before, or too often; and some guarantees are
     /// looked at, should nobody have said that they were written to (the kernel drops events when
     /// there are many).
-    pub(super) fn put_again(&mut self) {
+    pub fn put_again(&mut self) {
         const AT_ONCE: usize = 64;
         const LOOKED_AT: usize = 4;
         let again = self.marks.corrected.iter_mut().filter(|(_, c)| c.again);
@@ -193,8 +192,8 @@ impl Core {
         // It may have written another number.
         self.touched(&path);
         match trouble {
-            None => self.unsettled.remove(&path),
-            Some(why) => self.unsettled.insert(path, why),
+            None => self.marks.unsettled.remove(&path),
+            Some(why) => self.marks.unsettled.insert(path, why),
         };
     }
 }

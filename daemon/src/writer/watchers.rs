@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Those who watch, and how often they are told the same.
+//!
+//! What happens by itself or by others' doing happens as often as these like. Such notices go to
+//! those who watch, to the ledger's log and to the journal, each no oftener than [`Repeats`] has
+//! it.
+
+use super::event::{EventKind, WatchEvent};
+use super::tell::{Gone, Words};
+use crate::repeats::{Repeats, count, tell_due};
+use std::time::Instant;
+use tix_ledger::{Event, Ledger, TIXD};
+use tix_store::Record;
+use tokio::sync::broadcast;
+
+/// What notices are about, and never about one more than once a minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// Somebody has written over a guarantee, which was written again.
+    Corrected,
+    /// A guarantee cannot be held, or can be again.
+    Held,
+}
+
+/// One that is told, or held back.
+#[derive(Debug)]
+pub(super) struct Notice {
+    event: WatchEvent,
+    record: Record,
+    /// It goes into the journal as well.
+    warns: bool,
+}
+
+impl Notice {
+    /// `owner`: whom it concerns.
+    pub(super) fn new(event: WatchEvent, subject: &str, owner: Option<u32>) -> Notice {
+        let record = Record {
+            time_usec: event.time_usec,
+            uid: TIXD,
+            kind: format!("{:?}", event.kind).to_lowercase(),
+            subject: subject.to_owned(),
+            text: event.message.clone(),
+            op: String::new(),
+            owner,
+        };
+        Notice {
+            event,
+            record,
+            warns: false,
+        }
+    }
+
+    pub(super) fn warning(self) -> Notice {
+        Notice {
+            warns: true,
+            ..self
+        }
+    }
+}
+
+pub(super) struct Watchers {
+    events: broadcast::Sender<WatchEvent>,
+    /// The paths of cgroups that appear.
+    appear: broadcast::Sender<String>,
+    repeats: Repeats<Kind, Notice>,
+}
+
+impl Watchers {
+    pub(super) fn new() -> Watchers {
+        Watchers {
+            events: broadcast::channel(1024).0,
+            appear: broadcast::channel(1024).0,
+            repeats: Repeats::new(1),
+        }
+    }
+
+    pub(super) fn events(&self) -> broadcast::Sender<WatchEvent> {
+        self.events.clone()
+    }
+
+    pub(super) fn appear(&self) -> broadcast::Sender<String> {
+        self.appear.clone()
+    }
+
+    pub(super) fn say(&self, kind: EventKind, message: &str) {
+        // Nobody watching is fine, here and below.
+        let _ = self.events.send(WatchEvent::new(kind, message.to_owned()));
+    }
+
+    /// Tells what was done by whom.
+    pub(super) fn announce(&self, ledger: &Ledger, done: &[(&[Event], u32)]) {
+        let all = || done.iter().flat_map(|(events, _)| events.iter());
+        for e in all() {
+            if let Event::CgroupCreated { path, .. } = e {
+                let _ = self.appear.send(path.clone());
+            }
+        }
+        if self.events.receiver_count() == 0 {
+            return;
+        }
+        // An operation may have destroyed what another one of the group has just funded.
+        let gone = Gone::of(all());
+        let words = Words { ledger };
+        for (events, uid) in done {
+            for e in *events {
+                let uid = Some(*uid).filter(|u| *u != TIXD);
+                let _ = self.events.send(words.tell(e, uid, &gone).event);
+            }
+        }
+    }
+
+    /// Tells of it now, or counts it. Returns what the log is to have of it.
+    pub(super) fn notice(&mut self, kind: Kind, subject: &str, notice: Notice) -> Option<Record> {
+        let admitted = self.repeats.admit(kind, subject, notice, Instant::now())?;
+        Some(self.tell(admitted))
+    }
+
+    /// Once a second: what was held back and is due. Returns what the log is to have of it.
+    pub(super) fn tell_held_back(&mut self) -> Vec<Record> {
+        tell_due();
+        let due = self.repeats.due(Instant::now()).into_iter();
+        let told = due.map(|(mut notice, held)| {
+            let count = count(held);
+            notice.event.message.push_str(&count);
+            notice.record.text.push_str(&count);
+            self.tell(notice)
+        });
+        told.collect()
+    }
+
+    fn tell(&self, notice: Notice) -> Record {
+        if notice.warns {
+            tracing::warn!("{}", notice.event.message);
+        }
+        let _ = self.events.send(notice.event);
+        notice.record
+    }
+}
