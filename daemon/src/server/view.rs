@@ -94,7 +94,7 @@ fn exchanges(core: &Core, cid: Cid) -> Vec<api::ExchangeTicket> {
 
 fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
     let used_usec = match r {
-        Resource::Cpu => core.used_usec(cid),
+        Resource::Cpu => core.usage.used_usec(&core.ledger, cid),
         _ => 0,
     };
     let (ledger, total) = (&core.ledger, core.ledger.total(r));
@@ -106,7 +106,7 @@ fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
         true => fraction(ledger.value(cid, r), total),
         false => 0.0,
     };
-    let bounds = Some(&core.bounds).filter(|_| r == Resource::Cpu && cid != BASE);
+    let bounds = Some(&core.activity.bounds).filter(|_| r == Resource::Cpu && cid != BASE);
     let most = bounds
         .and_then(|b| b.part(cid))
         .filter(|most| *most < by_tickets);

@@ -12,11 +12,11 @@
 //! is answered, and may see what is being kept; nobody is told that it is done, and the kernel is
 //! not, before it is.
 
-use super::beside::Rank;
 use super::event::EventKind;
 use super::tell::Undo;
 use super::{Core, Failure, now_usec, tell, warned};
 use crate::directory::Directory;
+use crate::lane::Rank;
 use tix_ledger::{Caller, Change, Event, Ledger, Op, TIXD};
 use tix_model::LIFELINE;
 use tix_store::{Error, Record, Store};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How others reach the writer: what they ask, in which order it comes, and whose time it takes.
 
-use super::beside::Rank;
 use super::event::WatchEvent;
 use super::{Core, Failure, Rehearsed, commit};
+use crate::lane::Rank;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

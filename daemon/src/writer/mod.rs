@@ -2,38 +2,33 @@
 //! The one writer: it alone has the ledger. Check, journal, apply, push to the kernel, publish; and
 //! follow what the cgroup tree does.
 
-mod beside;
-mod bounds;
 mod clocks;
 mod commit;
-mod demand;
 pub mod event;
 mod handle;
-mod idle;
 mod notices;
 mod overhaul;
-mod running;
 mod tell;
 mod turns;
-mod usage;
 mod watchers;
 
+use crate::lane::Lane;
 use crate::policy;
+use crate::reconcile::activity::{self, Activity};
+use crate::reconcile::clocks::Clocks;
+use crate::reconcile::limit::Throttles;
 use crate::reconcile::presence::{Outlook, Poll};
 use crate::reconcile::provenance::{Marks, Reconcile, Recording};
-use crate::reconcile::{cpu, disk, limit, memory};
-use beside::Lane;
-pub use bounds::kernels_throttle;
-use clocks::Clocks;
+use crate::reconcile::usage::Usage;
+use crate::reconcile::{cpu, disk, idle, memory};
 use commit::Group;
 pub use commit::{Rehearsed, Unstored};
-use demand::Demand;
 use event::{EventKind, WatchEvent};
 use handle::Asks;
 pub use handle::{Handle, SLICE_STEPS, Stopwatch};
 use notices::Notices;
 use overhaul::Overhaul;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tell::Words;
@@ -43,7 +38,6 @@ use tix_model::File;
 use tix_store::{self as store, Loaded, Record, Store};
 use tix_systemd::{Properties, PropertySync};
 use tokio::sync::mpsc;
-use usage::{Counted, Usage};
 use watchers::{Kind, Notice, Watchers};
 
 /// Changes of the tree that wait. Then the follower does, and the kernel's own queue of them takes
@@ -65,14 +59,15 @@ pub enum Failure {
     Ending,
 }
 
+/// What the writer does when a job with the store is done.
+type Then = Box<dyn FnOnce(&mut Core) + Send>;
+
 pub struct Core {
     pub ledger: Ledger,
     pub root: Root,
     pub cpu: cpu::Cpu,
-    /// Which limits hold, as of the last `Core::refresh`.
-    pub throttles: limit::Throttles,
-    /// What those do to whom.
-    pub bounds: bounds::Bounds,
+    /// As of the last `Core::refresh`.
+    pub activity: Activity,
     store: Arc<Mutex<Store>>,
     pub notices: Notices,
     group: Group,
@@ -92,10 +87,8 @@ pub struct Core {
     turn_began: u64,
     /// The most files of cgroups that were written in a turn.
     most_files: u64,
-    /// What is done with the store, and with files of cgroups, by other threads.
-    storing: Lane,
-    reading: Lane,
-    clocks: Clocks,
+    /// What is done with the store by another thread.
+    storing: Lane<Then>,
     /// Currencies that are to be pushed to the kernel, and those that are gone.
     touched: Vec<Cid>,
     removed: Vec<Cid>,
@@ -104,11 +97,8 @@ pub struct Core {
     pub unstored: Unstored,
     /// Guarantees that are not worth what they say.
     pub unheld: Vec<Unheld>,
-    usage: HashMap<Cid, Usage>,
-    counted: Counted,
-    largest: HashMap<Cid, u64>,
+    pub usage: Usage,
     pub marks: Marks,
-    demand: Demand,
     pub disk: disk::Disk,
     /// The tree is mounted with `memory_recursiveprot`.
     pub recursive: bool,
@@ -152,18 +142,13 @@ impl Core {
         let mut disk = disk::Disk::new(std::path::Path::new("/sys"));
         disk.look(&root);
         let notices = Notices::read(&store)?;
-        let usage = store
-            .usage()?
-            .into_iter()
-            .map(|(c, total)| (c, Usage::of_the_gone(total)))
-            .collect();
+        let usage = Usage::start(store.usage()?)?;
         let mut core = Core {
             ledger,
             recursive: memory::is_recursive(root.path(), &mounts),
             root,
             cpu,
-            throttles: limit::Throttles::default(),
-            bounds: bounds::Bounds::default(),
+            activity: Activity::default(),
             group: Group::default(),
             late: Vec::new(),
             logged: 0,
@@ -174,18 +159,13 @@ impl Core {
             turn_began: 0,
             most_files: 0,
             storing: Lane::start("store")?,
-            reading: Lane::start("clocks")?,
-            clocks: Clocks::default(),
             touched: Vec::new(),
             removed: Vec::new(),
             unwritable: None,
             unstored: Unstored::default(),
             unheld: Vec::new(),
             usage,
-            counted: Counted::default(),
-            largest: HashMap::new(),
             marks,
-            demand: Demand::default(),
             disk,
             watchers: Watchers::new(),
             trouble: BTreeMap::new(),
@@ -422,6 +402,52 @@ impl Core {
         self.files().settled_with_systemd(path, told, trouble);
     }
 
+    /// Brings the ledger's activity up to date, for values of this moment.
+    fn refresh(&mut self) {
+        let running = if self.cpu.in_charge() {
+            let by_number = activity::by_number(&self.ledger);
+            let states = self.cpu.states();
+            // No row changes while others are being kept.
+            if !self.keeping {
+                let (ledger, root) = (&mut self.ledger, &self.root);
+                let events = idle::fund_idle(ledger, root, &by_number, &states);
+                self.tree_did(events);
+            }
+            self.activity.throttles = self.cpu.throttles(&by_number, &states);
+            activity::running(&self.ledger, &by_number, &states)
+        } else {
+            self.activity.throttles = Throttles::default();
+            activity::populated(&self.ledger, self.usage.populated())
+        };
+        self.activity.set_running(&mut self.ledger, &running);
+    }
+
+    /// All clocks of cgroups have been read.
+    fn take_clocks(&mut self, clocks: Clocks) {
+        self.usage.take_clocks(&self.ledger, clocks);
+        self.refresh();
+    }
+
+    /// Without tix's scheduler the kernel's own holds `cpu.max`. After `Core::refresh`.
+    pub fn read_cpu_max(&mut self, cid: Cid) {
+        if !self.cpu.in_charge() {
+            self.activity.read_cpu_max(&self.ledger, &self.root, cid);
+        }
+    }
+
+    fn save_usage(&mut self) {
+        let changed = self.usage.take_unsaved(&self.ledger);
+        if !changed.is_empty() {
+            let then = |_: &mut Core, done| {
+                if let Err(e) = done {
+                    tracing::error!("{e}");
+                }
+            };
+            self.with_store(move |store| store.set_usage(&changed), then);
+        }
+        self.saved = Instant::now();
+    }
+
     /// Something else holds shares of a disk now.
     pub fn disk_changed(&mut self, what: &str) {
         self.disk.look(&self.root);
@@ -554,7 +580,10 @@ impl Core {
         self.keep_again();
         self.tell_held_back();
         self.files().put_again();
-        self.look_at_demand();
+        if self.activity.demand.look(&mut self.ledger, &self.root) {
+            tracing::debug!("others want the disk than before");
+            self.write_disk();
+        }
         if self.disk.is_stale() {
             self.disk.look(&self.root);
         }
@@ -562,7 +591,8 @@ impl Core {
         if !self.keeping {
             self.overhaul_if_time();
         }
-        self.count_usage_beside();
+        let seconds = self.started.elapsed().as_secs();
+        self.usage.count_beside(&self.ledger, &self.root, seconds);
         // A disk that is slower than that is not asked for more.
         if self.storing.is_writing() {
             return;

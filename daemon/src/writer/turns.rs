@@ -40,7 +40,7 @@ impl Core {
             tokio::select! {
                 () = &mut stop => break,
                 then = self.storing.done() => then(&mut self),
-                then = self.reading.done() => then(&mut self),
+                clocks = self.usage.read() => self.usage.count_by(&self.ledger, clocks),
                 Some(change) = changes.recv(), if free => {
                     self.tree_changes(change, &mut changes).await;
                 }
