@@ -560,7 +560,7 @@ fn status_lists_some_of_many_problems_alike_and_counts_the_rest() {
         world
             .look(|core| {
                 let trouble = (0..5_000).map(|n| (format!("/{n:04}"), format!("/{n:04} is odd")));
-                core.trouble.extend(trouble);
+                core.tree.trouble.extend(trouble);
             })
             .await;
         let status = world.connect(ALICE).done("Status", json!({})).await;

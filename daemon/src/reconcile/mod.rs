@@ -14,6 +14,7 @@ pub mod demand;
 pub mod disk;
 pub mod enable;
 mod files;
+pub mod guarantees;
 pub mod idle;
 pub mod limit;
 pub mod measure;

@@ -36,7 +36,7 @@ pub fn enforcer(core: &Core, in_force: bool, other: Option<&str>) -> Enforcer {
     match other {
         _ if in_force || core.cpu.stranger().is_some() => Enforcer::SchedExt,
         Some(_) if tix_bpf::has_all() => Enforcer::None,
-        _ if core.cpu.by_weight() && !core.root.is_read_only() => Enforcer::CpuWeight,
+        _ if core.cpu.by_weight() && !core.tree.root.is_read_only() => Enforcer::CpuWeight,
         _ => Enforcer::None,
     }
 }
@@ -65,7 +65,7 @@ pub fn problem(core: &Core, in_force: bool, other: Option<&str>) -> Option<Probl
                 Outlook::InForce => "the kernel is taking the scheduler out of force",
                 _ => core.cpu.reason().unwrap_or("the scheduler is not in force"),
             };
-            let hint = match outlook.enforces() && core.root.is_read_only() {
+            let hint = match outlook.enforces() && core.tree.root.is_read_only() {
                 true => READ_ONLY.to_owned(),
                 false => remedy(outlook),
             };

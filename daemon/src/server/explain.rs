@@ -228,7 +228,7 @@ fn path(l: &Ledger, above: &Above, edges: &[(Cid, usize)], r: Resource) -> api::
 pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainReply> {
     core.read_cpu_max(cid);
     let mut currency = currency(core, cid)?;
-    if !currency.active && is_frozen(&core.ledger, &core.root, cid) {
+    if !currency.active && is_frozen(&core.ledger, &core.tree.root, cid) {
         currency.cpu.frozen = Some(true);
     }
     currency.not_held = held::without_cpu(core, cid);

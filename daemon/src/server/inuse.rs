@@ -20,7 +20,7 @@ impl Session {
         self.read_clocks().await?;
         let currencies = self.ask_each(view::currency).await?;
         let about = |core: &mut Core| {
-            let top = core.root.path().to_owned();
+            let top = core.tree.root.path().to_owned();
             (held::all_not_held(core), top, core.cpu.in_charge())
         };
         let (not_held, top, by_tix) = self.ask(about).await?;

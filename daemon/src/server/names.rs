@@ -115,6 +115,7 @@ pub async fn currency(handle: &Handle, name: &str, uid: u32) -> Result<Ref, Erro
                 let exists = found.is_none()
                     && wanted.starts_with('/')
                     && core
+                        .tree
                         .root
                         .cgroup(&tidy(&wanted))
                         .and_then(|c| c.weight())
@@ -182,10 +183,11 @@ pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Erro
     let here = path.clone();
     let (owner, may_enable) = handle
         .call(move |core| {
-            let owner = core.root.cgroup(&here).map(|c| c.owner)?;
-            let may_enable = core.root.cpu_is_off_in(&here).map_or(Ok(()), |off| {
+            let owner = core.tree.root.cgroup(&here).map(|c| c.owner)?;
+            let may_enable = core.tree.root.cpu_is_off_in(&here).map_or(Ok(()), |off| {
                 let what = format!("enable the cpu controller for {here:?}");
                 let file = core
+                    .tree
                     .root
                     .path()
                     .join(&off[1..])
@@ -262,7 +264,7 @@ fn enable_down_to(core: &Core, path: &str, uid: u32) -> Result<(), Error> {
             hint: "a cgroup that has processes of its own cannot have children with controllers: move them down first".into(),
         }
         };
-        let dir = core.root.cgroup(parent).map_err(|e| say(&e))?;
+        let dir = core.tree.root.cgroup(parent).map_err(|e| say(&e))?;
         if dir.gives_cpu().map_err(|e| say(&e))? {
             continue;
         }

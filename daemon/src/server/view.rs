@@ -190,7 +190,11 @@ pub fn record(seq: i64, r: Record) -> api::LogRecord {
 fn notices(core: &Core, uid: u32) -> Vec<api::Notice> {
     const WEEK: u64 = 7 * 24 * 3600 * 1_000_000;
     let since = now_usec().saturating_sub(WEEK);
-    let recent = core.notices.of(uid).filter(|r| r.time_usec >= since);
+    let recent = core
+        .commits
+        .notices
+        .of(uid)
+        .filter(|r| r.time_usec >= since);
     recent
         .map(|r| api::Notice {
             time_usec: r.time_usec,
@@ -217,7 +221,7 @@ pub fn mechanism(of: Mechanism) -> api::DiskMechanism {
 
 /// What holds shares of which disk.
 fn disks(core: &mut Core) -> Vec<api::DiskStatus> {
-    core.disk.look(&core.root);
+    core.disk.look(&core.tree.root);
     let devices = core.disk.devices().iter();
     devices
         .map(|d| api::DiskStatus {
@@ -343,14 +347,14 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
         let hint = "it is in force, but systemd does not know, and may set what it knows";
         (t.clone(), hint.to_owned())
     });
-    if core.cpu.outlook().enforces() && !core.recursive && core.marks.guarantees_memory() {
+    if core.cpu.outlook().enforces() && !core.tree.recursive && core.marks.guarantees_memory() {
         push(&mut problems,
             "cgroup2 is mounted without memory_recursiveprot: a guarantee of memory is handed down to cgroups below as they are now"
                 .to_owned(),
             "mount -o remount,memory_recursiveprot /sys/fs/cgroup, and restart tixd",
         );
     }
-    list(&mut problems, core.trouble.iter(), |(path, t)| {
+    list(&mut problems, core.tree.trouble.iter(), |(path, t)| {
         let hint = match path == cgroups::INOTIFY {
             true => {
                 "`sysctl fs.inotify.max_user_watches=N`, more than there are cgroups; until then what changes is seen within a second"
@@ -359,7 +363,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
         };
         (t.clone(), hint.to_owned())
     });
-    list(&mut problems, core.unheld.iter(), |u| {
+    list(&mut problems, core.deferred.guarantees.unheld.iter(), |u| {
         let (holder, issuer) = (core.ledger.name(u.holder), core.ledger.name(u.issuer));
         let what = format!(
             "{holder} is guaranteed {} of {}, and {issuer} has only {} for it",
@@ -394,7 +398,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     }
     api::StatusReply {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        uptime_usec: u64::try_from(core.started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        uptime_usec: u64::try_from(core.turns.started.elapsed().as_micros()).unwrap_or(u64::MAX),
         cost: Some(api::CostStatus {
             cpu_usec: u64::try_from(cost::cpu().as_micros()).unwrap_or(u64::MAX),
             memory_bytes: cost::memory(),
@@ -422,8 +426,9 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
         problems,
         notices: notices(core, uid),
         store: api::StoreStatus {
-            writable: core.unwritable.is_none(),
-            reason: (core.unwritable.as_ref()).map(|why| format!("{why}; {}", core.unstored)),
+            writable: core.commits.unwritable.is_none(),
+            reason: (core.commits.unwritable.as_ref())
+                .map(|why| format!("{why}; {}", core.commits.unstored)),
         },
         policy: api::PolicyStatus {
             directory: core.policy.directory.clone(),

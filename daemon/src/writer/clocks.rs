@@ -53,7 +53,7 @@ impl Handle {
         let start = Instant::now();
         let root = self
             .first()
-            .call(|core| core.root.path().to_owned())
+            .call(|core| core.tree.root.path().to_owned())
             .await?;
         // Others wait for this one, root perhaps.
         let first = self.first();

@@ -149,18 +149,19 @@ impl Handle {
             let _time = Stopwatch::start(&spent);
             match plan(&core.ledger) {
                 Ok((ops, reply)) => {
-                    let before = core.logged;
-                    core.stage_for(
+                    let before = core.commits.logged;
+                    core.commits.stage_for(
+                        &mut core.ledger,
                         &ops,
                         &caller,
                         undoes,
-                        Box::new(move |core, done| {
+                        Box::new(move |ledger, done| {
                             // The asker may have gone meanwhile.
-                            let _ = tx.send(done.map(|events| reply(&core.ledger, events)));
+                            let _ = tx.send(done.map(|events| reply(ledger, events)));
                         }),
                     );
                     if let Some(logged) = logged {
-                        logged.fetch_add(core.logged - before, Ordering::Relaxed);
+                        logged.fetch_add(core.commits.logged - before, Ordering::Relaxed);
                     }
                 }
                 Err(e) => {
@@ -189,7 +190,7 @@ impl Handle {
             let _time = Stopwatch::start(&spent);
             let planned = plan(&core.ledger).map_err(Failure::from);
             let tried = planned.and_then(|(ops, reply)| {
-                let (events, tried) = core.rehearse(&ops, &caller)?;
+                let (events, tried) = core.commits.rehearse(&mut core.ledger, &ops, &caller)?;
                 Ok((reply(&tried.after, &events), tried))
             });
             // The asker may have gone meanwhile.
@@ -214,7 +215,8 @@ impl Handle {
             let _time = Stopwatch::start(&spent);
             let found = f(core);
             // With no operation of its own: it comes after all that `f` has submitted.
-            core.stage(
+            core.commits.stage(
+                &mut core.ledger,
                 &[],
                 &Caller::ROOT,
                 Box::new(move |_, done| {

@@ -7,6 +7,7 @@
 
 use super::event::{EventKind, WatchEvent};
 use super::tell::{Gone, Words};
+use crate::reconcile::guarantees::Change;
 use crate::repeats::{Repeats, count, tell_due};
 use std::time::Instant;
 use tix_ledger::{Event, Ledger, TIXD};
@@ -15,7 +16,7 @@ use tokio::sync::broadcast;
 
 /// What notices are about, and never about one more than once a minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+enum Kind {
     /// Somebody has written over a guarantee, which was written again.
     Corrected,
     /// A guarantee cannot be held, or can be again.
@@ -25,15 +26,41 @@ pub(super) enum Kind {
 /// One that is told, or held back.
 #[derive(Debug)]
 pub(super) struct Notice {
+    kind: Kind,
+    /// What is told apart of that kind.
+    about: String,
     event: WatchEvent,
     record: Record,
-    /// It goes into the journal as well.
-    warns: bool,
 }
 
 impl Notice {
+    /// A guarantee of the cgroup `path` was written over.
+    pub(super) fn corrected(path: &str, message: String) -> Notice {
+        let event = WatchEvent::new(EventKind::Held, message);
+        Notice::new(Kind::Corrected, path, event, "", None)
+    }
+
+    pub(super) fn guarantee(ledger: &Ledger, change: Change) -> Notice {
+        let kind = match change.is_held {
+            true => EventKind::Held,
+            false => EventKind::Unheld,
+        };
+        let name = ledger.name(change.holder);
+        let owner = ledger.get(change.holder).map_or(0, |c| c.owner);
+        let mut event = WatchEvent::new(kind, change.message);
+        event.currency = Some(name.clone());
+        event.concerns = vec![owner];
+        Notice::new(Kind::Held, &name, event, &name, Some(owner))
+    }
+
     /// `owner`: whom it concerns.
-    pub(super) fn new(event: WatchEvent, subject: &str, owner: Option<u32>) -> Notice {
+    fn new(
+        kind: Kind,
+        about: &str,
+        event: WatchEvent,
+        subject: &str,
+        owner: Option<u32>,
+    ) -> Notice {
         let record = Record {
             time_usec: event.time_usec,
             uid: TIXD,
@@ -44,16 +71,10 @@ impl Notice {
             owner,
         };
         Notice {
+            kind,
+            about: about.to_owned(),
             event,
             record,
-            warns: false,
-        }
-    }
-
-    pub(super) fn warning(self) -> Notice {
-        Notice {
-            warns: true,
-            ..self
         }
     }
 }
@@ -110,8 +131,9 @@ impl Watchers {
     }
 
     /// Tells of it now, or counts it. Returns what the log is to have of it.
-    pub(super) fn notice(&mut self, kind: Kind, subject: &str, notice: Notice) -> Option<Record> {
-        let admitted = self.repeats.admit(kind, subject, notice, Instant::now())?;
+    pub(super) fn notice(&mut self, notice: Notice) -> Option<Record> {
+        let (kind, about) = (notice.kind, notice.about.clone());
+        let admitted = (self.repeats).admit(kind, &about, notice, Instant::now())?;
         Some(self.tell(admitted))
     }
 
@@ -129,7 +151,8 @@ impl Watchers {
     }
 
     fn tell(&self, notice: Notice) -> Record {
-        if notice.warns {
+        // The journal has it as well.
+        if notice.kind == Kind::Corrected {
             tracing::warn!("{}", notice.event.message);
         }
         let _ = self.events.send(notice.event);

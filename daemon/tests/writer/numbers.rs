@@ -139,7 +139,7 @@ fn a_thousand_numbers_are_one_commit() {
     let disk = Disk::at(&machine.state());
     machine.tixd(async |tixd: Handle| {
         disk.state().steps.clear();
-        tixd.call(tixd::writer::Core::take_most_files)
+        tixd.call(|core| core.turns.take_most_files())
             .await
             .unwrap();
         // So few that all others' weights grow.
@@ -153,7 +153,7 @@ fn a_thousand_numbers_are_one_commit() {
         assert!((2..10).contains(&syncs), "{syncs}");
         // And written in bites, between which others have their turn.
         let most = tixd
-            .call(tixd::writer::Core::take_most_files)
+            .call(|core| core.turns.take_most_files())
             .await
             .unwrap();
         println!("{most} files in a turn of {MANY}");
