@@ -111,7 +111,8 @@ fn refused(e: &enable::Error) -> Error {
         enable::Error::Bfq { .. } => "the kernel needs BFQ: modprobe bfq",
         enable::Error::Measure { .. } => "is it a disk, and is there a medium in it?",
         enable::Error::Busy { .. } => {
-            "it would be taken for slower than it is: stop what uses it and ask again, or use --bfq, which measures nothing"
+            "it would be taken for slower than it is: stop what uses it and ask again, or use \
+             --bfq, which measures nothing"
         }
     };
     bad(e.to_string(), hint)

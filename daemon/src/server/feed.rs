@@ -13,7 +13,8 @@ use crate::writer::{Failure, Handle, now_usec};
 use std::rc::Rc;
 use std::time::Duration;
 use tix_api::{Error, Event, EventKind, ProcessSample, Sample, WatchReply};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
 use zlink::Reply;
 
 pub type Item = std::result::Result<Reply<Written<WatchReply>>, Error>;
@@ -76,8 +77,8 @@ pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
             }
             told = events.recv() => match told {
                 Ok(e) => WatchReply { event: Some(event(e)), sample: None },
-                Err(broadcast::error::RecvError::Lagged(n)) => WatchReply { event: Some(missed(n)), sample: None },
-                Err(broadcast::error::RecvError::Closed) => return,
+                Err(RecvError::Lagged(n)) => WatchReply { event: Some(missed(n)), sample: None },
+                Err(RecvError::Closed) => return,
             },
         };
         let reply = match reply.sample {

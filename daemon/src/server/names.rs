@@ -258,11 +258,11 @@ fn enable_down_to(core: &Core, path: &str, uid: u32) -> Result<(), Error> {
     let ends = std::iter::once(0).chain(path.match_indices('/').map(|(i, _)| i).skip(1));
     for end in ends {
         let parent = if end == 0 { "/" } else { &path[..end] };
-        let say = |e: &dyn std::fmt::Display| {
-            Error::NoSuchCgroup {
+        let say = |e: &dyn std::fmt::Display| Error::NoSuchCgroup {
             message: format!("cannot enable the cpu controller for {path:?}: {e}"),
-            hint: "a cgroup that has processes of its own cannot have children with controllers: move them down first".into(),
-        }
+            hint: "a cgroup that has processes of its own cannot have children with controllers: \
+                   move them down first"
+                .into(),
         };
         let dir = core.tree.root.cgroup(parent).map_err(|e| say(&e))?;
         if dir.gives_cpu().map_err(|e| say(&e))? {
@@ -370,7 +370,8 @@ mod tests {
             ),
             ("/nginx/nginx.service", false, false, false),
             (
-                "/user.slice/user-1000.slice/user@1000.service/box.service/user.slice/user-0.slice/user@0.service/nginx.service",
+                "/user.slice/user-1000.slice/user@1000.service/box.service\
+                 /user.slice/user-0.slice/user@0.service/nginx.service",
                 false,
                 false,
                 false,

@@ -10,7 +10,7 @@ use tix_api::{Error, UndoReply};
 use tix_ledger::{Event, Ledger, Op, Resource};
 use tix_store::{Query, Record};
 
-/// Records that are looked at for the caller's own, and for later ones of the same currency, at most:
+/// Records that are looked at, at most, for the caller's own and for later ones of the currency:
 /// as many as a page of the log costs.
 const SCANNED: i64 = 500;
 /// Of these, at most so many are read.

@@ -331,7 +331,8 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             match other {
                 _ if core.cpu.outlook() == Outlook::NoCgroups => "see above why it is not",
                 None => {
-                    "while it is not in force, CPUQuota= of systemd's units (cpu.max) limits; cpu.stat in their cgroups tells of it"
+                    "while it is not in force, CPUQuota= of systemd's units (cpu.max) limits; \
+                     cpu.stat in their cgroups tells of it"
                 }
                 Some(_) => "see above what is in force instead",
             },
@@ -349,7 +350,8 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     });
     if core.cpu.outlook().enforces() && !core.tree.recursive && core.marks.guarantees_memory() {
         push(&mut problems,
-            "cgroup2 is mounted without memory_recursiveprot: a guarantee of memory is handed down to cgroups below as they are now"
+            "cgroup2 is mounted without memory_recursiveprot: a guarantee of memory is handed down \
+             to cgroups below as they are now"
                 .to_owned(),
             "mount -o remount,memory_recursiveprot /sys/fs/cgroup, and restart tixd",
         );
@@ -357,7 +359,8 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     list(&mut problems, core.tree.trouble.iter(), |(path, t)| {
         let hint = match path == cgroups::INOTIFY {
             true => {
-                "`sysctl fs.inotify.max_user_watches=N`, more than there are cgroups; until then what changes is seen within a second"
+                "`sysctl fs.inotify.max_user_watches=N`, more than there are cgroups; until then \
+                 what changes is seen within a second"
             }
             false => "what cannot be read is not shared by tickets; see tixd's log",
         };

@@ -111,7 +111,7 @@ impl Reconcile<'_> {
         self.record(&known, &told, Next::Bring(todo));
     }
 
-    /// The second half of [`Reconcile::bring`], some files of it: others have their turn between. What
+    /// The second half of [`Reconcile::bring`], some files of it; others have their turn then. What
     /// has become another matter since is left alone, and its record mended; what is wanted is
     /// looked at again then. True: those were the last.
     pub fn write_bite(&mut self) -> bool {
