@@ -14,7 +14,8 @@ pub enum EventKind {
     Destroyed,
     /// A soft ticket's amount changed; `amount` is the new one, 0: it is gone.
     Funded,
-    /// A hard ticket's amount changed; `amount` is the new one (thousandths, or bytes of memory), 0: it is gone.
+    /// A hard ticket's amount changed; `amount` is the new one (thousandths, or bytes of memory),
+    /// 0: it is gone.
     Reserved,
     /// A limit was set; `amount` is thousandths of one CPU.
     Limited,
@@ -28,7 +29,8 @@ pub enum EventKind {
     Revoked,
     /// An offer is on the book, new or amended.
     Offered,
-    /// An offer went off the book without being matched, or what was left of it did; `message` says why.
+    /// An offer went off the book without being matched, or what was left of it did; `message` says
+    /// why.
     Unoffered,
     /// A guarantee cannot be held at present; `message` says why.
     Unheld,
@@ -93,7 +95,8 @@ pub struct ProcessSample {
     pub comm: String,
     /// The cgroup path it is in.
     pub cgroup: String,
-    /// CPU time used so far, microseconds (all threads, at the kernel's clock-tick resolution of 10,000).
+    /// CPU time used so far, microseconds (all threads, at the kernel's clock-tick resolution of
+    /// 10,000).
     pub used_usec: u64,
 }
 
