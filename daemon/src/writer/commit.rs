@@ -15,7 +15,7 @@
 use super::event::EventKind;
 use super::notices::Notices;
 use super::store_thread::StoreThread;
-use super::tell::{Undo, Words};
+use super::tell::{Teller, Undo, acts};
 use super::watchers::Watchers;
 use super::{Failure, Then, now_usec};
 use std::fmt;
@@ -188,7 +188,7 @@ impl Commits {
             let checked = op.check_enforced(ledger);
             match checked.and_then(|()| ledger.apply(op, caller)) {
                 Ok(more) => {
-                    let its = Words { ledger }.records(op, &more, by, &Undo { undoes, back });
+                    let its = Teller(ledger).records(op, &more, by, &Undo { undoes, back });
                     self.logged += its.iter().map(Record::bytes).sum::<u64>();
                     records.extend(its);
                     events.extend(more);
@@ -214,7 +214,7 @@ impl Commits {
         let done = self.apply(ledger, ops, caller, caller.uid, None);
         self.logged = logged;
         let (events, _) = done?;
-        let acts = Words { ledger }.acts(&events);
+        let acts = acts(ledger, &events);
         let after = ledger.clone();
         ledger.undo(mark);
         let tried = Rehearsed {
@@ -340,7 +340,7 @@ impl Commits {
 
     /// Has `events` told to the log, with what else is kept next.
     pub(super) fn keep_soon(&mut self, ledger: &Ledger, events: &[Event]) {
-        self.log(Words { ledger }.told(events));
+        self.log(Teller(ledger).told(events));
     }
 
     /// The same for records; there may be rows, too.

@@ -30,7 +30,7 @@ use event::EventKind;
 use handle::Asks;
 pub use handle::{Handle, SLICE_STEPS, Stopwatch};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tell::Words;
+use tell::Teller;
 use tix_cgroupfs::{Change, Root};
 use tix_ledger::{Caller, Event, Ledger, Op, Refusal, TIXD};
 use tix_model::LIFELINE;
@@ -159,9 +159,6 @@ impl Core {
         }
         let users = directory.names(makers).await;
         let renamed = self.ledger.move_into_spaces(&users, &[LIFELINE]);
-        let words = Words {
-            ledger: &self.ledger,
-        };
         let mut records = Vec::new();
         for r in &renamed {
             let mut text = format!(
@@ -171,7 +168,7 @@ impl Core {
             let gone = tell::Gone::of(&r.events);
             for e in &r.events {
                 text.push_str("; ");
-                text.push_str(&words.tell(e, None, &gone).event.message);
+                text.push_str(&Teller(&self.ledger).report(e, None, &gone).event.message);
             }
             tracing::warn!("{text}");
             records.push(Record {

@@ -33,29 +33,34 @@ impl<'a> Gone<'a> {
     }
 }
 
-/// The ledger, which has the names and the owners of what events are of.
-pub(super) struct Words<'a> {
-    pub ledger: &'a Ledger,
+/// What happened to `ledger`, in words.
+pub fn acts(ledger: &Ledger, events: &[Event]) -> Vec<String> {
+    let gone = Gone::of(events);
+    let told = events.iter().map(|e| Teller(ledger).tell(e, None, &gone));
+    told.map(|told| told.event.message).collect()
 }
 
-impl Words<'_> {
+/// Says what was done, by the names that a ledger has.
+pub(super) struct Teller<'a>(pub(super) &'a Ledger);
+
+impl Teller<'_> {
     fn owner(&self, cid: Cid) -> Option<u32> {
-        self.ledger.get(cid).map(|c| c.owner)
+        self.0.get(cid).map(|c| c.owner)
     }
 
     fn owner_and_name(&self, cid: Cid) -> Option<(u32, String)> {
-        Some((self.owner(cid)?, self.ledger.name(cid)))
+        Some((self.owner(cid)?, self.0.name(cid)))
     }
 
     /// `e` in words; `gone`: what went in it, or in others that are told together.
-    pub(super) fn tell(&self, e: &Event, uid: Option<u32>, gone: &Gone<'_>) -> Told {
+    fn tell(&self, e: &Event, uid: Option<u32>, gone: &Gone<'_>) -> Told {
         use EventKind as K;
         let mut out = WatchEvent::new(K::Created, String::new());
         out.uid = uid;
         let (mut concerns, mut worth_keeping) = (Vec::new(), false);
         let name = |c: Cid| match gone.0.get(&c) {
             Some(name) => (*name).to_owned(),
-            None => self.ledger.name(c),
+            None => self.0.name(c),
         };
         match e {
             Event::Created { name, .. } => {
@@ -105,7 +110,7 @@ impl Words<'_> {
                 };
                 out.message = format!("{n} {verb} {path}");
                 (out.currency, out.cgroup) = (Some(n), Some(path.clone()));
-                let cgroup = self.ledger.find(path);
+                let cgroup = self.0.find(path);
                 concerns.extend(cgroup.and_then(|c| self.owner_and_name(c)));
             }
             Event::Brokered {
@@ -150,7 +155,7 @@ impl Words<'_> {
             }
             Event::Offered { id, party } => {
                 let n = name(*party);
-                let terms = self.ledger.book().get(*id).map(offer_text);
+                let terms = self.0.book().get(*id).map(offer_text);
                 out.kind = K::Offered;
                 out.message = format!("{n} offers {} (offer {id})", terms.unwrap_or_default());
                 out.currency = Some(n);
@@ -181,7 +186,6 @@ impl Words<'_> {
                 (out.currency, out.cgroup) = (Some(path.clone()), Some(path.clone()));
             }
             Event::Dropped { what, owner } => {
-                tracing::warn!("not in force any more: {what}");
                 (out.kind, out.message) = (K::Withdrawn, format!("not in force any more: {what}"));
                 (concerns, worth_keeping) = (vec![(*owner, String::new())], true);
             }
@@ -196,12 +200,33 @@ impl Words<'_> {
         }
     }
 
+    /// Who gives whom what.
+    fn exchange_text(&self, id: u64, names: &[String]) -> String {
+        let between = format!("exchange {id} between {}", names.join(" and "));
+        let x = self.0.exchange_of(id).filter(|x| x.is_a_trade());
+        let Some(x) = x else { return between };
+        let given = (x.legs.iter()).filter(|(_, _, n)| *n < 0).map(|(p, r, n)| {
+            let amount = units::rights::show(*r, n.unsigned_abs());
+            format!("{} gives {amount}", self.0.name(*p))
+        });
+        let given: Vec<String> = given.collect();
+        format!("{between}: {}", given.join(", "))
+    }
+
+    /// As [`Teller::tell`]; what is not in force any more is told to the journal, too.
+    pub(super) fn report(&self, e: &Event, uid: Option<u32>, gone: &Gone<'_>) -> Told {
+        if let Event::Dropped { what, .. } = e {
+            tracing::warn!("not in force any more: {what}");
+        }
+        self.tell(e, uid, gone)
+    }
+
     /// The log's records of an operation and of what came of it: one for whoever asked, and one for
     /// each other whom it concerns.
     pub(super) fn records(&self, op: &Op, events: &[Event], uid: u32, undo: &Undo) -> Vec<Record> {
         let gone = Gone::of(events);
         let told: Vec<Told> = (events.iter())
-            .map(|e| self.tell(e, Some(uid), &gone))
+            .map(|e| self.report(e, Some(uid), &gone))
             .collect();
         let words: Vec<&str> = told.iter().map(|t| t.event.message.as_str()).collect();
         // Some operations name what they are done to by a number alone.
@@ -216,7 +241,7 @@ impl Words<'_> {
             (None, "") => named.unwrap_or_default(),
             (None, subject) => subject.to_owned(),
         };
-        let owner = self.ledger.find(&subject).and_then(|c| self.owner(c));
+        let owner = self.0.find(&subject).and_then(|c| self.owner(c));
         // That tixd keeps the lifeline is nothing that was done to root.
         let keeps = uid == TIXD && subject == LIFELINE;
         let mut out = vec![Record {
@@ -240,41 +265,21 @@ impl Words<'_> {
         out
     }
 
-    /// What happened, in words.
-    pub(super) fn acts(&self, events: &[Event]) -> Vec<String> {
-        let gone = Gone::of(events);
-        let told = events.iter().map(|e| self.tell(e, None, &gone));
-        told.map(|told| told.event.message).collect()
-    }
-
     /// The log's records of what nobody asked for.
     pub(super) fn told(&self, events: &[Event]) -> Vec<Record> {
         // The lifeline follows the tree: nothing that was done to root.
         let follows = |e: &&Event| {
-            let lifeline = self.ledger.lifeline();
+            let lifeline = self.0.lifeline();
             matches!(e, Event::Funded { holder, .. } if Some(*holder) == lifeline)
         };
         let gone = Gone::of(events);
-        let told = (events.iter().filter(|e| !follows(e))).map(|e| self.tell(e, None, &gone));
+        let told = (events.iter().filter(|e| !follows(e))).map(|e| self.report(e, None, &gone));
         told.filter(|t| t.worth_keeping)
             .flat_map(|t| {
                 let each = t.concerns.iter().map(|other| record(&t, TIXD, other));
                 each.collect::<Vec<_>>()
             })
             .collect()
-    }
-
-    /// Who gives whom what.
-    fn exchange_text(&self, id: u64, names: &[String]) -> String {
-        let between = format!("exchange {id} between {}", names.join(" and "));
-        let x = self.ledger.exchange_of(id).filter(|x| x.is_a_trade());
-        let Some(x) = x else { return between };
-        let given = (x.legs.iter()).filter(|(_, _, n)| *n < 0).map(|(p, r, n)| {
-            let amount = units::rights::show(*r, n.unsigned_abs());
-            format!("{} gives {amount}", self.ledger.name(*p))
-        });
-        let given: Vec<String> = given.collect();
-        format!("{between}: {}", given.join(", "))
     }
 }
 

@@ -6,7 +6,7 @@
 //! it.
 
 use super::event::{EventKind, WatchEvent};
-use super::tell::{Gone, Words};
+use super::tell::{Gone, Teller};
 use crate::reconcile::guarantees::Change;
 use crate::repeats::{Repeats, count, tell_due};
 use std::time::Instant;
@@ -121,11 +121,10 @@ impl Watchers {
         }
         // An operation may have destroyed what another one of the group has just funded.
         let gone = Gone::of(all());
-        let words = Words { ledger };
         for (events, uid) in done {
             for e in *events {
                 let uid = Some(*uid).filter(|u| *u != TIXD);
-                let _ = self.events.send(words.tell(e, uid, &gone).event);
+                let _ = self.events.send(Teller(ledger).report(e, uid, &gone).event);
             }
         }
     }
