@@ -189,21 +189,21 @@ impl Core {
     }
 
     /// Some files whose numbers are recorded are written.
-    pub(super) fn write_bite(&mut self) {
-        if self.files().write_bite() && !self.commits.is_keeping() {
+    pub(super) fn write_some_files(&mut self) {
+        if self.files().write_some_files() && !self.commits.is_keeping() {
             self.reconcile_if_time();
         }
     }
 
     /// Does what the marks ask for, after each turn.
-    pub(super) fn serve_marks(&mut self) {
-        let asks = self.marks.take_asks();
+    pub(super) fn serve_requests(&mut self) {
+        let requests = self.marks.take_requests();
         self.deferred.due |= self.marks.take_look_again();
-        for (path, what) in asks.corrected {
+        for (path, what) in requests.corrected {
             let notice = Notice::corrected(&path, what);
             self.commits.log(self.watchers.notice(notice));
         }
-        for recording in asks.record {
+        for recording in requests.record {
             self.record(recording);
         }
     }
@@ -217,7 +217,7 @@ impl Core {
             |core, (recording, kept)| {
                 let again = core.files().recorded(recording, kept);
                 if core.marks.has_to_write() {
-                    core.write_bite();
+                    core.write_some_files();
                 }
                 if again {
                     core.reconcile_if_time();

@@ -137,7 +137,7 @@ impl Core {
         core.write_files();
         // What follows compares the files with the numbers that are in force.
         core.finish_keeping().await;
-        core.files().tell_last_words();
+        core.files().restore_last_values();
         core.files().check_guarantees();
         core.check_worth();
         core.finish_keeping().await;

@@ -74,11 +74,11 @@ impl Core {
         tokio::pin!(stop);
         self.turns.began = self.ledger.steps();
         loop {
-            self.serve_marks();
+            self.serve_requests();
             self.keep_if_due();
             self.turns
                 .next(self.ledger.steps(), self.marks.take_files());
-            let (free, bites) = (!self.commits.is_keeping(), self.marks.has_to_write());
+            let (free, writes) = (!self.commits.is_keeping(), self.marks.has_to_write());
             // In no order: neither those who ask nor those who make cgroups keep the rest waiting.
             tokio::select! {
                 () = &mut stop => break,
@@ -96,7 +96,7 @@ impl Core {
                 }
                 in_force = self.cpu.loaded() => self.loaded(in_force),
                 () = self.deferred.time(), if free => self.reconcile_if_time(),
-                () = std::future::ready(()), if bites => self.write_some(&mut asks).await,
+                () = std::future::ready(()), if writes => self.write_some(&mut asks).await,
                 _ = tick.tick() => self.tick(),
             }
         }
@@ -131,7 +131,7 @@ impl Core {
         if !held_back.is_empty() {
             self.commits.log(held_back);
         }
-        self.files().put_again();
+        self.files().retry_writes();
         if self.activity.demand.look(&mut self.ledger, &self.tree.root) {
             tracing::debug!("others want the disk than before");
             self.files().write_disk_files();
@@ -185,10 +185,10 @@ impl Core {
     /// What is being kept, and what is to be kept yet, is.
     pub(super) async fn finish_keeping(&mut self) {
         loop {
-            self.serve_marks();
+            self.serve_requests();
             self.keep_if_due();
             if self.marks.has_to_write() {
-                self.write_bite();
+                self.write_some_files();
             } else if !self.commits.store.is_idle() {
                 let then = self.commits.store.done().await;
                 then(self);
@@ -200,7 +200,7 @@ impl Core {
 
     /// Some files of cgroups, and what has been asked by then, root's first.
     async fn write_some(&mut self, asks: &mut Asks) {
-        self.write_bite();
+        self.write_some_files();
         // Connections whose requests have arrived put them in.
         tokio::task::yield_now().await;
         if let Some(look) = asks.looks.try_recv() {

@@ -82,9 +82,9 @@ impl Reconcile<'_> {
                 file.name(),
                 w.number,
             );
-            self.marks.asks.corrected.push((path.to_owned(), what));
+            self.marks.requests.corrected.push((path.to_owned(), what));
         }
-        self.heed(vec![((file, path.to_owned()), found, w)]);
+        self.reconcile_guarantees(vec![((file, path.to_owned()), found, w)]);
     }
 
     /// systemd sets what it knows of a unit and of the slices above whenever it makes a cgroup.
@@ -96,17 +96,20 @@ impl Reconcile<'_> {
             .as_ref()
             .is_some_and(|s| s.may_tell(path));
         let late = found == w.funding && !self.marks.told.is_known(file, path, w.number);
-        tells && (late || self.was_told(file, path, found))
+        tells && (late || self.is_systemd_value(file, path, found))
     }
 
     /// What others have set guarantees to is what stands there in the end; until then they are no
     /// less than what tix guarantees.
-    fn heed(&mut self, all: Vec<(Mark, u64, Written)>) {
+    fn reconcile_guarantees(&mut self, all: Vec<(Mark, u64, Written)>) {
         let mut changed = Vec::new();
         for ((file, path), found, w) in &all {
             let there = self.root.cgroup(path).map(|c| c.id).ok();
             let news = *found != w.funding && there == self.mirror_id(path);
-            if news && !self.is_before(*file, w, *found) && !self.was_told(*file, path, *found) {
+            if news
+                && !self.is_before(*file, w, *found)
+                && !self.is_systemd_value(*file, path, *found)
+            {
                 let (mark, funding) = ((*file, path.clone()), *found);
                 changed.push((mark, Some(Written { funding, ..*w })));
             }
@@ -136,13 +139,13 @@ impl Reconcile<'_> {
                 Err(_) => {}
             }
         }
-        self.heed(otherwise);
+        self.reconcile_guarantees(otherwise);
     }
 
     /// Once a second: what could not be written before, or too often; and some guarantees are
     /// looked at, should nobody have said that they were written to (the kernel drops events when
     /// there are many).
-    pub fn put_again(&mut self) {
+    pub fn retry_writes(&mut self) {
         const AT_ONCE: usize = 64;
         const LOOKED_AT: usize = 4;
         let again = self.marks.corrected.iter_mut().filter(|(_, c)| c.again);
@@ -170,7 +173,7 @@ impl Reconcile<'_> {
                 }
             }
         }
-        self.forget_told();
+        self.forget_systemd_values();
         self.record_again();
     }
 

@@ -7,11 +7,11 @@
 //! anybody's tickets. Whatever else is read was written by others and is funding. A guarantee is
 //! nobody's funding: what others write instead of it is corrected.
 
-mod bring;
 mod foreign;
 mod giveback;
 mod record;
-mod told;
+mod systemd_values;
+mod write;
 
 use super::disk::Disk;
 use super::number::{self, lasts};
@@ -21,12 +21,12 @@ pub use record::Recording;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeBounds;
 use std::time::Instant;
+use systemd_values::SystemdValues;
 use tix_cgroupfs::Root;
 use tix_ledger::Ledger;
 use tix_model::{DEFAULT_CGROUP_WEIGHT, File, Mark, Numbers, Written};
 use tix_store::{self as store, Store};
 use tix_systemd::PropertySync;
-use told::Tellings;
 
 /// A number that is recorded.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(super) struct Fresh {
 #[derive(Debug, Default)]
 pub struct Marks {
     written: BTreeMap<Mark, Written>,
-    told: Tellings,
+    told: SystemdValues,
     /// Tells systemd what is set where systemd owns the cgroup.
     systemd: Option<PropertySync>,
     /// What systemd would not have, by cgroup.
@@ -63,7 +63,7 @@ pub struct Marks {
     /// Why numbers are not written: they could not be recorded.
     unrecorded: Option<String>,
     /// Numbers are being recorded, to be written then, or are being written.
-    bringing: bool,
+    is_writing_files: bool,
     /// Recorded, and to be written.
     to_write: VecDeque<Todo>,
     /// Forgotten with its cgroup, and in the store yet.
@@ -81,14 +81,14 @@ pub struct Marks {
     files: u64,
     /// Handed out to be recorded, and not answered yet.
     recordings: usize,
-    asks: Asks,
+    requests: Requests,
     /// Other numbers than before may be wanted.
     look_again: bool,
 }
 
 /// What the writer is to do for the marks, after any call.
 #[derive(Debug, Default)]
-pub struct Asks {
+pub struct Requests {
     /// To be put into the store, in this order.
     pub record: Vec<Recording>,
     /// The cgroup of a guarantee that was written over, and what happened.
@@ -104,7 +104,7 @@ impl Marks {
         store: &Store,
         systemd: Option<PropertySync>,
     ) -> Result<(Marks, Vec<(Mark, Numbers)>), store::Error> {
-        let (told, forgotten) = told::read(store)?;
+        let (told, forgotten) = systemd_values::read(store)?;
         let marks = Marks {
             written: store.marks()?.into_iter().collect(),
             told,
@@ -125,8 +125,8 @@ impl Marks {
     }
 
     /// What the writer is to do now.
-    pub fn take_asks(&mut self) -> Asks {
-        std::mem::take(&mut self.asks)
+    pub fn take_requests(&mut self) -> Requests {
+        std::mem::take(&mut self.requests)
     }
 
     /// Other numbers than before may be wanted.
@@ -200,7 +200,7 @@ impl Reconcile<'_> {
         if written.is_none() {
             match self.funding(file, path) {
                 Some(known) if known == read => return read,
-                None if !self.was_told(file, path, read) => return read,
+                None if !self.is_systemd_value(file, path, read) => return read,
                 _ => {}
             }
         }
@@ -213,7 +213,7 @@ impl Reconcile<'_> {
             self.stands(file, path);
             return w.funding;
         }
-        let ours = self.is_before(file, &w, now) || self.was_told(file, path, now);
+        let ours = self.is_before(file, &w, now) || self.is_systemd_value(file, path, now);
         if now != w.funding && ours {
             self.try_to_put(file, path, w.number);
             return w.funding;
@@ -259,7 +259,7 @@ impl Reconcile<'_> {
     /// may set a moment late what it was told.
     fn given_back_to(&mut self, file: File, path: &str, now: u64) -> u64 {
         let last = self.marks.told.last(file, path);
-        let Some(last) = last.filter(|_| self.was_told(file, path, now)) else {
+        let Some(last) = last.filter(|_| self.is_systemd_value(file, path, now)) else {
             return now;
         };
         if self.shown(file, last) != now {

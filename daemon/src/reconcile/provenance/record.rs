@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the store knows of marks: it is told before a file is written.
 //!
-//! The writer has the store. It is asked to record something ([`super::Asks`]), and says what came
+//! The writer has the store. It is asked to record something ([`super::Requests`]), and says what came
 //! of it ([`Reconcile::recorded`]); the files are written then.
 
 use super::{Reconcile, Todo};
@@ -14,7 +14,7 @@ use tix_store::{Error, Store};
 pub(super) enum Next {
     Nothing,
     /// Files are written, if their numbers are recorded.
-    Bring(Vec<Todo>),
+    Write(Vec<Todo>),
     /// Files are written in any case, and systemd is told of what is recorded.
     Put(Vec<(Mark, u64)>),
     /// What could not be recorded before is done.
@@ -90,7 +90,7 @@ impl Reconcile<'_> {
         let late = unsaved.iter().map(|m| marks.told.kept(m));
         let told: Vec<_> = late.chain(told.iter().cloned()).collect();
         marks.recordings += 1;
-        marks.asks.record.push(Recording {
+        marks.requests.record.push(Recording {
             changed,
             told,
             unsaved,
@@ -127,8 +127,8 @@ impl Reconcile<'_> {
         }
         match next {
             Next::Nothing => {}
-            Next::Bring(todo) if recorded => self.marks.to_write.extend(todo),
-            Next::Bring(_) => self.marks.bringing = false,
+            Next::Write(todo) if recorded => self.marks.to_write.extend(todo),
+            Next::Write(_) => self.marks.is_writing_files = false,
             Next::Put(all) => self.write_all(all, recorded),
             Next::CatchUp if recorded => self.catch_up(),
             Next::CatchUp => {}

@@ -14,7 +14,7 @@ use tix_model::LIFELINE;
 use tix_model::{File, Mark, Written};
 
 /// Files that are written in one turn: each takes some 10 µs.
-const BITE: usize = 128;
+const AT_ONCE: usize = 128;
 
 impl Reconcile<'_> {
     /// Brings the files in step, wherever they are tixd's business.
@@ -27,13 +27,13 @@ impl Reconcile<'_> {
             (File::IoWeight, self.disk_weights()),
         ];
         wanted.extend(self.guarantees());
-        self.bring(&wanted);
+        self.write_wanted(&wanted);
     }
 
     pub fn write_disk_files(&mut self) {
         if !self.observes {
             let wanted = self.disk_weights();
-            self.bring(&[(File::IoWeight, wanted)]);
+            self.write_wanted(&[(File::IoWeight, wanted)]);
         }
     }
 
@@ -84,9 +84,9 @@ impl Reconcile<'_> {
     /// Has these files say that, and no others. Recorded first, all in one commit: a number that is
     /// recorded and never written does no harm, one that is written and not known would. What
     /// cannot be recorded is not written.
-    fn bring(&mut self, wanted: &[(File, BTreeMap<String, u64>)]) {
+    fn write_wanted(&mut self, wanted: &[(File, BTreeMap<String, u64>)]) {
         // One after the other: what a second one took for the number before would be wrong.
-        if self.marks.bringing {
+        if self.marks.is_writing_files {
             self.marks.look_again = true;
             return;
         }
@@ -100,32 +100,32 @@ impl Reconcile<'_> {
         }
         let all = fresh.iter().map(|f| (&f.mark, f.now.number));
         let all = all.chain(stale.iter().map(|(mark, funding, _)| (mark, *funding)));
-        let told = self.about_to_tell(all);
+        let told = self.register_systemd_values(all);
         let known: Vec<(Mark, Option<Written>)> = (fresh.iter())
             .map(|f| (f.mark.clone(), Some(f.now)))
             .collect();
-        self.marks.bringing = true;
+        self.marks.is_writing_files = true;
         let fresh = fresh.into_iter().map(Todo::Write);
         let stale = (stale.into_iter()).map(|(mark, n, had)| Todo::GiveBack(mark, n, had));
         let todo = fresh.chain(stale).collect();
-        self.record(&known, &told, Next::Bring(todo));
+        self.record(&known, &told, Next::Write(todo));
     }
 
     /// The second half of [`Reconcile::bring`], some files of it; others have their turn then. What
     /// has become another matter since is left alone, and its record mended; what is wanted is
     /// looked at again then. True: those were the last.
-    pub fn write_bite(&mut self) -> bool {
-        let some = self.marks.to_write.len().min(BITE);
-        let bite: Vec<Todo> = self.marks.to_write.drain(..some).collect();
-        for todo in bite {
+    pub fn write_some_files(&mut self) -> bool {
+        let some = self.marks.to_write.len().min(AT_ONCE);
+        let these: Vec<Todo> = self.marks.to_write.drain(..some).collect();
+        for todo in these {
             match todo {
                 Todo::Write(fresh) => self.write_fresh(fresh),
                 Todo::GiveBack(mark, funding, had) => self.write_stale(mark, funding, had),
             }
         }
-        let ends = self.marks.to_write.is_empty() && self.marks.bringing;
+        let ends = self.marks.to_write.is_empty() && self.marks.is_writing_files;
         if ends {
-            self.marks.bringing = false;
+            self.marks.is_writing_files = false;
             self.save_gone();
         }
         ends
@@ -211,7 +211,7 @@ impl Reconcile<'_> {
         if self.observes || all.is_empty() {
             return;
         }
-        let told = self.about_to_tell(all.iter().map(|(mark, n)| (mark, *n)));
+        let told = self.register_systemd_values(all.iter().map(|(mark, n)| (mark, *n)));
         self.record(&[], &told, Next::Put(all));
     }
 
