@@ -3,7 +3,9 @@
 //! here.
 //!
 //! [`weight`] and [`protection`] say what files of cgroups should hold, [`disk`] and [`memory`]
-//! write it. [`compaction`] keeps the kernel from moving pages about that others need.
+//! write it, and [`provenance`] knows who wrote what is there. [`activity`] says who wants what,
+//! [`usage`] what was used. [`compaction`] keeps the kernel from moving pages about that others
+//! need.
 
 pub mod activity;
 pub mod bounds;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What follows from what: changes of the tree and of the ledger are kept, brought to the kernel,
-//! and told.
+//! Consequences: changes of the tree and of the ledger are kept, brought to the kernel, and told.
+//!
+//! Each part of [`Core`] does its own; what concerns several is here.
 
 use super::commit::{Batch, Group};
 use super::event::EventKind;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The one writer: it alone has the ledger. Check, journal, apply, push to the kernel, publish; and
 //! follow what the cgroup tree does.
+//!
+//! `turns` has its loop, `follow` what one change has others do; each other file is a part that
+//! owns its state.
 
 mod clocks;
 mod commit;
@@ -70,7 +73,7 @@ pub struct Core {
     pub tree: Tree,
     pub cpu: cpu::Cpu,
     pub disk: disk::Disk,
-    /// As of the last [`Core::refresh`].
+    /// As of when the clocks of cgroups were read last.
     pub activity: Activity,
     pub usage: Usage,
     /// The numbers in cgroups' files.

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What systemd was told of files that tixd wrote (`marks`). It sets that again whenever it reads
-//! its units or makes the cgroup anew, and before it knows better an earlier number: neither is
-//! anybody's tickets. So it is kept in the store before systemd is told, for the next tixd: systemd
-//! does not forget it when tixd ends.
+//! The numbers that systemd has from tixd for cgroups' files.
+//!
+//! The problem: systemd sets what it was told whenever it reads its units or makes a cgroup anew,
+//! and an earlier number until it has been told the later one. Neither is anybody's tickets. The
+//! rule: a number that systemd was told, and that may still be set, is no funding. It is in the
+//! store before systemd is told, since systemd does not forget it when tixd ends. Worked example:
+//! told 434, then 500: until systemd knows of 500, and 10 s longer, 434 in the file is systemd's
+//! doing. Limits: 16 numbers of a file are remembered.
 
 use super::Reconcile;
 use crate::reconcile::number::{self, lasts};
@@ -11,12 +15,12 @@ use std::time::{Duration, Instant};
 use tix_model::{File, Mark, Numbers};
 use tix_store::{self as store, Store};
 
-/// A number that systemd is told, when there is time for it.
+/// A number for one file: systemd is told it when there is time.
 #[derive(Debug, Clone, Copy)]
 struct SystemdValue {
     number: u64,
     at: Instant,
-    /// systemd has been told: what could not be recorded is not, and nobody's doing.
+    /// systemd has been told. What could not be recorded is not told, and nobody sets it.
     said: bool,
     /// When systemd knew of it.
     known: Option<Instant>,
@@ -25,7 +29,7 @@ struct SystemdValue {
     replaced: Option<Instant>,
 }
 
-/// For so long what systemd set before it knew better may be what is read.
+/// A number may be read for so long after systemd knew a later one.
 const LATE: Duration = Duration::from_secs(10);
 /// How many numbers of a file are remembered.
 const MOST: usize = 16;
@@ -46,6 +50,7 @@ impl SystemdValue {
     }
 }
 
+/// Of each file the numbers that systemd was told, the last one last.
 #[derive(Debug, Default)]
 pub(super) struct SystemdValues(BTreeMap<Mark, VecDeque<SystemdValue>>);
 

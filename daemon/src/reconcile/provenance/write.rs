@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the files of cgroups are to say, and how they come to say it: recorded first (`record`),
-//! then written.
+//! Files of cgroups are brought in step with the ledger: their numbers are recorded first
+//! (`record`), then written, 128 in a turn of the writer.
 
 use super::Reconcile;
 use super::record::Next;
@@ -81,9 +81,9 @@ impl Reconcile<'_> {
         })
     }
 
-    /// Has these files say that, and no others. Recorded first, all in one commit: a number that is
-    /// recorded and never written does no harm, one that is written and not known would. What
-    /// cannot be recorded is not written.
+    /// Has these files have these numbers, and no others one of tixd's. All are recorded first, in
+    /// one commit: a number that is recorded and never written does no harm, one that is written
+    /// and not known would. What cannot be recorded is not written.
     fn write_wanted(&mut self, wanted: &[(File, BTreeMap<String, u64>)]) {
         // One after the other: what a second one took for the number before would be wrong.
         if self.marks.is_writing_files {
@@ -111,9 +111,9 @@ impl Reconcile<'_> {
         self.record(&known, &told, Next::Write(todo));
     }
 
-    /// The second half of [`Reconcile::bring`], some files of it; others have their turn then. What
-    /// has become another matter since is left alone, and its record mended; what is wanted is
-    /// looked at again then. True: those were the last.
+    /// Some of the files whose numbers are recorded are written; others have their turn then. A
+    /// file of which something else is known by now is left alone, its record is mended, and what
+    /// is wanted is looked at again. True: those were the last.
     pub fn write_some_files(&mut self) -> bool {
         let some = self.marks.to_write.len().min(AT_ONCE);
         let these: Vec<Todo> = self.marks.to_write.drain(..some).collect();
