@@ -43,10 +43,10 @@ impl Reconcile<'_> {
             let Some(w) = self.marks.get(file, path) else {
                 continue;
             };
-            let found = number::read(file, &self.root, path);
+            let found = number::read(file, self.root, path);
             match found {
                 Ok(n) if n == self.shown(file, w.number) => {
-                    if file == File::IoWeight && !disk::agrees(&self.root, path, w.number) {
+                    if file == File::IoWeight && !disk::agrees(self.root, path, w.number) {
                         self.try_to_put(file, path, w.number);
                     }
                 }
@@ -133,7 +133,7 @@ impl Reconcile<'_> {
             .collect();
         let mut otherwise = Vec::new();
         for (mark, w) in all {
-            match number::read(mark.0, &self.root, &mark.1) {
+            match number::read(mark.0, self.root, &mark.1) {
                 Ok(n) if n == w.number => self.stands(mark.0, &mark.1),
                 Ok(n) => otherwise.push((mark, n, w)),
                 Err(_) => {}

@@ -205,7 +205,7 @@ impl Reconcile<'_> {
             }
         }
         // tixd may have written another since it was read.
-        let now = number::read(file, &self.root, path).unwrap_or(read);
+        let now = number::read(file, self.root, path).unwrap_or(read);
         let Some(w) = written else {
             return self.given_back_to(file, path, now);
         };
@@ -329,7 +329,7 @@ impl Reconcile<'_> {
                 Some(w) => Some(w.funding),
                 // Unreadable: it is tried, and said when it is not possible.
                 None => {
-                    let read = number::read(file, &self.root, path).unwrap_or(0);
+                    let read = number::read(file, self.root, path).unwrap_or(0);
                     Some(self.marks.told.before(file, path, read))
                 }
             },
@@ -342,7 +342,7 @@ impl Reconcile<'_> {
         }
         let mark = (file, path.to_owned());
         self.marks.files += 1;
-        match number::put(file, &self.root, path, number) {
+        match number::put(file, self.root, path, number) {
             Ok(()) => {
                 self.marks.failed.remove(&mark);
                 if self

@@ -60,7 +60,7 @@ impl Reconcile<'_> {
         told: &[(Mark, Numbers)],
         next: Next,
     ) {
-        let marks = &mut self.marks;
+        let marks = &mut *self.marks;
         let gone = std::mem::take(&mut marks.gone);
         // Who observes does not know better than who writes.
         if self.observes {
@@ -102,7 +102,7 @@ impl Reconcile<'_> {
 
     /// It is in the store, or cannot be put there. True: it can again, after it could not.
     pub fn recorded(&mut self, recording: Recording, kept: Result<(), Error>) -> bool {
-        let marks = &mut self.marks;
+        let marks = &mut *self.marks;
         marks.recordings -= 1;
         if let Err(e) = &kept {
             let why = format!(
@@ -158,5 +158,132 @@ impl Reconcile<'_> {
         let done = marks.done.iter();
         let done: Vec<_> = done.map(|m| (m.clone(), marks.get(m.0, &m.1))).collect();
         self.save_marks(&done, &[]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Marks, Reconcile};
+    use super::Recording;
+    use crate::reconcile::disk::Disk;
+    use std::path::{Path, PathBuf};
+    use tix_cgroupfs::Root;
+    use tix_ledger::{Caller, Cgroup, Hard, Ledger, Op, Resource};
+    use tix_store::Error;
+
+    const BYTES: u64 = 8 << 20;
+
+    /// A cgroup that is guaranteed memory, and whose file says that it has no guarantee.
+    struct Machine {
+        dir: tempfile::TempDir,
+        root: Root,
+        ledger: Ledger,
+        disk: Disk,
+        marks: Marks,
+    }
+
+    impl Machine {
+        fn new() -> Machine {
+            let dir = tempfile::tempdir().unwrap();
+            let cgroup = dir.path().join("a");
+            std::fs::create_dir(&cgroup).unwrap();
+            for file in ["memory.min", "memory.low"] {
+                std::fs::write(cgroup.join(file), "0\n").unwrap();
+            }
+            let mut ledger = Ledger::new(1, 1 << 30);
+            ledger.cgroup_here(&Cgroup {
+                path: "/a",
+                id: 7,
+                weight: 100,
+                disk: 100,
+                owner: 0,
+                group: 0,
+                inner_threads: false,
+            });
+            let op = Op::Reserve {
+                holder: "/a".into(),
+                issuer: "base".into(),
+                resource: Resource::Memory,
+                amount: Hard::Bytes(BYTES),
+            };
+            ledger.apply(&op, &Caller::ROOT).unwrap();
+            Machine {
+                root: Root::open_any(dir.path()).unwrap(),
+                disk: Disk::new(dir.path()),
+                dir,
+                ledger,
+                marks: Marks::default(),
+            }
+        }
+
+        fn files(&mut self) -> Reconcile<'_> {
+            Reconcile {
+                marks: &mut self.marks,
+                ledger: &self.ledger,
+                root: &self.root,
+                disk: &self.disk,
+                observes: false,
+                by_weight: false,
+                recursive: true,
+                complete: true,
+            }
+        }
+
+        fn recording(&mut self) -> Recording {
+            let mut all = self.marks.take_requests().record;
+            assert_eq!(all.len(), 1);
+            all.remove(0)
+        }
+
+        /// Writes what is recorded, and returns what the file says.
+        fn written(&mut self) -> u64 {
+            while self.marks.has_to_write() {
+                self.files().write_some_files();
+            }
+            let path: PathBuf = self.dir.path().join("a/memory.min");
+            let text = std::fs::read_to_string(path).unwrap();
+            text.trim().parse().unwrap()
+        }
+    }
+
+    fn full() -> Error {
+        Error::Full {
+            path: Path::new("/state").to_owned(),
+            source: "no space".into(),
+        }
+    }
+
+    #[test]
+    fn a_file_is_written_once_its_number_is_recorded() {
+        let mut machine = Machine::new();
+        machine.files().write_all_files();
+        assert_eq!(machine.written(), 0);
+        let recording = machine.recording();
+        assert!(!machine.files().recorded(recording, Ok(())));
+        assert_eq!(machine.written(), BYTES);
+        assert_eq!(machine.marks.take_files(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_recorded_is_written_when_it_can_be() {
+        let mut machine = Machine::new();
+        machine.files().write_all_files();
+        let recording = machine.recording();
+        assert!(!machine.files().recorded(recording, Err(full())));
+        assert_eq!(machine.written(), 0);
+        let why: Vec<&str> = machine.marks.not_written().collect();
+        assert!(why.len() == 1 && why[0].contains("no space"), "{why:?}");
+        // A second later it is recorded, another one later it is wanted again.
+        machine.files().retry_writes();
+        let recording = machine.recording();
+        machine.files().recorded(recording, Ok(()));
+        machine.files().retry_writes();
+        assert!(machine.marks.take_requests().record.is_empty());
+        assert!(machine.marks.take_look_again());
+        assert_eq!(machine.marks.not_written().count(), 0);
+        machine.files().write_all_files();
+        let recording = machine.recording();
+        machine.files().recorded(recording, Ok(()));
+        assert_eq!(machine.written(), BYTES);
     }
 }

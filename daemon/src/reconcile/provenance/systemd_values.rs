@@ -240,7 +240,7 @@ impl Reconcile<'_> {
     pub fn restore_last_values(&mut self) {
         let mut last_values = Vec::new();
         for ((file, path), number) in self.marks.told.unsure() {
-            let Ok(found) = number::read(file, &self.root, &path) else {
+            let Ok(found) = number::read(file, self.root, &path) else {
                 continue;
             };
             let ours = found == self.shown(file, number);

@@ -47,7 +47,7 @@ impl Reconcile<'_> {
             live: false,
             most: weight::MOST,
         };
-        weight::weights(&self.ledger, &terms)
+        weight::weights(self.ledger, &terms)
     }
 
     fn disk_weights(&self) -> BTreeMap<String, u64> {
@@ -57,7 +57,7 @@ impl Reconcile<'_> {
             live: true,
             most: self.disk.most(),
         };
-        weight::weights(&self.ledger, &terms)
+        weight::weights(self.ledger, &terms)
     }
 
     fn guarantees(&self) -> [(File, BTreeMap<String, u64>); 2] {
@@ -65,7 +65,7 @@ impl Reconcile<'_> {
             page: u64::try_from(rustix::param::page_size()).unwrap_or(4096),
             recursive: self.recursive,
         };
-        let all = protection::protections(&self.ledger, kernel);
+        let all = protection::protections(self.ledger, kernel);
         [File::MemoryMin, File::MemoryLow].map(|file| {
             let number = |p: &protection::Protection| match file {
                 File::MemoryMin => p.min,
@@ -197,7 +197,7 @@ impl Reconcile<'_> {
         let stands = match had.before {
             None => had.number,
             // Whether the last one was written is not known.
-            Some(before) => match number::read(file, &self.root, path) {
+            Some(before) => match number::read(file, self.root, path) {
                 Ok(n) if n == self.shown(file, had.number) => had.number,
                 _ => before,
             },
