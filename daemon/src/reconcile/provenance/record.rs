@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the store knows of marks: it is told before a file is written.
 //!
-//! The writer has the store. It is asked to record something ([`super::Requests`]), and says what came
-//! of it ([`Reconcile::recorded`]); the files are written then.
+//! The writer has the store. It is asked to record something ([`super::Requests`]), and says what
+//! came of it ([`Reconcile::recorded`]); the files are written then.
 
 use super::{Reconcile, Todo};
 use std::collections::BTreeSet;
