@@ -277,6 +277,12 @@ impl Ledger {
         })
     }
 
+    /// The owner and the group that were said of a cgroup: else they are its directory's.
+    pub(super) fn said_of(&self, path: &str) -> (Option<u32>, Option<u32>) {
+        let said = self.brokers.get(path);
+        said.map_or((None, None), |b| (b.owner, b.group))
+    }
+
     /// What the broker of a cgroup's currency is to be: what was said of it, else as its directory.
     pub(super) fn broker_of(&self, path: &str, owner: u32, group: u32) -> (u32, u32, u16) {
         let said = self.brokers.get(path);

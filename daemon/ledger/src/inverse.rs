@@ -2,85 +2,141 @@
 //! What would take an operation back: its inverse, as of what it is about to change.
 //!
 //! An operation that adds is taken back by as much; one that sets, by what was set before. What
-//! destroys has no inverse: the tickets that went with it are told of nowhere.
+//! the inverse gives is its caller's: so there is none where it was another's before, as what
+//! belongs to root outlives its cgroup, and what belongs to a user counts against that user.
 
-use super::{Grant, Hard, Kind, Ledger, Op, Ref, Resource};
+use super::brokers::is_root;
+use super::{BASE, By, Caller, Grant, Hard, Kind, Ledger, Op, POLICY, Ref, Resource};
 
 impl Op {
-    /// The operations that take it back, once it is done; `ledger` is as it is before. None: it
-    /// cannot be taken back by operations, or changes nothing.
-    pub fn inverse(&self, ledger: &Ledger) -> Vec<Op> {
+    /// The operations that take it back, once `caller` has done it; `ledger` is as it is before.
+    ///
+    /// # Errors
+    /// Why there are none, in words.
+    pub fn inverse(&self, ledger: &Ledger, caller: &Caller) -> Result<Vec<Op>, String> {
+        let uid = caller.uid;
         let one = match self {
-            Op::Create { .. } => None,
             Op::Fund {
                 holder,
                 issuer,
                 resource,
                 amount,
-            } => Some(Op::Unfund {
-                holder: holder.clone(),
-                issuer: issuer.clone(),
-                resource: *resource,
-                amount: Some(*amount),
-            }),
+            } => {
+                nothing_lapsed(ledger, caller, (holder, issuer), *resource)?;
+                let had = held(ledger, holder, issuer, *resource, Kind::Soft);
+                stays(had.map(|grant| grant.by), uid, "tickets")?;
+                Op::Unfund {
+                    holder: holder.clone(),
+                    issuer: issuer.clone(),
+                    resource: *resource,
+                    amount: Some(*amount),
+                }
+            }
             Op::Unfund {
                 holder,
                 issuer,
                 resource,
                 amount,
             } => {
+                nothing_lapsed(ledger, caller, (holder, issuer), *resource)?;
                 let had = held(ledger, holder, issuer, *resource, Kind::Soft);
-                let amount = amount.or(had.map(|grant| grant.amount.cast_signed()));
-                // What has lapsed goes first, and cannot be given back.
-                let amount = amount.filter(|_| ledger.lapsed(holder, *resource) == 0);
-                amount.map(|amount| Op::Fund {
+                let Some(had) = had else {
+                    return Ok(Vec::new());
+                };
+                let amount = amount.unwrap_or(had.amount.cast_signed());
+                // What is left says whose it is.
+                match amount.cast_unsigned() < had.amount {
+                    true => stays(Some(had.by), uid, "tickets")?,
+                    false => comes_back(had.by, uid, "tickets")?,
+                }
+                Op::Fund {
                     holder: holder.clone(),
                     issuer: issuer.clone(),
                     resource: *resource,
                     amount,
-                })
+                }
             }
             Op::Reserve {
                 holder,
                 issuer,
                 resource,
                 ..
+            } => {
+                let had = held(ledger, holder, issuer, *resource, Kind::Hard);
+                stays(had.map(|grant| grant.by), uid, "a guarantee")?;
+                guarantee(ledger, holder, issuer, *resource)
             }
-            | Op::Unreserve {
+            Op::Unreserve {
                 holder,
                 issuer,
                 resource,
-            } => Some(guarantee(ledger, holder, issuer, *resource)),
+            } => {
+                if let Some(had) = held(ledger, holder, issuer, *resource, Kind::Hard) {
+                    comes_back(had.by, uid, "a guarantee")?;
+                }
+                guarantee(ledger, holder, issuer, *resource)
+            }
             Op::Limit { name, resource, .. } | Op::Unlimit { name, resource } => {
-                Some(limit(ledger, name, *resource))
+                let had = ledger.find(name).and_then(|cid| ledger.limit_of(cid));
+                if let Some(had) = had {
+                    comes_back(had.by, uid, "a limit")?;
+                }
+                limit(ledger, name, *resource)
             }
-            Op::Bind { name, path } if is_bound(ledger, name, path) => None,
-            Op::Bind { name, path } => Some(Op::Unbind {
-                name: name.clone(),
-                path: Some(path.clone()),
-            }),
-            Op::Unbind { name, path } => {
-                return unbound(ledger, name, path.as_deref());
+            Op::Bind { name, path } => {
+                if let Some(known) = ledger.binding(path) {
+                    stays(Some(known.by), uid, "a binding")?;
+                    return Ok(Vec::new());
+                }
+                Op::Unbind {
+                    name: name.clone(),
+                    path: Some(path.clone()),
+                }
             }
-            Op::Chmod { name, .. } => currency(ledger, name).map(|c| Op::Chmod {
-                name: name.clone(),
-                mode: c.mode,
-            }),
-            Op::Chown { name, owner, group } => currency(ledger, name).map(|c| Op::Chown {
-                name: name.clone(),
-                owner: owner.map(|_| c.owner),
-                group: group.map(|_| c.group),
-            }),
-            Op::Offer { id, .. } => Some(Op::Cancel { id: *id }),
-            Op::Destroy { .. }
+            Op::Unbind { name, path } => return unbound(ledger, name, path.as_deref(), uid),
+            Op::Chmod { name, .. } => match currency(ledger, name) {
+                Some(c) => Op::Chmod {
+                    name: name.clone(),
+                    mode: c.mode,
+                },
+                None => return Ok(Vec::new()),
+            },
+            Op::Chown { name, owner, group } => {
+                let Some(c) = currency(ledger, name) else {
+                    return Ok(Vec::new());
+                };
+                let said = c.mirror.as_ref().map(|m| ledger.said_of(&m.path));
+                let (its_owner, its_group) = said.unwrap_or((Some(c.owner), Some(c.group)));
+                let follows = |to: &str, id: u32, verb: &str| {
+                    let name = tix_model::shell::word(name);
+                    format!(
+                        "{to} of the cgroup was that of its directory, {id}, whatever that would \
+                         be later; `tixctl {verb} {id} {name}` sets that one"
+                    )
+                };
+                if owner.is_some() && its_owner.is_none() {
+                    return Err(follows("the owner", c.owner, "chown"));
+                }
+                if group.is_some() && its_group.is_none() {
+                    return Err(follows("the group", c.group, "chgrp"));
+                }
+                Op::Chown {
+                    name: name.clone(),
+                    owner: owner.map(|_| c.owner),
+                    group: group.map(|_| c.group),
+                }
+            }
+            Op::Offer { id, .. } => Op::Cancel { id: *id },
+            Op::Create { .. }
+            | Op::Destroy { .. }
             | Op::Run { .. }
             | Op::Nice { .. }
             | Op::Accept { .. }
             | Op::Amend { .. }
             | Op::Cancel { .. }
-            | Op::Expire { .. } => None,
+            | Op::Expire { .. } => return Ok(Vec::new()),
         };
-        one.into_iter().collect()
+        Ok(vec![one])
     }
 
     /// Does it set what `earlier` did, to the same currency, so that taking that back would take
@@ -168,26 +224,69 @@ fn limit(ledger: &Ledger, name: &Ref, resource: Resource) -> Op {
     }
 }
 
-fn is_bound(ledger: &Ledger, name: &str, path: &str) -> bool {
-    let mut all = ledger
-        .find(name)
-        .into_iter()
-        .flat_map(|cid| ledger.bindings_of(cid));
-    all.any(|bound| bound == path)
+/// What has lapsed goes before what is held when either is withdrawn, and for good: beside it
+/// tickets given are not taken back by as many.
+fn nothing_lapsed(
+    ledger: &Ledger,
+    caller: &Caller,
+    (holder, issuer): (&Ref, &Ref),
+    resource: Resource,
+) -> Result<(), String> {
+    let of_base = ledger.find(issuer) == Some(BASE) && ledger.issues_base(caller);
+    match of_base && ledger.lapsed(holder, resource) > 0 {
+        false => Ok(()),
+        true => Err(format!(
+            "{holder} had given up tickets of base, which are withdrawn first and for good"
+        )),
+    }
+}
+
+/// What is there stays what it is when more comes to it and goes again: root's and the policy's,
+/// and what is the caller's own.
+fn stays(by: Option<By>, uid: u32, what: &str) -> Result<(), String> {
+    match by {
+        Some(by) if is_root(by) => Ok(()),
+        Some(by) => comes_back(by, uid, what),
+        None => Ok(()),
+    }
+}
+
+/// What was `by`'s comes back as that of `uid`.
+fn comes_back(by: By, uid: u32, what: &str) -> Result<(), String> {
+    if by == uid {
+        return Ok(());
+    }
+    let who = |uid: By| match uid {
+        0 => "root".to_owned(),
+        POLICY => "a policy".to_owned(),
+        uid => format!("uid {uid}"),
+    };
+    let (giver, taker) = (who(by), who(uid));
+    Err(format!(
+        "{what} that {giver} gave would come back as {taker}'s"
+    ))
 }
 
 /// What binds it again to what it will not be bound to any more. To several: none, as each costs
 /// what a binding does, and an operation is taken back in one turn.
-fn unbound(ledger: &Ledger, name: &str, path: Option<&str>) -> Vec<Op> {
+fn unbound(ledger: &Ledger, name: &str, path: Option<&str>, uid: u32) -> Result<Vec<Op>, String> {
     let all = ledger.find(name).into_iter();
     let all = all.flat_map(|cid| ledger.bindings_of(cid));
     let mut gone = all.filter(|bound| path.is_none_or(|path| path == *bound));
     match (gone.next(), gone.next()) {
-        (Some(bound), None) => vec![Op::Bind {
-            name: name.to_owned(),
-            path: bound.to_owned(),
-        }],
-        _ => Vec::new(),
+        (Some(bound), None) => {
+            if let Some(known) = ledger.binding(bound) {
+                comes_back(known.by, uid, "a binding")?;
+            }
+            Ok(vec![Op::Bind {
+                name: name.to_owned(),
+                path: bound.to_owned(),
+            }])
+        }
+        (Some(_), Some(_)) => Err(format!(
+            "{name} was bound to several cgroups; `tixctl bind` binds it to one"
+        )),
+        (None, _) => Ok(Vec::new()),
     }
 }
 
@@ -286,7 +385,7 @@ mod tests {
         ];
         for op in ops {
             let before = ledger.rows();
-            let inverse = op.inverse(&ledger);
+            let inverse = op.inverse(&ledger, &Caller::ROOT).unwrap();
             ledger.apply(&op, &Caller::ROOT).unwrap();
             assert_ne!(ledger.rows(), before, "{op:?}");
             assert!(!inverse.is_empty(), "{op:?}");
@@ -297,35 +396,171 @@ mod tests {
         }
     }
 
+    fn cgroup(ledger: &mut Ledger, path: &str, id: u64) {
+        ledger.cgroup_here(&Cgroup {
+            path,
+            id,
+            weight: 100,
+            disk: 100,
+            owner: 1000,
+            group: 1000,
+            inner_threads: false,
+        });
+    }
+
+    fn bind(path: &str) -> Op {
+        Op::Bind {
+            name: "a".into(),
+            path: path.into(),
+        }
+    }
+
+    fn unbind(path: Option<&str>) -> Op {
+        Op::Unbind {
+            name: "a".into(),
+            path: path.map(str::to_owned),
+        }
+    }
+
     /// What changes nothing, and what would be too much for one turn, has none.
     #[test]
     fn what_has_no_inverse() {
         let mut ledger = Ledger::new(1, 1 << 30);
         create(&mut ledger, "a");
-        let bind = |path: &str| Op::Bind {
-            name: "a".into(),
-            path: path.into(),
-        };
-        let unbind = |path: Option<&str>| Op::Unbind {
-            name: "a".into(),
-            path: path.map(str::to_owned),
-        };
+        let back = |op: Op, ledger: &Ledger| op.inverse(ledger, &Caller::ROOT);
         for (id, path) in [(7, "/x"), (8, "/y")] {
-            ledger.cgroup_here(&Cgroup {
-                path,
-                id,
-                weight: 100,
-                disk: 100,
-                owner: 0,
-                group: 0,
-                inner_threads: false,
-            });
-            assert_eq!(bind(path).inverse(&ledger), [unbind(Some(path))]);
+            cgroup(&mut ledger, path, id);
+            assert_eq!(back(bind(path), &ledger), Ok(vec![unbind(Some(path))]));
             ledger.apply(&bind(path), &Caller::ROOT).unwrap();
-            assert_eq!(bind(path).inverse(&ledger), []);
+            assert_eq!(back(bind(path), &ledger), Ok(vec![]));
         }
-        assert_eq!(unbind(Some("/x")).inverse(&ledger), [bind("/x")]);
-        assert_eq!(unbind(None).inverse(&ledger), []);
+        assert_eq!(back(unbind(Some("/x")), &ledger), Ok(vec![bind("/x")]));
+        let why = back(unbind(None), &ledger).unwrap_err();
+        assert!(why.starts_with("a was bound to several cgroups"), "{why}");
+    }
+
+    /// What another gave comes back as the other's, or not at all.
+    #[test]
+    fn nothing_comes_back_as_anothers() {
+        let mut ledger = Ledger::new(1, 1 << 30);
+        create(&mut ledger, "a");
+        let all = Op::Chmod {
+            name: "a".into(),
+            mode: 0o777,
+        };
+        ledger.apply(&all, &Caller::ROOT).unwrap();
+        for (path, id) in [("/x", 7), ("/y", 8)] {
+            cgroup(&mut ledger, path, id);
+        }
+        let (root, policy, user) = (Caller::ROOT, Caller::POLICY, Caller::user(1000));
+        let of_y = |amount: Option<i64>| {
+            let (fund, unfund) = ticket(amount);
+            [fund, unfund].map(|op| match op {
+                Op::Fund {
+                    resource, amount, ..
+                } => Op::Fund {
+                    holder: "a".into(),
+                    issuer: "/y".into(),
+                    resource,
+                    amount,
+                },
+                Op::Unfund {
+                    resource, amount, ..
+                } => Op::Unfund {
+                    holder: "a".into(),
+                    issuer: "/y".into(),
+                    resource,
+                    amount,
+                },
+                other => other,
+            })
+        };
+        let unlimit = Op::Unlimit {
+            name: "a".into(),
+            resource: Resource::Cpu,
+        };
+        let ([fund, some], [_, all]) = (of_y(Some(5)), of_y(None));
+        for op in [&bind("/x"), &fund, &limit_to(300)] {
+            ledger.apply(op, &user).unwrap();
+        }
+        let others = [
+            unbind(Some("/x")),
+            unbind(None),
+            bind("/x"),
+            fund.clone(),
+            all.clone(),
+            limit_to(20),
+            unlimit,
+        ];
+        for op in &others {
+            let why = op.inverse(&ledger, &root).unwrap_err();
+            assert!(
+                why.ends_with("that uid 1000 gave would come back as root's"),
+                "{op:?}: {why}"
+            );
+            assert!(op.inverse(&ledger, &user).is_ok(), "{op:?}");
+        }
+        // A part of what root gave is root's still, whoever else takes and gives it.
+        ledger.apply(&all, &user).unwrap();
+        ledger.apply(&fund, &policy).unwrap();
+        ledger.apply(&fund, &policy).unwrap();
+        assert_eq!(some.inverse(&ledger, &root), Ok(vec![fund.clone()]));
+        let why = all.inverse(&ledger, &root).unwrap_err();
+        assert!(why.contains("a policy gave"), "{why}");
+    }
+
+    #[test]
+    fn an_owner_is_named_who_was_one() {
+        let mut ledger = Ledger::new(1, 1 << 30);
+        create(&mut ledger, "a");
+        cgroup(&mut ledger, "/x", 7);
+        let give = |name: &str, owner: u32| Op::Chown {
+            name: name.into(),
+            owner: Some(owner),
+            group: None,
+        };
+        let back = |op: &Op, ledger: &Ledger| op.inverse(ledger, &Caller::ROOT);
+        assert_eq!(back(&give("a", 7), &ledger), Ok(vec![give("a", 0)]));
+        // Whose a cgroup is its directory says, until somebody else has said it.
+        let why = back(&give("/x", 7), &ledger).unwrap_err();
+        assert!(why.contains("`tixctl chown 1000 /x`"), "{why}");
+        ledger.apply(&give("/x", 7), &Caller::ROOT).unwrap();
+        assert_eq!(back(&give("/x", 8), &ledger), Ok(vec![give("/x", 7)]));
+    }
+
+    /// What nobody holds any more goes first, and for good.
+    #[test]
+    fn what_has_lapsed_is_not_given_back() {
+        let mut ledger = Ledger::new(1, 1 << 30);
+        create(&mut ledger, "a");
+        let (fund, some) = ticket(Some(5));
+        ledger.apply(&fund, &Caller::ROOT).unwrap();
+        ledger.apply(&fund, &Caller::ROOT).unwrap();
+        let give = Op::Chown {
+            name: "a".into(),
+            owner: Some(1000),
+            group: None,
+        };
+        ledger.apply(&give, &Caller::ROOT).unwrap();
+        assert_eq!(some.inverse(&ledger, &Caller::ROOT), Ok(vec![fund.clone()]));
+        ledger.apply(&some, &Caller::user(1000)).unwrap();
+        assert_eq!(ledger.lapsed("a", Resource::Cpu), 5);
+        let (_, all) = ticket(None);
+        for op in [&fund, &some, &all] {
+            let why = op.inverse(&ledger, &Caller::ROOT).unwrap_err();
+            assert!(
+                why.contains("had given up tickets of base"),
+                "{op:?}: {why}"
+            );
+        }
+        // Of another issuer there is nothing that has lapsed.
+        let other = Op::Unfund {
+            holder: "a".into(),
+            issuer: "b".into(),
+            resource: Resource::Cpu,
+            amount: Some(5),
+        };
+        assert_eq!(other.inverse(&ledger, &Caller::ROOT), Ok(vec![]));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::event::EventKind;
 use super::tell::Undo;
 use super::{Core, Failure, now_usec, tell, warned};
 use crate::directory::Directory;
-use tix_ledger::{Caller, Change, Event, Ledger, Op, TIXD};
+use tix_ledger::{Caller, Change, Event, Op, TIXD};
 use tix_model::LIFELINE;
 use tix_store::{Error, Record, Store};
 
@@ -26,6 +26,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Operations that wait to be kept, at most.
 pub(super) const GROUP: usize = 256;
+
+/// So many of the latest that were taken back are known beside the log, which tells of them later.
+const UNDONE: usize = 1024;
 
 /// Told what was done, once that is kept.
 type Ack = Box<dyn FnOnce(&mut Core, Result<&[Event], Failure>) + Send>;
@@ -66,15 +69,6 @@ impl fmt::Display for Unstored {
     }
 }
 
-/// What would come of operations.
-#[derive(Debug)]
-pub struct Rehearsed {
-    /// What would be done, a sentence each.
-    pub acts: Vec<String>,
-    pub before: Ledger,
-    pub after: Ledger,
-}
-
 /// The group that is being collected.
 #[derive(Default)]
 pub(super) struct Group {
@@ -101,8 +95,27 @@ impl Core {
         self.stage_for(ops, caller, None, ack);
     }
 
-    /// The same; `undoes`: the number in the log of what they take back.
+    /// The same; `undoes`: the number in the log of what they take back, which is done once.
     pub(super) fn stage_for(&mut self, ops: &[Op], caller: &Caller, undoes: Option<i64>, ack: Ack) {
+        let Some(seq) = undoes else {
+            return self.stage_as(ops, caller, None, ack);
+        };
+        if self.undone.contains(&seq) {
+            return ack(self, Err(Failure::Undone(seq)));
+        }
+        self.undone.push_back(seq);
+        let over = self.undone.len().saturating_sub(UNDONE);
+        self.undone.drain(..over);
+        let ack: Ack = Box::new(move |core, done| {
+            if done.is_err() {
+                core.undone.retain(|known| *known != seq);
+            }
+            ack(core, done);
+        });
+        self.stage_as(ops, caller, undoes, ack);
+    }
+
+    fn stage_as(&mut self, ops: &[Op], caller: &Caller, undoes: Option<i64>, ack: Ack) {
         match self.apply(ops, caller, caller.uid, undoes) {
             Ok((events, records)) => self.wait_for_store(events, records, caller.uid, ack),
             Err(e) => ack(self, Err(e)),
@@ -120,7 +133,7 @@ impl Core {
         let mark = self.begin_group();
         let (mut events, mut records) = (Vec::new(), Vec::new());
         for op in ops {
-            let back = op.inverse(&self.ledger);
+            let back = op.inverse(&self.ledger, caller);
             let checked = op.check_enforced(&self.ledger);
             match checked.and_then(|()| self.ledger.apply(op, caller)) {
                 Ok(more) => {
@@ -136,28 +149,6 @@ impl Core {
             }
         }
         Ok((events, records))
-    }
-
-    /// What would come of `ops`: they are done, and undone at once.
-    pub(super) fn rehearse(
-        &mut self,
-        ops: &[Op],
-        caller: &Caller,
-    ) -> Result<(Vec<Event>, Rehearsed), Failure> {
-        let (mark, logged) = (self.ledger.mark(), self.logged);
-        let before = self.ledger.clone();
-        let done = self.apply(ops, caller, caller.uid, None);
-        self.logged = logged;
-        let (events, _) = done?;
-        let acts = self.acts(&events);
-        let after = self.ledger.clone();
-        self.ledger.undo(mark);
-        let tried = Rehearsed {
-            acts,
-            before,
-            after,
-        };
-        Ok((events, tried))
     }
 
     /// Where the ledger's log of changes is, from which on the group is what has changed.

@@ -31,7 +31,7 @@ use beside::Lane;
 pub use bounds::kernels_throttle;
 use clocks::Clocks;
 use commit::Group;
-pub use commit::{Rehearsed, Unstored};
+pub use commit::Unstored;
 use demand::Demand;
 use event::{EventKind, WatchEvent};
 pub use giveback::{GivenBack, give_back};
@@ -41,9 +41,10 @@ use marks::Marks;
 use notices::Notices;
 use overhaul::Overhaul;
 use repeated::{Kind, Notice};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+pub use tell::acts;
 use tix_cgroupfs::{Change, Root};
 use tix_ledger::{Caller, Cgroup, Cid, Event, Ledger, Op, Refusal, Unheld};
 use tix_model::File;
@@ -67,6 +68,8 @@ pub enum Failure {
     NotKept(String),
     #[error(transparent)]
     Beside(#[from] std::io::Error),
+    #[error("{0} was taken back a moment ago")]
+    Undone(i64),
     #[error("tixd is ending")]
     Ending,
 }
@@ -86,6 +89,8 @@ pub struct Core {
     late: Vec<Record>,
     /// Bytes that operations have had logged so far.
     logged: u64,
+    /// Numbers in the log of what was taken back lately.
+    undone: VecDeque<i64>,
     /// A group is being kept: no row changes until it is.
     keeping: bool,
     /// The store was used since it was tidied.
@@ -182,6 +187,7 @@ impl Core {
             group: Group::default(),
             late: Vec::new(),
             logged: 0,
+            undone: VecDeque::new(),
             keeping: false,
             keep_due: false,
             untidy: false,
