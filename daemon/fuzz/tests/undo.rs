@@ -202,7 +202,10 @@ fn what_was_given_up_is_set_and_taken_back_with_care() {
         // Of as many as were given what she gave up would go, and she would keep it all.
         let why = refused(&mut root, Value::Null).await;
         assert!(why.contains("has given up tickets of base"), "{why}");
-        assert!(why.contains("--set`"), "{why}");
+        assert!(
+            why.contains("`tixctl unfund alice/gold --from base cpu`"),
+            "{why}"
+        );
         // More leaves what was given up as it is, fewer withdraw it.
         for (amount, lapsed) in [(250, 100), (250, 100), (150, 0)] {
             let reply = root.done("SetFunding", fund(GOLD, "base", amount)).await;
@@ -289,5 +292,27 @@ fn what_nothing_takes_back_says_what_to_do() {
             assert_eq!(name, "BadParameter", "{why}");
             assert!(why.contains("type it without --dry-run"), "{why}");
         }
+    });
+}
+
+/// A ledger that was imported is no operation, and nothing from before it is taken back by chance.
+#[test]
+fn what_was_done_before_an_import_is_taken_back_by_its_number() {
+    with(&runtime(), async |world| {
+        let mut root = world.connect(0);
+        root.done("Create", json!({"name": "pool"})).await;
+        let seq = newest(&mut root, 0).await;
+        let document = root.done("Export", json!({})).await["chunk"].clone();
+        let id = root.done("ImportBegin", json!({})).await["id"].clone();
+        let chunk = json!({"id": id, "chunk": document});
+        root.done("ImportChunk", chunk).await;
+        let end = json!({"id": id, "dry_run": false});
+        root.done("ImportEnd", end).await;
+        let why = refused(&mut root, Value::Null).await;
+        assert!(why.contains("(import) came after"), "{why}");
+        assert!(why.contains(&format!("`tixctl undo {seq}`")), "{why}");
+        root.done("Undo", json!({ "seq": seq })).await;
+        let pool = world.look(|core| core.ledger.find("pool")).await;
+        assert_eq!(pool, None);
     });
 }

@@ -107,18 +107,23 @@ impl Op {
                 };
                 let said = c.mirror.as_ref().map(|m| ledger.said_of(&m.path));
                 let (its_owner, its_group) = said.unwrap_or((Some(c.owner), Some(c.group)));
-                let follows = |to: &str, id: u32, verb: &str| {
-                    let name = tix_model::shell::word(name);
-                    format!(
-                        "{to} of the cgroup was that of its directory, {id}, whatever that would \
-                         be later; `tixctl {verb} {id} {name}` sets that one"
-                    )
-                };
+                let (word, its) = (
+                    tix_model::shell::word(name),
+                    "of the cgroup was its directory's",
+                );
                 if owner.is_some() && its_owner.is_none() {
-                    return Err(follows("the owner", c.owner, "chown"));
+                    return Err(format!(
+                        "the owner {its}, whoever that would be later; `tixctl chown {} {word}` \
+                         sets the one of then",
+                        c.owner
+                    ));
                 }
                 if group.is_some() && its_group.is_none() {
-                    return Err(follows("the group", c.group, "chgrp"));
+                    return Err(format!(
+                        "the group {its}, whichever that would be later; `tixctl chgrp {} {word}` \
+                         sets the one of then",
+                        c.group
+                    ));
                 }
                 Op::Chown {
                     name: name.clone(),

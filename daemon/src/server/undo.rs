@@ -7,7 +7,7 @@ use super::session::Session;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tix_api::{Error, UndoReply};
-use tix_ledger::{Event, Ledger, Op, Resource};
+use tix_ledger::{BASE, Event, Kind, Ledger, Op, Resource};
 use tix_store::{Query, Record};
 
 /// Records that are looked at for the caller's own, and for later ones of the same currency, at most:
@@ -87,7 +87,7 @@ impl Logged {
             ),
             Op::Destroy { .. } => (
                 "its tickets went with it",
-                "`tixctl create` makes a new one; another time `tixctl destroy --dry-run` shows \
+                "`tixctl create` makes a new one; another time `tixctl destroy NAME --dry-run` shows \
                  what would go, and `tixctl import` brings back what `tixctl export` printed before"
                     .to_owned(),
             ),
@@ -244,33 +244,42 @@ impl Session {
 
     /// What was given up since would be withdrawn in place of what was given.
     async fn check_nothing_lapsed(&self, target: &Logged) -> Result<(), Error> {
-        let of_base: Vec<(String, Resource)> = (target.back.iter())
-            .filter_map(|op| match op {
-                Op::Unfund {
-                    holder,
-                    issuer,
-                    resource,
-                    ..
-                } if issuer == "base" => Some((holder.clone(), *resource)),
-                _ => None,
-            })
-            .collect();
-        let given_up = self.ask(move |core| {
-            let lapsed = |(holder, r): &(String, Resource)| core.ledger.lapsed(holder, *r) > 0;
-            of_base.into_iter().find(lapsed)
-        });
-        match given_up.await? {
-            None => Ok(()),
-            Some((holder, r)) => {
-                let (seq, r, name) = (target.seq, r.name(), tix_api::shell::word(&holder));
-                Err(bad(
-                    format!("{seq} cannot be taken back: {holder} has given up tickets of base"),
-                    &format!(
-                        "`tixctl fund {name} --from base {r} AMOUNT --set` withdraws those, too"
-                    ),
-                ))
-            }
+        let [
+            Op::Unfund {
+                holder,
+                issuer,
+                resource,
+                amount: Some(amount),
+            },
+        ] = target.back.as_slice()
+        else {
+            return Ok(());
+        };
+        if issuer != "base" {
+            return Ok(());
         }
+        let (name, r, amount) = (holder.clone(), *resource, amount.unsigned_abs());
+        let left = self.ask(move |core| {
+            let ledger = &core.ledger;
+            let held = (ledger.find(&name)).and_then(|h| ledger.held(h, BASE, r, Kind::Soft));
+            let lapsed = Some(ledger.lapsed(&name, r)).filter(|lapsed| *lapsed > 0)?;
+            Some((held.map_or(0, |g| g.amount) + lapsed).saturating_sub(amount))
+        });
+        let Some(left) = left.await? else {
+            return Ok(());
+        };
+        let (name, resource) = (tix_api::shell::word(holder), resource.name());
+        let hint = match left {
+            0 => format!("`tixctl unfund {name} --from base {resource}` withdraws those, too"),
+            _ => format!(
+                "`tixctl fund {name} --from base {resource} {left} --set` withdraws those, too"
+            ),
+        };
+        let what = format!(
+            "{} cannot be taken back: {holder} has given up tickets of base since",
+            target.seq
+        );
+        Err(bad(what, &hint))
     }
 
     pub(super) async fn take_back(&self, seq: Option<i64>) -> Result<UndoReply, Error> {
@@ -296,13 +305,13 @@ impl Session {
         own.all.retain(|l| l.uid == uid);
         let target = wanted(&own.all, seq)?.clone();
         if let Some(import) = own.import.filter(|import| *import > target.seq) {
+            let seq = target.seq;
             return Err(bad(
-                format!(
-                    "{import} (import) came after what you did else, {}",
-                    target.seq
+                format!("{import} (import) came after what else you did last, {seq}"),
+                &format!(
+                    "`tixctl import` of what `tixctl export` printed before takes an import back; \
+                     `tixctl undo {seq}` takes {seq} back all the same"
                 ),
-                "`tixctl import` of what `tixctl export` printed before takes an import back; \
-                 `tixctl undo SEQ` takes back what has that number",
             ));
         }
         let later = Query {
