@@ -277,10 +277,9 @@ impl Ledger {
         })
     }
 
-    /// The owner and the group that were said of a cgroup: else they are its directory's.
-    pub(super) fn said_of(&self, path: &str) -> (Option<u32>, Option<u32>) {
-        let said = self.brokers.get(path);
-        said.map_or((None, None), |b| (b.owner, b.group))
+    /// What was said of a cgroup, by whom: else its owner and group are its directory's.
+    pub(super) fn said_of(&self, path: &str) -> Option<Broker> {
+        self.brokers.get(path).copied()
     }
 
     /// What the broker of a cgroup's currency is to be: what was said of it, else as its directory.

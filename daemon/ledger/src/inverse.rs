@@ -6,7 +6,7 @@
 //! belongs to root outlives its cgroup, and what belongs to a user counts against that user.
 
 use super::brokers::is_root;
-use super::{BASE, By, Caller, Grant, Hard, Kind, Ledger, Op, POLICY, Ref, Resource};
+use super::{BASE, Broker, By, Caller, Grant, Hard, Kind, Ledger, Op, POLICY, Ref, Resource};
 
 impl Op {
     /// The operations that take it back, once `caller` has done it; `ledger` is as it is before.
@@ -94,31 +94,39 @@ impl Op {
                 }
             }
             Op::Unbind { name, path } => return unbound(ledger, name, path.as_deref(), uid),
-            Op::Chmod { name, .. } => match currency(ledger, name) {
-                Some(c) => Op::Chmod {
+            Op::Chmod { name, .. } => {
+                let Some(c) = currency(ledger, name) else {
+                    return Ok(Vec::new());
+                };
+                let said = c.mirror.as_ref().and_then(|m| ledger.said_of(&m.path));
+                stays(said.map(|said| said.by), uid, "a mode or an owner")?;
+                Op::Chmod {
                     name: name.clone(),
                     mode: c.mode,
-                },
-                None => return Ok(Vec::new()),
-            },
+                }
+            }
             Op::Chown { name, owner, group } => {
                 let Some(c) = currency(ledger, name) else {
                     return Ok(Vec::new());
                 };
                 let said = c.mirror.as_ref().map(|m| ledger.said_of(&m.path));
-                let (its_owner, its_group) = said.unwrap_or((Some(c.owner), Some(c.group)));
+                let by = said.flatten().map(|said| said.by);
+                stays(by, uid, "a mode or an owner")?;
                 let (word, its) = (
                     tix_model::shell::word(name),
                     "of the cgroup was its directory's",
                 );
-                if owner.is_some() && its_owner.is_none() {
+                let follows = |which: fn(Broker) -> Option<u32>| {
+                    said.is_some_and(|said| said.and_then(which).is_none())
+                };
+                if owner.is_some() && follows(|said| said.owner) {
                     return Err(format!(
                         "the owner {its}, whoever that would be later; `tixctl chown {} {word}` \
                          sets the one of then",
                         c.owner
                     ));
                 }
-                if group.is_some() && its_group.is_none() {
+                if group.is_some() && follows(|said| said.group) {
                     return Err(format!(
                         "the group {its}, whichever that would be later; `tixctl chgrp {} {word}` \
                          sets the one of then",
@@ -531,6 +539,19 @@ mod tests {
         assert!(why.contains("`tixctl chown 1000 /x`"), "{why}");
         ledger.apply(&give("/x", 7), &Caller::ROOT).unwrap();
         assert_eq!(back(&give("/x", 8), &ledger), Ok(vec![give("/x", 7)]));
+        // What a user has said of a cgroup goes with it, unless root says something.
+        cgroup(&mut ledger, "/y", 8);
+        let permit = Op::Chmod {
+            name: "/y".into(),
+            mode: 0o770,
+        };
+        ledger.apply(&permit, &Caller::user(1000)).unwrap();
+        let why = back(&permit, &ledger).unwrap_err();
+        assert!(why.contains("that uid 1000 gave"), "{why}");
+        assert_eq!(
+            permit.inverse(&ledger, &Caller::user(1000)),
+            Ok(vec![permit.clone()])
+        );
     }
 
     /// What nobody holds any more goes first, and for good.
