@@ -3,8 +3,8 @@
 //! sees what would come of it: what would be done, and whose share would be another.
 //!
 //! The writer makes the copy, and all else is done beside it. For users but root there is one copy
-//! at a time, of a ledger of [`LARGEST`] currencies at most, and making copies takes one part in
-//! [`PART`] of the writer's time. What the copy costs, and what is done with it, is the asker's.
+//! at a time, and making copies takes one part in [`PART`] of the writer's time; who may not export
+//! the ledger has one of [`LARGEST`] currencies at most copied. What the copy costs, and what is done with it, is the asker's.
 
 use super::errors::{bad, internal};
 use super::pace::Pace;
@@ -25,7 +25,7 @@ const MOST: usize = 100;
 const LONGEST: usize = 32 << 10;
 /// Shares that differ by less are the same.
 const NEAR: f64 = 1e-9;
-/// The largest ledger that is copied for users but root, currencies. With ten tickets each that
+/// The largest ledger that is copied for who may not export it, currencies. With ten tickets each that
 /// takes some 12 ms, for which others wait.
 const LARGEST: usize = 5_000;
 /// Of the writer's time, copies for users but root take one part in so many.
@@ -82,13 +82,25 @@ impl Rehearsal {
     }
 }
 
-/// Tries what `plan` says, for `caller`, whose requests are those of `user`: the answer is as if it
-/// had been done.
+/// Who has a change tried.
+pub struct Asker {
+    pub caller: Caller,
+    /// Whose time it takes.
+    pub user: u32,
+    /// May export the ledger.
+    pub reads_all: bool,
+}
+
+/// Tries what `plan` says: the answer is as if it had been done.
 pub async fn rehearse<T, R>(
     handle: &Handle,
     turns: &Turns,
     pace: &Pace,
-    (user, caller): (u32, Caller),
+    Asker {
+        caller,
+        user,
+        reads_all,
+    }: Asker,
     plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
 ) -> Result<(T, RehearsedReply), Error>
 where
@@ -100,7 +112,7 @@ where
         true => None,
         false => Some(turns.next().await?),
     };
-    let copied = handle.call(move |core| copy(&core.ledger, is_root)).await;
+    let copied = handle.call(move |core| copy(&core.ledger, reads_all)).await;
     let (mut copy, took) = copied.map_err(internal)??;
     if let Some(due) = turn.as_deref_mut() {
         *due = Some(Instant::now() + took * (PART - 1));
@@ -123,13 +135,13 @@ where
 }
 
 /// A copy, and how long it took.
-fn copy(ledger: &Ledger, is_root: bool) -> Result<(Ledger, Duration), Error> {
+fn copy(ledger: &Ledger, reads_all: bool) -> Result<(Ledger, Duration), Error> {
     let size = ledger.len();
-    if !is_root && size > LARGEST {
+    if !reads_all && size > LARGEST {
         return Err(Error::LimitReached {
             message: format!(
-                "only root may have a change tried here: the ledger has {size} currencies, more \
-                 than {LARGEST}"
+                "only root and its readers may have a change tried here: the ledger has {size} \
+                 currencies, more than {LARGEST}"
             ),
             hint: INSTEAD.to_owned(),
         });
@@ -264,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_is_copied_for_root_alone() {
+    fn what_is_large_is_copied_for_readers_alone() {
         let mut ledger = Ledger::new(1, 0);
         let grow = |ledger: &mut Ledger| {
             let cid = ledger.next_cid();

@@ -4,7 +4,7 @@
 use super::pace::Pace;
 use super::peer::Process;
 use super::people::UNKNOWN;
-use super::rehearse::{self, Rehearsal, Turns};
+use super::rehearse::{self, Asker, Rehearsal, Turns};
 use super::transfer::{self, Import};
 use super::whole::Written;
 use super::{errors, names};
@@ -179,7 +179,11 @@ impl Session {
     {
         self.rehearsal.replace(Rehearsal::Off);
         self.wait_for_all().await?;
-        let asker = (self.user, caller);
+        let asker = Asker {
+            caller,
+            user: self.user,
+            reads_all: self.reads_all,
+        };
         let tried = rehearse::rehearse(&self.handle, &self.trying, &self.pace, asker, plan);
         let (answer, told) = tried.await?;
         self.rehearsal.replace(Rehearsal::Done(told));
