@@ -93,12 +93,13 @@ picture:
 	@test -s target/demo/demo.svg || { echo "there is no target/demo/demo.svg: run make demo" >&2; exit 1; }
 	cp target/demo/demo.svg docs/demo.svg
 
-# README.md, and all that it links, where its links lead to.
+# README.md, and all that it names, where it says that this is.
 install-documents:
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/tix README.md CONTRIBUTING.md COPYING
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/tix/docs docs/*.md docs/*.svg
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/tix/docs/decisions docs/decisions/*.md
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/tix/policies policies/README.md
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/tix/daemon/api daemon/api/org.tix.Tix.varlink
 
 ## install    put what make built, its units, manual pages, completions and the ready policies below DESTDIR
 install: install-documents
