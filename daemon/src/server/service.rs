@@ -490,8 +490,6 @@ impl Session {
     }
 
     async fn rehearse(&self) -> Result<(), Error> {
-        // It costs two copies of the ledger, an export one.
-        self.readers_only("try changes")?;
         self.rehearsal.replace(Rehearsal::Next);
         Ok(())
     }

@@ -15,15 +15,19 @@
 use super::event::EventKind;
 use super::notices::Notices;
 use super::store_thread::StoreThread;
-use super::tell::{Teller, Undo, acts};
+use super::tell::{Teller, Undo};
 use super::watchers::Watchers;
 use super::{Failure, Then, now_usec};
+use std::collections::VecDeque;
 use std::fmt;
 use tix_ledger::{Caller, Change, Event, Ledger, Op, TIXD};
 use tix_store::{Error, Record, Store};
 
 /// Operations that wait to be kept, at most.
 pub(super) const GROUP: usize = 256;
+
+/// So many of the latest that were taken back are known beside the log, which tells of them later.
+const UNDONE: usize = 1024;
 
 /// Told what was done, once that is kept.
 pub(super) type Ack = Box<dyn FnOnce(&Ledger, Result<&[Event], Failure>) + Send>;
@@ -33,6 +37,8 @@ pub(super) struct Pending {
     pub(super) events: Vec<Event>,
     pub(super) uid: u32,
     pub(super) ack: Ack,
+    /// The number in the log of what it takes back.
+    pub(super) undoes: Option<i64>,
     /// These rows take the place of what there was.
     pub(super) imports: bool,
 }
@@ -64,15 +70,6 @@ impl fmt::Display for Unstored {
             n => write!(f, "; {n} older records are left out"),
         }
     }
-}
-
-/// What would come of operations.
-#[derive(Debug)]
-pub struct Rehearsed {
-    /// What would be done, a sentence each.
-    pub acts: Vec<String>,
-    pub before: Ledger,
-    pub after: Ledger,
 }
 
 /// The group that is being collected.
@@ -114,6 +111,8 @@ pub struct Commits {
     late: Vec<Record>,
     /// Bytes that operations have had logged so far.
     pub(super) logged: u64,
+    /// Numbers in the log of what was taken back lately.
+    undone: VecDeque<i64>,
     /// A group is being kept: no row changes until it is.
     keeping: bool,
     /// There is something to keep.
@@ -133,6 +132,7 @@ impl Commits {
             group: Group::default(),
             late: Vec::new(),
             logged: 0,
+            undone: VecDeque::new(),
             keeping: false,
             due: false,
             unwritable: None,
@@ -157,7 +157,7 @@ impl Commits {
         self.stage_for(ledger, ops, caller, None, ack);
     }
 
-    /// The same; `undoes`: the number in the log of what they take back.
+    /// The same; `undoes`: the number in the log of what they take back, which is done once.
     pub(super) fn stage_for(
         &mut self,
         ledger: &mut Ledger,
@@ -166,10 +166,31 @@ impl Commits {
         undoes: Option<i64>,
         ack: Ack,
     ) {
-        match self.apply(ledger, ops, caller, caller.uid, undoes) {
-            Ok((events, records)) => self.wait_for_store(events, records, caller.uid, ack),
-            Err(e) => ack(ledger, Err(e)),
+        if let Some(seq) = undoes {
+            if self.undone.contains(&seq) {
+                return ack(ledger, Err(Failure::Undone(seq)));
+            }
+            self.undone.push_back(seq);
+            let over = self.undone.len().saturating_sub(UNDONE);
+            self.undone.drain(..over);
         }
+        match self.apply(ledger, ops, caller, caller.uid, undoes) {
+            Ok((events, records)) => {
+                self.wait_for_store(events, records, caller.uid, ack);
+                if let Some(last) = self.group.pending.last_mut() {
+                    last.undoes = undoes;
+                }
+            }
+            Err(e) => {
+                self.not_undone(undoes);
+                ack(ledger, Err(e));
+            }
+        }
+    }
+
+    /// It was not taken back after all.
+    pub(super) fn not_undone(&mut self, undoes: Option<i64>) {
+        self.undone.retain(|known| Some(*known) != undoes);
     }
 
     /// `by`: whose doing it is, as the log has it.
@@ -184,7 +205,7 @@ impl Commits {
         let mark = self.begin_group(ledger);
         let (mut events, mut records) = (Vec::new(), Vec::new());
         for op in ops {
-            let back = op.inverse(ledger);
+            let back = op.inverse(ledger, caller);
             let checked = op.check_enforced(ledger);
             match checked.and_then(|()| ledger.apply(op, caller)) {
                 Ok(more) => {
@@ -200,29 +221,6 @@ impl Commits {
             }
         }
         Ok((events, records))
-    }
-
-    /// What would come of `ops`: they are done, and undone at once.
-    pub(super) fn rehearse(
-        &mut self,
-        ledger: &mut Ledger,
-        ops: &[Op],
-        caller: &Caller,
-    ) -> Result<(Vec<Event>, Rehearsed), Failure> {
-        let (mark, logged) = (ledger.mark(), self.logged);
-        let before = ledger.clone();
-        let done = self.apply(ledger, ops, caller, caller.uid, None);
-        self.logged = logged;
-        let (events, _) = done?;
-        let acts = acts(ledger, &events);
-        let after = ledger.clone();
-        ledger.undo(mark);
-        let tried = Rehearsed {
-            acts,
-            before,
-            after,
-        };
-        Ok((events, tried))
     }
 
     /// Where the ledger's log of changes is, from which on the group is what has changed.
@@ -242,6 +240,7 @@ impl Commits {
             events,
             uid,
             ack,
+            undoes: None,
             imports: false,
         });
         self.due = true;

@@ -156,6 +156,7 @@ impl Core {
                     self.deferred.due = true;
                 }
                 for p in pending {
+                    self.commits.not_undone(p.undoes);
                     (p.ack)(&self.ledger, Err(Failure::NotKept(why.clone())));
                 }
             }

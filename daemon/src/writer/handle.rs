@@ -2,7 +2,7 @@
 //! How others reach the writer: what they ask, in which order it comes, and whose time it takes.
 
 use super::event::WatchEvent;
-use super::{Core, Failure, Rehearsed, commit};
+use super::{Core, Failure, commit};
 use crate::lane::Rank;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -168,33 +168,6 @@ impl Handle {
                     let _ = tx.send(Err(e.into()));
                 }
             }
-        });
-        let sent = self.asks.changes.send(job).await;
-        sent.map_err(|_| Failure::Ending)?;
-        rx.await.map_err(|_| Failure::Ending)?
-    }
-
-    /// What would come of what `plan` says: it is done and undone in one turn.
-    pub async fn rehearse<T, R>(
-        &self,
-        caller: Caller,
-        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
-    ) -> Result<(T, Rehearsed), Failure>
-    where
-        T: Send + 'static,
-        R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
-    {
-        let (tx, rx) = oneshot::channel();
-        let spent = self.spent.clone();
-        let job: Job = Box::new(move |core| {
-            let _time = Stopwatch::start(&spent);
-            let planned = plan(&core.ledger).map_err(Failure::from);
-            let tried = planned.and_then(|(ops, reply)| {
-                let (events, tried) = core.commits.rehearse(&mut core.ledger, &ops, &caller)?;
-                Ok((reply(&tried.after, &events), tried))
-            });
-            // The asker may have gone meanwhile.
-            let _ = tx.send(tried);
         });
         let sent = self.asks.changes.send(job).await;
         sent.map_err(|_| Failure::Ending)?;

@@ -27,13 +27,14 @@ use crate::reconcile::presence::Outlook;
 use crate::reconcile::provenance::Marks;
 use crate::reconcile::usage::Usage;
 use crate::reconcile::{cpu, disk};
-pub use commit::{Commits, Rehearsed, Unstored};
+pub use commit::{Commits, Unstored};
 pub use deferred::DeferredReconcile;
 use event::EventKind;
 use handle::Asks;
 pub use handle::{Handle, SLICE_STEPS, Stopwatch};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tell::Teller;
+pub use tell::acts;
 use tix_cgroupfs::{Change, Root};
 use tix_ledger::{Caller, Event, Ledger, Op, Refusal, TIXD};
 use tix_model::LIFELINE;
@@ -59,6 +60,8 @@ pub enum Failure {
     NotKept(String),
     #[error(transparent)]
     Beside(#[from] std::io::Error),
+    #[error("{0} was taken back a moment ago")]
+    Undone(i64),
     #[error("tixd is ending")]
     Ending,
 }

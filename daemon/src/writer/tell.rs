@@ -293,29 +293,33 @@ impl Told {
 pub(super) struct Undo {
     /// It takes back what has this number.
     pub undoes: Option<i64>,
-    /// What would take it back.
-    pub back: Vec<Op>,
+    /// What would take it back, or why nothing does.
+    pub back: Result<Vec<Op>, String>,
 }
 
 /// The operation as JSON, without the name that the record has as its subject; and what would take
-/// it back, or what it takes back.
+/// it back or why nothing does, or what it takes back.
 fn kept(op: &Op, subject: &str, undo: &Undo) -> String {
-    let mut kept = without(op, subject);
-    let plain = kept.to_string();
-    if let Some(kept) = kept.as_object_mut() {
-        match undo.undoes {
-            Some(seq) => drop(kept.insert("undoes".to_owned(), seq.into())),
-            None if undo.back.is_empty() => {}
-            None => {
-                let back = undo.back.iter().map(|op| without(op, subject));
-                kept.insert("undo".to_owned(), back.collect());
-            }
+    const TOO_LONG: &str = "the names are too long for the log to keep what would take it back";
+    let plain = without(op, subject);
+    let with = |key: &str, value: serde_json::Value| {
+        let mut kept = plain.clone();
+        if let Some(kept) = kept.as_object_mut() {
+            kept.insert(key.to_owned(), value);
         }
-    }
+        kept.to_string()
+    };
+    let kept = match (undo.undoes, &undo.back) {
+        (Some(seq), _) => with("undoes", seq.into()),
+        (None, Ok(back)) if back.is_empty() => plain.to_string(),
+        (None, Ok(back)) => with("undo", back.iter().map(|op| without(op, subject)).collect()),
+        (None, Err(why)) => with("for_good", why.as_str().into()),
+    };
     // Rather the operation without what takes it back than none.
-    Some(kept.to_string())
-        .filter(|kept| kept.len() <= LONGEST_OP)
-        .unwrap_or(plain)
+    let all = [kept, with("for_good", TOO_LONG.into())].into_iter();
+    all.chain([plain.to_string()])
+        .find(|kept| kept.len() <= LONGEST_OP)
+        .unwrap_or_else(|| plain.to_string())
 }
 
 fn without(op: &Op, subject: &str) -> serde_json::Value {
@@ -378,5 +382,64 @@ fn amount_text(r: Resource, kind: Kind, bytes: bool, amount: u64) -> String {
             units::display_thousandths(amount),
             r.name()
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// What is kept of binding `a` to a path of so many quotes, each of which is two bytes of JSON.
+    fn bound(quotes: usize, undo: &Undo) -> Value {
+        let op = Op::Bind {
+            name: "a".to_owned(),
+            path: format!("/{}", "\"".repeat(quotes)),
+        };
+        let kept = kept(&op, "a", undo);
+        let kept: Value = serde_json::from_str(&kept).unwrap();
+        let path = format!("/{}", "\"".repeat(quotes));
+        assert_eq!(kept["bind"]["path"].as_str(), Some(path.as_str()));
+        kept
+    }
+
+    fn back(quotes: usize) -> Undo {
+        Undo {
+            undoes: None,
+            back: Ok(vec![Op::Unbind {
+                name: "a".to_owned(),
+                path: Some(format!("/{}", "\"".repeat(quotes))),
+            }]),
+        }
+    }
+
+    #[test]
+    fn an_operation_is_kept_with_what_takes_it_back_if_both_are_short_enough() {
+        let few = 1_900;
+        let kept = bound(few, &back(few));
+        assert_eq!(kept["undo"][0]["unbind"].as_object().unwrap().len(), 1);
+        assert!(kept.to_string().len() <= LONGEST_OP);
+        // As long as a path may be: the operation alone, and why.
+        let most = 3_499;
+        let kept = bound(most, &back(most));
+        assert_eq!(kept["undo"], Value::Null);
+        let why = kept["for_good"].as_str().unwrap();
+        assert!(why.starts_with("the names are too long"), "{why}");
+        assert!(kept.to_string().len() <= LONGEST_OP);
+        // Where there is no room for that, either.
+        let over = bound(4_080, &back(4_080));
+        assert_eq!(over.as_object().unwrap().len(), 1);
+        assert!(over.to_string().len() <= LONGEST_OP);
+        // What it takes back has few digits.
+        let undoes = Undo {
+            undoes: Some(7),
+            back: Ok(vec![]),
+        };
+        assert_eq!(bound(most, &undoes)["undoes"], 7);
+        let for_good = Undo {
+            undoes: None,
+            back: Err("why".to_owned()),
+        };
+        assert_eq!(bound(1, &for_good)["for_good"], "why");
     }
 }
