@@ -155,6 +155,34 @@ fn of_several_that_take_the_same_back_one_does() {
     });
 }
 
+/// Whichever comes first: the later limit is not set back.
+#[test]
+fn what_is_done_meanwhile_is_not_taken_back_with_it() {
+    with(&runtime(), async |world| {
+        let (mut alice, mut other) = (world.connect(ALICE), world.connect(ALICE));
+        alice.done("Create", json!({"name": "gold"})).await;
+        let limit = |milli: u64| json!({"name": GOLD, "resource": "cpu", "milli": milli});
+        for turns in 0..40 {
+            for milli in [100, 500] {
+                alice.done("Limit", limit(milli)).await;
+            }
+            let seq = newest(&mut alice, ALICE).await;
+            let undo = json!({"method": "org.tix.Tix.Undo", "parameters": {"seq": seq}});
+            assert!(alice.send(format!("{undo}\0").as_bytes()).await);
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+            other.done("Limit", limit(300)).await;
+            let answer = alice.message().await.unwrap();
+            let milli = world.look(|core| {
+                let gold = core.ledger.find(GOLD).unwrap();
+                core.ledger.limit_of(gold).map(|l| l.milli)
+            });
+            assert_eq!(milli.await, Some(300), "{turns}: {answer}");
+        }
+    });
+}
+
 /// What root takes from alice would be root's if root gave it back, and outlive her cgroup.
 #[test]
 fn what_is_another_users_comes_back_as_that_users_or_not_at_all() {

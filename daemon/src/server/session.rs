@@ -10,7 +10,7 @@ use super::whole::Written;
 use super::{errors, names};
 use crate::directory::Directory;
 use crate::parts::blocking;
-use crate::writer::{Core, Failure, Handle};
+use crate::writer::{Core, Failure, Handle, Undoes};
 use serde::Serialize;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -190,11 +190,11 @@ impl Session {
         Ok(answer)
     }
 
-    /// `undoes`: the number in the log of what it takes back.
+    /// `undoes`: what it takes back.
     pub(super) async fn change_as<T, R>(
         &self,
         caller: Caller,
-        undoes: Option<i64>,
+        undoes: Option<Undoes>,
         plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Clone + Send + 'static,
     ) -> Result<T, Error>
     where
@@ -212,7 +212,9 @@ impl Session {
         })?;
         let mut waits = 0..NAMES;
         loop {
-            let done = self.handle.change(caller.clone(), undoes, plan.clone());
+            let done = self
+                .handle
+                .change(caller.clone(), undoes.clone(), plan.clone());
             match done.await {
                 // Nothing but a cgroup comes by itself.
                 Err(Failure::Refused(Refusal::NoSuchCgroup(path)))

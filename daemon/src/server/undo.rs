@@ -4,6 +4,7 @@
 
 use super::errors::{bad, internal};
 use super::session::Session;
+use crate::writer::Undoes;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tix_api::{Error, UndoReply};
@@ -285,6 +286,9 @@ impl Session {
     pub(super) async fn take_back(&self, seq: Option<i64>) -> Result<UndoReply, Error> {
         let uid = self.caller.uid;
         self.pace.wait(self.user, 10.0).await;
+        // What was done before is in the log by then, and of what is done later the writer knows.
+        let place = self.handle.act(|core| core.commits.here()).await;
+        let place = place.map_err(internal)?;
         let newest = Query {
             newest: true,
             limit: MOST,
@@ -336,8 +340,14 @@ impl Session {
         }
         self.check_nothing_lapsed(&target).await?;
         let (seq, back) = (target.seq, target.back);
+        let undoes = Undoes {
+            seq,
+            subject: target.subject,
+            place,
+        };
         let plan = move |_: &Ledger| Ok((back, |_: &Ledger, _: &[Event]| ()));
-        self.change_as(self.caller.clone(), Some(seq), plan).await?;
+        self.change_as(self.caller.clone(), Some(undoes), plan)
+            .await?;
         // What the log says of it; of a rehearsal, nothing.
         let done = self.operations(newest, None).await?.all;
         let its = done.iter().rev().filter(|l| l.undoes == Some(seq));

@@ -13,6 +13,7 @@
 //! not, before it is.
 
 use super::event::EventKind;
+use super::lately::Lately;
 use super::notices::Notices;
 use super::store_thread::StoreThread;
 use super::tell::{Teller, Undo};
@@ -28,6 +29,17 @@ pub(super) const GROUP: usize = 256;
 
 /// So many of the latest that were taken back are known beside the log, which tells of them later.
 const UNDONE: usize = 1024;
+
+/// What an operation takes back.
+#[derive(Debug, Clone)]
+pub struct Undoes {
+    /// Its number in the log.
+    pub seq: i64,
+    /// The currency that it was done to.
+    pub subject: String,
+    /// Where [`Commits::here`] was before the log was read.
+    pub place: u64,
+}
 
 /// Told what was done, once that is kept.
 pub(super) type Ack = Box<dyn FnOnce(&Ledger, Result<&[Event], Failure>) + Send>;
@@ -113,6 +125,7 @@ pub struct Commits {
     pub(super) logged: u64,
     /// Numbers in the log of what was taken back lately.
     undone: VecDeque<i64>,
+    lately: Lately,
     /// A group is being kept: no row changes until it is.
     keeping: bool,
     /// There is something to keep.
@@ -133,6 +146,7 @@ impl Commits {
             late: Vec::new(),
             logged: 0,
             undone: VecDeque::new(),
+            lately: Lately::default(),
             keeping: false,
             due: false,
             unwritable: None,
@@ -147,6 +161,11 @@ impl Commits {
         self.keeping
     }
 
+    /// The place among what was changed lately.
+    pub fn here(&self) -> u64 {
+        self.lately.here()
+    }
+
     /// No other operation is taken into the group.
     pub(super) fn is_full(&self) -> bool {
         self.group.pending.len() >= GROUP
@@ -157,23 +176,34 @@ impl Commits {
         self.stage_for(ledger, ops, caller, None, ack);
     }
 
-    /// The same; `undoes`: the number in the log of what they take back, which is done once.
+    /// The same; `undoes`: what they take back, which is done once, and not if something else was
+    /// done to it since the log was read.
     pub(super) fn stage_for(
         &mut self,
         ledger: &mut Ledger,
         ops: &[Op],
         caller: &Caller,
-        undoes: Option<i64>,
+        undoes: Option<Undoes>,
         ack: Ack,
     ) {
-        if let Some(seq) = undoes {
-            if self.undone.contains(&seq) {
-                return ack(ledger, Err(Failure::Undone(seq)));
+        if let Some(Undoes {
+            seq,
+            subject,
+            place,
+        }) = &undoes
+        {
+            if self.undone.contains(seq) {
+                return ack(ledger, Err(Failure::Undone(*seq)));
             }
-            self.undone.push_back(seq);
+            if self.lately.may_have_changed(subject, *place) {
+                let overtaken = Failure::Overtaken(*seq, subject.clone());
+                return ack(ledger, Err(overtaken));
+            }
+            self.undone.push_back(*seq);
             let over = self.undone.len().saturating_sub(UNDONE);
             self.undone.drain(..over);
         }
+        let undoes = undoes.map(|u| u.seq);
         match self.apply(ledger, ops, caller, caller.uid, undoes) {
             Ok((events, records)) => {
                 self.wait_for_store(events, records, caller.uid, ack);
@@ -220,6 +250,13 @@ impl Commits {
                 }
             }
         }
+        // Also whose tickets were given: it funds somebody.
+        let issuers = events.iter().filter_map(|e| match e {
+            Event::Funded { issuer, .. } => Some(ledger.name(*issuer)),
+            _ => None,
+        });
+        let subjects = records.iter().map(|r: &Record| r.subject.clone());
+        self.lately.changed(subjects.chain(issuers));
         Ok((events, records))
     }
 
@@ -409,6 +446,7 @@ impl Commits {
         if let Some(last) = self.group.pending.last_mut() {
             last.imports = true;
         }
+        self.lately.all_changed();
         Ok(())
     }
 

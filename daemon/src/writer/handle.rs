@@ -2,7 +2,7 @@
 //! How others reach the writer: what they ask, in which order it comes, and whose time it takes.
 
 use super::event::WatchEvent;
-use super::{Core, Failure, commit};
+use super::{Core, Failure, Undoes, commit};
 use crate::lane::Rank;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,12 +131,11 @@ impl Handle {
     }
 
     /// Does what `plan` says of the ledger as it is then, all or none, and returns what its second
-    /// half says of it, and of what was done, when that is kept. `undoes`: the number in the log of
-    /// what it takes back.
+    /// half says of it, and of what was done, when that is kept. `undoes`: what it takes back.
     pub async fn change<T, R>(
         &self,
         caller: Caller,
-        undoes: Option<i64>,
+        undoes: Option<Undoes>,
         plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
     ) -> Result<T, Failure>
     where

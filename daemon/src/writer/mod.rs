@@ -11,6 +11,7 @@ mod deferred;
 pub mod event;
 mod follow;
 mod handle;
+mod lately;
 mod notices;
 mod store_thread;
 mod tell;
@@ -27,7 +28,7 @@ use crate::reconcile::presence::Outlook;
 use crate::reconcile::provenance::Marks;
 use crate::reconcile::usage::Usage;
 use crate::reconcile::{cpu, disk};
-pub use commit::{Commits, Unstored};
+pub use commit::{Commits, Undoes, Unstored};
 pub use deferred::DeferredReconcile;
 use event::EventKind;
 use handle::Asks;
@@ -62,6 +63,8 @@ pub enum Failure {
     Beside(#[from] std::io::Error),
     #[error("{0} was taken back a moment ago")]
     Undone(i64),
+    #[error("{0} is not taken back: {1} was changed at the same time")]
+    Overtaken(i64, String),
     #[error("tixd is ending")]
     Ending,
 }
