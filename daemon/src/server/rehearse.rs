@@ -4,7 +4,8 @@
 //!
 //! The writer makes the copy, and all else is done beside it. For users but root there is one copy
 //! at a time, and making copies takes one part in [`PART`] of the writer's time; who may not export
-//! the ledger has one of [`LARGEST`] currencies at most copied. What the copy costs, and what is done with it, is the asker's.
+//! the ledger has one of [`LARGEST`] currencies at most copied. What the copy costs, and what is
+//! done with it, is the asker's.
 
 use super::errors::{bad, internal};
 use super::pace::Pace;
@@ -25,8 +26,8 @@ const MOST: usize = 100;
 const LONGEST: usize = 32 << 10;
 /// Shares that differ by less are the same.
 const NEAR: f64 = 1e-9;
-/// The largest ledger that is copied for who may not export it, currencies. With ten tickets each that
-/// takes some 12 ms, for which others wait.
+/// The largest ledger that is copied for who may not export it, currencies. With ten tickets each
+/// that takes some 12 ms, for which others wait.
 const LARGEST: usize = 5_000;
 /// Of the writer's time, copies for users but root take one part in so many.
 const PART: u32 = 10;
