@@ -93,8 +93,16 @@ picture:
 	@test -s target/demo/demo.svg || { echo "there is no target/demo/demo.svg: run make demo" >&2; exit 1; }
 	cp target/demo/demo.svg docs/demo.svg
 
+# README.md, and all that it names, where it says that this is.
+install-documents:
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/tix README.md CONTRIBUTING.md COPYING
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/tix/docs docs/*.md docs/*.svg
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/tix/docs/decisions docs/decisions/*.md
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/tix/policies policies/README.md
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/tix/daemon/api daemon/api/org.tix.Tix.varlink
+
 ## install    put what make built, its units, manual pages, completions and the ready policies below DESTDIR
-install:
+install: install-documents
 	install -D -m 755 target/release/tixd $(DESTDIR)$(PREFIX)/sbin/tixd
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin target/release/tixctl target/release/tix-negotiate
 	install -D -m 644 -t $(DESTDIR)$(UNITDIR) debian/tixd.service debian/tixd.socket debian/tixd-root.socket
@@ -105,7 +113,6 @@ install:
 	target/release/tixctl pages $(DESTDIR)$(PREFIX)/share
 	target/release/tixd --pages $(DESTDIR)$(PREFIX)/share
 	target/release/tix-negotiate --pages $(DESTDIR)$(PREFIX)/share
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/tix README.md docs/*.md
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/tix/policies policies/*.toml policies/README.md
 
 ## deb        make a Debian package of the tree as it is, in target/deb
@@ -121,4 +128,4 @@ clean:
 help:
 	@sed -n 's/^## /  make /p' Makefile
 
-.PHONY: all build deps demo check bench fuzz soak $(SOAK) picture compile install deb clean help
+.PHONY: all build deps demo check bench fuzz soak $(SOAK) picture compile install install-documents deb clean help

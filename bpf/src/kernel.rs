@@ -90,8 +90,8 @@ pub(crate) fn load_error(err: libbpf_rs::Error) -> Error {
         _ if too_old() => ": this kernel is too old, boot one from 6.16 on",
         libbpf_rs::ErrorKind::PermissionDenied => ": tixd needs CAP_BPF and CAP_PERFMON",
         _ if Btf::from_vmlinux().is_ok_and(|btf| btf_lies(&btf)) => {
-            ": this kernel's BTF describes the scx_bpf_* functions wrongly (built with a broken pahole); \
-             boot another build of it"
+            ": this kernel's BTF describes the scx_bpf_* functions wrongly (built with a broken \
+             pahole); boot another build of it"
         }
         _ => "",
     };

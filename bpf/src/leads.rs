@@ -240,7 +240,9 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn nobody_gains_all_in_all(of in vec((-8_000_000i64..8_000_000, -1_000_000i64..1_000_000), 1..20)) {
+        fn nobody_gains_all_in_all(
+            of in vec((-8_000_000i64..8_000_000, -1_000_000i64..1_000_000), 1..20),
+        ) {
             let share = ONE / of.len() as u64;
             let told: Vec<Lead> = of.iter().map(|(ns, more)| lead(*ns, *more, share)).collect();
             let settled = settle(told.clone(), 1);

@@ -58,15 +58,18 @@ pub const BUILD: &str = env!("TIX_BUILD");
 #[non_exhaustive]
 pub enum Error {
     #[error(
-        "this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT): boot a kernel from 6.16 on that has it"
+        "this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT): boot a kernel from 6.16 on that \
+         has it"
     )]
     NoSchedExt,
     #[error(
-        "the kernel is locked down for confidentiality, so BPF programs may not read its memory: boot with lockdown=integrity, or without lockdown="
+        "the kernel is locked down for confidentiality, so BPF programs may not read its memory: \
+         boot with lockdown=integrity, or without lockdown="
     )]
     LockedDown,
     #[error(
-        "tixd may not load BPF programs here, for it lacks {0} (is it in a container?): start it where it has that"
+        "tixd may not load BPF programs here, for it lacks {0} (is it in a container?): start it \
+         where it has that"
     )]
     NotCapable(String),
     #[error("the sched_ext scheduler {0} is loaded: stop it first, only one can be in force")]
@@ -82,11 +85,13 @@ pub enum Error {
     #[error("{path}: {reason}")]
     Pin { path: PathBuf, reason: String },
     #[error(
-        "what is pinned at {path} has layout {found}, this build speaks {LAYOUT}: `systemctl restart tixd` puts its own in that one's place"
+        "what is pinned at {path} has layout {found}, this build speaks {LAYOUT}: `systemctl \
+         restart tixd` puts its own in that one's place"
     )]
     Layout { path: PathBuf, found: String },
     #[error(
-        "what is pinned at {0} is not all there, or not in force: `systemctl restart tixd` loads it anew"
+        "what is pinned at {0} is not all there, or not in force: `systemctl restart tixd` loads \
+         it anew"
     )]
     Torn(PathBuf),
     #[error("it tells that in version {found}, this build speaks {LEADS}")]

@@ -3,6 +3,7 @@
 //! Where it does not answer at once there are none.
 
 use crate::failure::Failure;
+use crate::harmless::harmless;
 use crate::runtime;
 use clap_complete::engine::CompletionCandidate;
 use std::future::Future;
@@ -29,6 +30,12 @@ fn is_harmless(name: &str) -> bool {
     shell::word(name) == name
 }
 
+/// What a shell offers, and shows beside it: anybody may have named that.
+fn candidate(value: impl Into<String>, help: Option<&str>) -> CompletionCandidate {
+    let help = help.map(|help| harmless(help).replace('\n', "\\u000a"));
+    CompletionCandidate::new(value.into()).help(help.map(Into::into))
+}
+
 fn named(wanted: impl Fn(&CurrencyName) -> bool) -> Vec<CompletionCandidate> {
     let list = ask(async {
         let mut client = Client::connect().await?;
@@ -36,9 +43,7 @@ fn named(wanted: impl Fn(&CurrencyName) -> bool) -> Vec<CompletionCandidate> {
     });
     let all = list.into_iter().flat_map(|list| list.currencies);
     all.filter(|currency| wanted(currency) && is_harmless(&currency.name))
-        .map(|currency| {
-            CompletionCandidate::new(currency.name).help(currency.cgroup.map(Into::into))
-        })
+        .map(|currency| candidate(currency.name, currency.cgroup.as_deref()))
         .collect()
 }
 
@@ -66,10 +71,8 @@ pub fn offers() -> Vec<CompletionCandidate> {
             .await
     });
     let all = page.into_iter().flat_map(|page| page.offers);
-    all.map(|offer| {
-        CompletionCandidate::new(offer.id.to_string()).help(Some(offer.principal.into()))
-    })
-    .collect()
+    all.map(|offer| candidate(offer.id.to_string(), Some(&offer.principal)))
+        .collect()
 }
 
 /// Exchanges that are in force.
@@ -88,7 +91,7 @@ pub fn exchanges() -> Vec<CompletionCandidate> {
                 .iter()
                 .map(|party| party.principal.as_str());
             let between = parties.collect::<Vec<_>>().join(" and ");
-            CompletionCandidate::new(exchange.id.to_string()).help(Some(between.into()))
+            candidate(exchange.id.to_string(), Some(&between))
         })
         .collect()
 }
@@ -100,6 +103,28 @@ pub fn disks() -> Vec<CompletionCandidate> {
         client.call(|tixd| tixd.status()).await
     });
     let all = status.into_iter().flat_map(|status| status.disks);
-    all.map(|disk| CompletionCandidate::new(disk.device))
+    all.filter(|disk| is_harmless(&disk.device))
+        .map(|disk| candidate(disk.device, None))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_beside_a_name_does_nothing_to_a_terminal() {
+        let help = |text: &str| {
+            let candidate = candidate("7", Some(text));
+            candidate.get_help().map(ToString::to_string)
+        };
+        assert_eq!(help("/a/b"), Some("/a/b".to_owned()));
+        let shown = help("/a\x1b]0;title\x07\u{202e}\n/b");
+        assert_eq!(
+            shown.as_deref(),
+            Some(r"/a\u001b]0;title\u0007\u202e\u000a/b")
+        );
+        assert_eq!(candidate("7", None).get_help(), None);
+        assert!(is_harmless("/a/b") && !is_harmless("/a\x1b[2J") && !is_harmless("a b"));
+    }
 }

@@ -58,7 +58,8 @@ pub fn check(cgroups: Cgroups) -> Result<(), Failure> {
     match named {
         Some(what) => Err(Failure::refused(
             format!(
-                "{what} cannot be named from here: tixd is outside of this cgroup namespace, and would take it for another cgroup"
+                "{what} cannot be named from here: tixd is outside of this cgroup namespace, and \
+                 would take it for another cgroup"
             ),
             "name a currency instead, or run tixctl in the cgroup namespace that tixd is in",
         )),

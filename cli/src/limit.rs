@@ -51,7 +51,8 @@ pub async fn main(args: Args) -> Result<(), Failure> {
         Some(problem) => holds::warn("the limit is kept", Some(&problem)),
         // A tixd from before it said why.
         None if !reply.in_force => eprintln!(
-            "tixctl: the limit is kept, and does not hold now: tix's scheduler is not in force (`tixctl status` says why)"
+            "tixctl: the limit is kept, and does not hold now: tix's scheduler is not in force \
+             (`tixctl status` says why)"
         ),
         None => {}
     }

@@ -38,7 +38,11 @@ pub struct Args {
     #[arg(long)]
     mine: bool,
     /// Only the newest N records: 1 to 1000 [default: 100, with --follow 10, with --since all]
-    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST as i64))]
+    #[arg(
+        short = 'n',
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=MOST as i64)
+    )]
     count: Option<u16>,
 }
 

@@ -57,6 +57,7 @@ mod undo;
 mod unfund;
 mod unlimit;
 mod unreserve;
+mod untried;
 mod usage;
 mod users;
 mod when;

@@ -7,6 +7,7 @@ use crate::holds;
 use crate::job::{self, Job};
 use crate::report::Report;
 use crate::ticket::tickets;
+use crate::untried::Untried;
 use clap_complete::ArgValueCandidates;
 use tix_api::{Resource, Tix, units};
 
@@ -23,13 +24,20 @@ pub struct Args {
     job: Job,
     /// How much it gets of the cpu: base tickets, or per cent of what your currency is entitled to
     /// (0.1% to 100%) [default: 10%]
-    #[arg(long, value_name = "TICKETS|PERCENT", value_parser = given, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "TICKETS|PERCENT",
+        value_parser = given,
+        allow_negative_numbers = true
+    )]
     cpu: Option<Given>,
     /// The currency that gives it up [default: your user's currency]
     #[arg(long, value_name = "CURRENCY", add = ArgValueCandidates::new(candidates::currencies))]
     from: Option<String>,
     #[command(flatten)]
     report: Report,
+    #[command(flatten)]
+    untried: Untried,
 }
 
 /// What a currency gives up.
@@ -57,7 +65,12 @@ pub fn main(args: Args) -> Result<(), Failure> {
         cpu,
         from,
         report,
+        untried,
     } = args;
+    untried.check(
+        "this makes a cgroup and starts the command",
+        "what the command gets is yours again when it ends",
+    )?;
     let (tickets, milli) = match cpu {
         Some(Given::Tickets(tickets)) => (Some(tickets), None),
         Some(Given::Milli(milli)) => (None, Some(milli)),

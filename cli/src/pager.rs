@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::harmless::harmless;
 use crate::out;
 use rustix::fs::{MemfdFlags, memfd_create};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::unix::process::CommandExt;
@@ -53,6 +54,30 @@ fn pager(named: Option<&str>, is_root: bool) -> Option<Vec<&str>> {
     }
 }
 
+/// What the pager's environment has instead of ours: `less` shows our colours, ends at once where
+/// all
+/// fits, and leaves the screen as it is. From root's nothing is started, read or written, whoever
+/// has set variables of less's: LESSSECURE_ALLOW and LESSKEY_CONTENT among others would permit it.
+fn environment(
+    variables: impl Iterator<Item = OsString>,
+    is_root: bool,
+) -> Vec<(OsString, Option<&'static str>)> {
+    let own = |name: &OsString| name.as_encoded_bytes().starts_with(b"LESS");
+    let set: Vec<OsString> = variables.filter(own).collect();
+    let shown = (OsString::from("LESS"), Some("FRX"));
+    if !is_root {
+        let is_set = set.iter().any(|name| name == "LESS");
+        return (!is_set).then_some(shown).into_iter().collect();
+    }
+    let ours = [
+        shown,
+        ("LESSSECURE".into(), Some("1")),
+        ("LESSHISTFILE".into(), Some("-")),
+    ];
+    let gone = set.into_iter().map(|name| (name, None));
+    gone.chain(ours).collect()
+}
+
 /// Returns only if it fails.
 fn become_pager(pager: Vec<&str>, text: &str, is_root: bool) -> std::io::Result<()> {
     let [program, arguments @ ..] = pager.as_slice() else {
@@ -62,13 +87,12 @@ fn become_pager(pager: Vec<&str>, text: &str, is_root: bool) -> std::io::Result<
     file.rewind()?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(file);
-    // It shows our colours, ends at once where all fits, and leaves the screen as it is.
-    if std::env::var_os("LESS").is_none() {
-        command.env("LESS", "FRX");
-    }
-    // Nothing is started from it as root.
-    if is_root {
-        command.env("LESSSECURE", "1");
+    let variables = std::env::vars_os().map(|(name, _)| name);
+    for (name, value) in environment(variables, is_root) {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
     }
     Err(command.exec())
 }
@@ -85,6 +109,7 @@ fn file(text: &str) -> std::io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn root_pages_with_less_whatever_the_environment_says() {
@@ -93,5 +118,25 @@ mod tests {
         assert_eq!(pager(Some(""), false), None);
         assert_eq!(pager(Some("cat"), false), None);
         assert_eq!(pager(Some("sh -c id"), true), Some(vec!["less"]));
+    }
+    #[test]
+    fn nothing_of_less_is_anybodys_but_ours_for_root() {
+        let set = ["LESSSECURE_ALLOW", "LESSOPEN", "HOME", "LESSKEYIN", "LESS"];
+        let variables = || set.iter().map(OsString::from);
+        let ours = [("LESS", "FRX"), ("LESSSECURE", "1"), ("LESSHISTFILE", "-")];
+        let mut all: BTreeMap<OsString, &str> = variables().map(|name| (name, "set")).collect();
+        for (name, value) in environment(variables(), true) {
+            match value {
+                Some(value) => all.insert(name, value),
+                None => all.remove(&name),
+            };
+        }
+        let mut wanted = BTreeMap::from(ours.map(|(name, value)| (name.into(), value)));
+        wanted.insert("HOME".into(), "set");
+        assert_eq!(all, wanted);
+        // A user's variables are the user's.
+        assert_eq!(environment(variables(), false), []);
+        let unset = environment(["LESSOPEN".into()].into_iter(), false);
+        assert_eq!(unset, [("LESS".into(), Some("FRX"))]);
     }
 }

@@ -7,6 +7,7 @@ use crate::holds;
 use crate::job::{self, Job};
 use crate::report::Report;
 use crate::ticket::tickets;
+use crate::untried::Untried;
 use clap_complete::ArgValueCandidates;
 use tix_api::{Resource, Tix, units};
 
@@ -30,6 +31,8 @@ pub struct Args {
     from: Option<String>,
     #[command(flatten)]
     report: Report,
+    #[command(flatten)]
+    untried: Untried,
 }
 
 pub fn main(args: Args) -> Result<(), Failure> {
@@ -38,7 +41,12 @@ pub fn main(args: Args) -> Result<(), Failure> {
         cpu,
         from,
         report,
+        untried,
     } = args;
+    untried.check(
+        "this makes a cgroup and starts the command",
+        "`tixctl explain base` shows what has been issued; what the command gets goes when it ends",
+    )?;
     job::launch(job, from, async |client, asked| {
         client
             .call(|tixd| tixd.run_begin(asked.name, asked.from, cpu, asked.cgroup))

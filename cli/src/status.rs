@@ -75,8 +75,8 @@ const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const WARN: Style = AnsiColor::Yellow.on_default();
 
-const STORE_HINT: &str = "shares are held, but nothing can be changed until it can be: make room or repair the file system, then \
-                          `journalctl -u tixd` says when it is well again";
+const STORE_HINT: &str = "shares are held, but nothing can be changed until it can be: make \
+     room or repair the file system, then `journalctl -u tixd` says when it is well again";
 
 fn counted(count: u64, word: &str) -> String {
     match count {

@@ -8,6 +8,24 @@ use tix_api::units::{duration, rights};
 use tix_api::{Exchange, ExchangeState, Offer, OfferReply, Rights};
 use tix_client::Client;
 
+/// Offers, or exchanges, in one answer of tixd's.
+pub const PAGE: i64 = 1000;
+
+/// All of them: `page` asks for those after a number, and says after which there are more.
+pub async fn all<T>(
+    mut page: impl AsyncFnMut(Option<u64>) -> Result<(Vec<T>, Option<u64>), Failure>,
+) -> Result<Vec<T>, Failure> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let (more, next) = page(after).await?;
+        all.extend(more);
+        after = next;
+        if after.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
 /// Parses `RESOURCE:AMOUNT`. tixd knows what per cent of the machine are.
 pub fn side(text: &str) -> Result<String, String> {
     match rights::resource_and_amount(text) {

@@ -28,8 +28,8 @@ pub fn here() -> TimeZone {
 /// Parses what `--since` takes, as of now.
 pub fn since(text: &str) -> Result<u64, String> {
     parse(text, &Zoned::now()).ok_or_else(|| {
-        "a duration (30s, 10min, 2h, 3d, 1h30min), today, yesterday, a time (15:04, 2026-11-21, \"2026-11-21 15:04:05\"), or seconds \
-         since 1970 (@1795273445)"
+        "a duration (30s, 10min, 2h, 3d, 1h30min), today, yesterday, a time (15:04, 2026-11-21, \
+         \"2026-11-21 15:04:05\"), or seconds since 1970 (@1795273445)"
             .to_owned()
     })
 }

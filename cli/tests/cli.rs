@@ -241,6 +241,27 @@ fn wrong_usage_exits_with_2() {
     }
 }
 
+/// Whoever wants to see first what changes more than the ledger is told how else, before anything
+/// is done or asked.
+#[test]
+fn what_cannot_be_tried_is_not_done() {
+    for line in [
+        "run --dry-run -- true",
+        "nice --dry-run -- true",
+        "disk enable vda --dry-run",
+        "disk disable vda --dry-run",
+    ] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let output = tixctl("/nonexistent/tixd.sock", &arguments);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            text.contains("which cannot be tried without doing it") && text.contains("hint: "),
+            "{line}: {text}"
+        );
+        assert_eq!(output.status.code(), Some(2), "{line}");
+    }
+}
+
 #[test]
 fn help_and_version_exit_with_0() {
     for arguments in [

@@ -6,6 +6,7 @@
 
 pub mod directory;
 pub mod govern;
+mod lane;
 pub mod lifeline;
 pub mod parts;
 pub mod policy;

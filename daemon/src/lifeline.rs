@@ -83,6 +83,7 @@ async fn arrange(handle: &Handle) -> Result<(), Failure> {
             .call(move |core| {
                 core.ledger.find(&path).is_none()
                     && core
+                        .tree
                         .root
                         .cgroup(&path)
                         .is_ok_and(|c| c.weight().is_ok_and(|w| w.is_none()))

@@ -20,8 +20,9 @@ use tixd::policy::{self, Policy, Subject};
 use tixd::reconcile::compaction::{Compaction, Found};
 use tixd::reconcile::cpu;
 use tixd::reconcile::disk::Disk;
+use tixd::reconcile::provenance::give_back as give_back_marks;
 use tixd::repeats::Journal;
-use tixd::writer::{Core, Failure, Handle, give_back as give_back_marks};
+use tixd::writer::{Core, Failure, Handle};
 use tixd::{govern, lifeline, resident, server};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -31,9 +32,11 @@ use tokio::sync::Notify;
 #[derive(Parser)]
 #[command(
     version,
-    after_help = "Signals: SIGHUP reads the policies again; SIGTERM and SIGINT end it, and what is in force stays so.\n\n\
-                  Files: /etc/tix/policies.d/*.toml, the policies; /var/lib/tix, the ledger; /run/tix/tixd.sock and tixd-root.sock, where it \
-                  is asked by everybody and by root; /sys/fs/bpf/tix, the scheduler that is in force.\n\n\
+    after_help = "Signals: SIGHUP reads the policies again; SIGTERM and SIGINT end it, and what is \
+                  in force stays so.\n\n\
+                  Files: /etc/tix/policies.d/*.toml, the policies; /var/lib/tix, the ledger; \
+                  /run/tix/tixd.sock and tixd-root.sock, where it is asked by everybody and by \
+                  root; /sys/fs/bpf/tix, the scheduler that is in force.\n\n\
                   Environment: RUST_LOG, what it logs (info)."
 )]
 struct Args {
@@ -147,7 +150,8 @@ fn compaction(state: &Path) -> Compaction {
 fn compact_again(state: &Path) -> anyhow::Result<()> {
     let given_back = compaction(state).give_back();
     if let Some(was) = given_back.context(
-        "cannot give vm.compaction_proactiveness back; `sysctl vm.compaction_proactiveness=20` sets it to the kernel's default",
+        "cannot give vm.compaction_proactiveness back; `sysctl vm.compaction_proactiveness=20` \
+         sets it to the kernel's default",
     )? {
         println!("vm.compaction_proactiveness is {was} again");
     }
@@ -173,12 +177,14 @@ fn compact_ahead(state: &Path) {
 fn compact_on_demand(state: &Path) {
     match compaction(state).switch_off() {
         Ok(Found::Default) => tracing::info!(
-            "vm.compaction_proactiveness is 0 now, the kernel's default before: who touches a page that is being moved would wait"
+            "vm.compaction_proactiveness is 0 now, the kernel's default before: who touches a page \
+             that is being moved would wait"
         ),
         Ok(Found::Settled(_) | Found::Nothing) => {}
         // In a container it is the host's.
         Err(e) => tracing::info!(
-            "vm.compaction_proactiveness stays as it is: {e}; `sysctl vm.compaction_proactiveness=0` on the host does what tixd cannot"
+            "vm.compaction_proactiveness stays as it is: {e}; `sysctl \
+             vm.compaction_proactiveness=0` on the host does what tixd cannot"
         ),
     }
 }
@@ -281,7 +287,8 @@ async fn readers(directory: &Directory, group: &str) -> Option<u32> {
         Ok(Some(gid)) => return Some(gid),
         Ok(None) => tracing::info!("there is no group {group:?}: only root may read everything"),
         Err(e) => tracing::warn!(
-            "looking up the group {group:?}: {e}; until tixd is restarted only root may read everything"
+            "looking up the group {group:?}: {e}; until tixd is restarted only root may read \
+             everything"
         ),
     }
     None

@@ -38,7 +38,8 @@ impl State {
         if let Err(e) = mlockall(flags) {
             self.stays = false;
             tracing::warn!(
-                "tixd cannot stay in memory, and answers late where memory is short: mlockall: {e}. Allow @memlock in its unit's SystemCallFilter="
+                "tixd cannot stay in memory, and answers late where memory is short: mlockall: \
+                 {e}. Allow @memlock in its unit's SystemCallFilter="
             );
         }
     }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Parses the command line of a program that has no commands; its manual page is in this section.
 ///
-/// It has one more option, which the help does not show: `--pages DIR` has it [`write`] and end.
+/// It has one more option, which the help does not show: `--pages DIR` has it [`write()`] and end.
 pub fn parse<P: Parser>(section: &str) -> P {
     let pages = Arg::new("pages")
         .long("pages")

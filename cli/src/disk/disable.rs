@@ -4,6 +4,7 @@
 use crate::candidates;
 use crate::failure::Failure;
 use crate::report::Report;
+use crate::untried::Untried;
 use clap_complete::ArgValueCandidates;
 use tix_api::{DiskMechanism, Tix};
 use tix_client::Client;
@@ -18,9 +19,15 @@ pub struct Args {
     device: String,
     #[command(flatten)]
     report: Report,
+    #[command(flatten)]
+    untried: Untried,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
+    args.untried.check(
+        "this changes what the kernel does with the disk",
+        "`tixctl disk list` shows what shares each disk; `tixctl disk enable DISK` takes it back",
+    )?;
     let mut client = Client::connect().await?;
     let device = &args.device;
     let done = client.call(|tixd| tixd.disk_disable(device)).await?;

@@ -5,6 +5,7 @@ use crate::candidates;
 use crate::failure::Failure;
 use crate::out;
 use crate::report::Report;
+use crate::untried::Untried;
 use clap_complete::ArgValueCandidates;
 use tix_api::{DiskEnableReply, DiskMechanism, Tix};
 use tix_client::Client;
@@ -27,9 +28,15 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     report: Report,
+    #[command(flatten)]
+    untried: Untried,
 }
 
 pub async fn main(args: Args) -> Result<(), Failure> {
+    args.untried.check(
+        "this measures the disk and changes what the kernel does with it",
+        "`tixctl disk list` shows what shares each disk; `tixctl disk disable DISK` takes it back",
+    )?;
     let mut client = Client::connect().await?;
     let done = client
         .call(|tixd| tixd.disk_enable(&args.device, Some(args.bfq)))

@@ -151,7 +151,8 @@ fn data_length(kind: u32, vlen: usize) -> Option<usize> {
         3 => 12,                               // array
         STRUCT | 5 | 15 | ENUM64 => 12 * vlen, // union, datasec
         6 | FUNC_PROTO => 8 * vlen,            // enum
-        2 | 7..=FUNC | 16 | 18 => 0, // pointers, forward, typedef, qualifiers, func, float, type_tag
+        // Pointers, forward, typedef, qualifiers, func, float, type_tag.
+        2 | 7..=FUNC | 16 | 18 => 0,
         _ => return None,
     })
 }
@@ -165,7 +166,8 @@ pub mod tests {
     pub fn btf(last: &str, operation: &str) -> Vec<u8> {
         let flag = "SCX_DEQ_SCHED_CHANGE";
         let strings = format!(
-            "\0scx_bpf_create_dsq\0scx_bpf_dsq_peek\0dsq_id\0{last}\0sched_ext_ops\0cgroup_set_idle\0{operation}\0scx_deq_flags\0{flag}\0"
+            "\0scx_bpf_create_dsq\0scx_bpf_dsq_peek\0dsq_id\0{last}\0sched_ext_ops\0\
+             cgroup_set_idle\0{operation}\0scx_deq_flags\0{flag}\0"
         );
         let offset = |name: &str| strings.find(&format!("\0{name}\0")).unwrap() as u32 + 1;
         let mut types = Vec::new();

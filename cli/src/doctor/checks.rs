@@ -94,8 +94,8 @@ fn sched_ext(host: &Host) -> Finding {
     missing(
         CHECK,
         format!("the kernel ({release}) has no sched_ext{built}"),
-        "boot a kernel from 6.16 on whose config has CONFIG_SCHED_CLASS_EXT=y; Debian 13's own 6.12 lacks it, the newer ones of \
-         backports and sid have it",
+        "boot a kernel from 6.16 on whose config has CONFIG_SCHED_CLASS_EXT=y; Debian 13's own \
+         6.12 lacks it, the newer ones of backports and sid have it",
     )
 }
 
@@ -118,8 +118,8 @@ fn scheduler(host: &Host) -> Finding {
                 ),
             },
             format!(
-                "only one can be loaded: end the program that loaded {ops} (a service called scx or scx_loader?); a tixd that runs loads its \
-                 own then"
+                "only one can be loaded: end the program that loaded {ops} (a service called scx \
+                 or scx_loader?); a tixd that runs loads its own then"
             ),
         ),
         None => warning(CHECK, found.sentence(), "start tixd: systemctl start tixd"),
@@ -141,16 +141,28 @@ fn types(host: &Host) -> Finding {
                 btf::Verdict::Sound(lacking) if !lacking.is_empty() => {
                     return warning(
                         CHECK,
-                        format!("this kernel does not tell a scheduler of all, so that tix's does not hold {}", lacking.join(", ")),
+                        format!(
+                            "this kernel does not tell a scheduler of all, so that tix's does not \
+                             hold {}",
+                            lacking.join(", ")
+                        ),
                         "all else holds; boot a later kernel",
                     );
                 }
                 btf::Verdict::Sound(_) => {
-                    return ok(CHECK, "the kernel describes its types, sched_ext's functions included");
+                    return ok(
+                        CHECK,
+                        "the kernel describes its types, sched_ext's functions included",
+                    );
                 }
-                btf::Verdict::Unknown => "the kernel's description of its types (BTF) does not know sched_ext's functions".into(),
+                btf::Verdict::Unknown => {
+                    "the kernel's description of its types (BTF) does not know sched_ext's \
+                     functions"
+                        .into()
+                }
                 btf::Verdict::Wrong(names) => format!(
-                    "the kernel's description of its types (BTF) is wrong about {} of sched_ext's functions, such as {}",
+                    "the kernel's description of its types (BTF) is wrong about {} of sched_ext's \
+                     functions, such as {}",
                     names.len(),
                     names[0]
                 ),
@@ -158,8 +170,9 @@ fn types(host: &Host) -> Finding {
             missing(
                 CHECK,
                 message,
-                "no scheduler can be loaded into this kernel, because it was built with a broken pahole (1.30): boot another build \
-                 (of Debian's, those from sid made with pahole 1.32 are sound)",
+                "no scheduler can be loaded into this kernel, because it was built with a broken \
+                 pahole (1.30): boot another build (of Debian's, those from sid made with pahole \
+                 1.32 are sound)",
             )
         }
     }
@@ -174,7 +187,8 @@ fn bpf(host: &Host) -> Finding {
     if lockdown.contains("[confidentiality]") {
         return missing(
             CHECK,
-            "the kernel is locked down for confidentiality, so BPF programs may not read its memory",
+            "the kernel is locked down for confidentiality, so BPF programs may not read its \
+             memory",
             "boot with lockdown=integrity, or without lockdown=",
         );
     }
@@ -190,7 +204,8 @@ fn bpf(host: &Host) -> Finding {
         ),
         _ => ok(
             CHECK,
-            "BPF programs may be loaded; no compiler is needed for that, tixd brings its scheduler compiled",
+            "BPF programs may be loaded; no compiler is needed for that, tixd brings its \
+             scheduler compiled",
         ),
     }
 }
@@ -220,7 +235,8 @@ fn cgroups(host: &Host) -> Vec<Finding> {
         return vec![missing(
             CHECK,
             "cgroup v2 is not mounted",
-            "boot with systemd.unified_cgroup_hierarchy=1, or, without systemd: mount -t cgroup2 cgroup2 /sys/fs/cgroup",
+            "boot with systemd.unified_cgroup_hierarchy=1, or, without systemd: mount -t cgroup2 \
+             cgroup2 /sys/fs/cgroup",
         )];
     };
     let point = mount.point.display();
@@ -234,9 +250,13 @@ fn cgroups(host: &Host) -> Vec<Finding> {
     match v1.map(|mount| mount.point.display().to_string()).next() {
         Some(v1) => findings.push(missing(
             CHECK,
-            format!("the cpu controller is in cgroup v1 ({v1}), and cgroup v2 ({point}) is only beside it"),
-            "boot with systemd.unified_cgroup_hierarchy=1 (and without systemd.legacy_systemd_cgroup_controller); without systemd: \
-             unmount the v1 hierarchies",
+            format!(
+                "the cpu controller is in cgroup v1 ({v1}), and cgroup v2 ({point}) is only \
+                 beside it"
+            ),
+            "boot with systemd.unified_cgroup_hierarchy=1 (and without \
+             systemd.legacy_systemd_cgroup_controller); without systemd: unmount the v1 \
+             hierarchies",
         )),
         None => findings.push(ok(CHECK, format!("cgroup v2 is at {point}"))),
     }
@@ -248,16 +268,26 @@ fn cgroups(host: &Host) -> Vec<Finding> {
         missing(
             "controllers",
             format!("there is no cpu controller in {point}/cgroup.controllers"),
-            "does the kernel's command line have cgroup_disable=cpu, or a v1 hierarchy hold it? In a container only the host can give it",
+            "does the kernel's command line have cgroup_disable=cpu, or a v1 hierarchy hold it? \
+             In a container only the host can give it",
         )
     } else if !has(&enabled, "cpu") {
         warning(
             "controllers",
-            format!("the cpu controller is not enabled below {point}, so there are no currencies but base yet"),
-            format!("tixd enables it when it starts; by hand: echo +cpu > {point}/cgroup.subtree_control"),
+            format!(
+                "the cpu controller is not enabled below {point}, so there are no currencies but \
+                 base yet"
+            ),
+            format!(
+                "tixd enables it when it starts; by hand: echo +cpu > \
+                 {point}/cgroup.subtree_control"
+            ),
         )
     } else {
-        ok("controllers", format!("the cpu controller is enabled in {point}"))
+        ok(
+            "controllers",
+            format!("the cpu controller is enabled in {point}"),
+        )
     });
     if own_root
         .as_deref()
@@ -341,9 +371,11 @@ fn systemd(host: &Host) -> Finding {
         false => warning(
             CHECK,
             format!(
-                "no systemd of your own runs (nothing at /{runtime}), so `tixctl run` cannot ask it for a scope"
+                "no systemd of your own runs (nothing at /{runtime}), so `tixctl run` cannot ask \
+                 it for a scope"
             ),
-            "log in properly instead of through su, install dbus-user-session, or have root run `loginctl enable-linger` for you",
+            "log in properly instead of through su, install dbus-user-session, or have root run \
+             `loginctl enable-linger` for you",
         ),
     }
 }
@@ -356,7 +388,8 @@ fn tixd(host: &Host) -> Finding {
         Err(err) => warning(
             CHECK,
             format!("tixd cannot be reached at {socket}: {err}"),
-            "start it with `systemctl start tixd`, or as root with `tixd &` where there is no systemd",
+            "start it with `systemctl start tixd`, or as root with `tixd &` where there is no \
+             systemd",
         ),
     }
 }
@@ -393,7 +426,8 @@ fn privileges(host: &Host) -> Finding {
         uid => ok(
             CHECK,
             format!(
-                "you are user {uid}: you can run commands and fund what you like out of currencies that are yours"
+                "you are user {uid}: you can run commands and fund what you like out of \
+                 currencies that are yours"
             ),
         ),
     }

@@ -88,11 +88,12 @@ fn without(findings: &[Finding]) -> &'static str {
     };
     match is_missing("scheduler") {
         _ if is_missing("cgroups") => {
-            "Without cgroup v2 at /sys/fs/cgroup tixd keeps the ledger and exchanges, and enforces nothing."
+            "Without cgroup v2 at /sys/fs/cgroup tixd keeps the ledger and exchanges, and \
+             enforces nothing."
         }
         true => {
-            "Without it tixd keeps the ledger, exchanges, and shares of disks and of memory; those of CPU are the other scheduler's \
-             business."
+            "Without it tixd keeps the ledger, exchanges, and shares of disks and of memory; \
+             those of CPU are the other scheduler's business."
         }
         false => "Without it tixd keeps to cpu.weight and the kernel's own scheduler where it can.",
     }

@@ -19,22 +19,16 @@ pub struct Args {
     json: bool,
 }
 
-/// Exchanges in one answer of tixd's.
-const PAGE: i64 = 1000;
-
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    let (mut all, mut after) = (Vec::new(), None);
-    loop {
+    let all = trade::all(async |after| {
+        let of = args.principal.as_deref();
         let page = client
-            .call(|tixd| tixd.exchanges(args.principal.as_deref(), after, Some(PAGE)))
+            .call(|tixd| tixd.exchanges(of, after, Some(trade::PAGE)))
             .await?;
-        all.extend(page.exchanges);
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
+        Ok((page.exchanges, page.next))
+    })
+    .await?;
     match (args.json, all.is_empty()) {
         (true, _) => out::json(&all),
         (false, true) => {

@@ -108,8 +108,10 @@ fn limits_and_how_often_they_were_reached() {
     assert_eq!(
         lines,
         [
-            "Limited to 30 % of one CPU by cpu.max of /x.slice; throttled 12 of 40 periods, 1.2 s in all.",
-            "Limited to 150 % of one CPU by the limit of alice; that does not hold now: tix's scheduler is not in force.",
+            "Limited to 30 % of one CPU by cpu.max of /x.slice; throttled 12 of 40 periods, 1.2 s \
+             in all.",
+            "Limited to 150 % of one CPU by the limit of alice; that does not hold now: tix's \
+             scheduler is not in force.",
         ]
     );
 }

@@ -2,7 +2,8 @@
 //! A command in a cgroup of its own, with a currency of its own: what `tixctl run` and `tixctl
 //! nice` share.
 //!
-//! 1. A cgroup that the caller owns is made: by systemd, as a transient scope (`scope`), or in the cgroup tree itself (`place`).
+//! 1. A cgroup that the caller owns is made: by systemd, as a transient scope (`scope`), or in the
+//!    cgroup tree itself (`place`).
 //! 2. tixd makes a currency, funds it and binds it to the cgroup, all in one request.
 //! 3. This process moves in (systemd has moved it already) and becomes the command.
 //!

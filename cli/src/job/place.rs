@@ -6,7 +6,8 @@
 //! caller's, can do that only as a threaded domain. And a process may only be moved by who may
 //! write the common ancestor's `cgroup.procs`.
 //!
-//! So, looking from the caller's cgroup upwards, at cgroups where the caller may make children and move processes:
+//! So, looking from the caller's cgroup upwards, at cgroups where the caller may make children and
+//! move processes:
 //! 1. the nearest that gives the cpu controller to ordinary children already;
 //! 2. else the nearest that can be told to, without a process of its own: for as long as the job
 //!    runs (`controller`);
@@ -281,7 +282,8 @@ fn impossible(home: &Path, tried: &[String]) -> Failure {
     let home = home.display();
     let message = match tried {
         [] => format!(
-            "you may not make a cgroup for the command: neither {home} nor a cgroup above it is yours"
+            "you may not make a cgroup for the command: neither {home} nor a cgroup above it is \
+             yours"
         ),
         tried => format!(
             "no cgroup with the cpu controller can be made for the command ({})",

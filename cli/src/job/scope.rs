@@ -132,10 +132,11 @@ async fn connect() -> Result<Connection, Failure> {
         true => refused(format!("there is neither {bus} nor {private}")),
         false => Failure::refused(
             format!(
-                "no systemd of your own runs (there is no {bus}), and the cgroup tree gives you no place to make a cgroup"
+                "no systemd of your own runs (there is no {bus}), and the cgroup tree gives you \
+                 no place to make a cgroup"
             ),
-            "log in properly instead of through su (`machinectl shell`, ssh), install dbus-user-session, or have root run \
-             `loginctl enable-linger` for you",
+            "log in properly instead of through su (`machinectl shell`, ssh), install \
+             dbus-user-session, or have root run `loginctl enable-linger` for you",
         ),
     })
 }
@@ -150,6 +151,7 @@ fn reason(err: &zbus::Error) -> String {
 fn refused(why: String) -> Failure {
     Failure::refused(
         format!("systemd did not make a scope for the command: {why}"),
-        "does `systemd-run --scope true` work (with --user, unless you are root)? `tixctl doctor` may know more",
+        "does `systemd-run --scope true` work (with --user, unless you are root)? `tixctl doctor` \
+         may know more",
     )
 }

@@ -19,22 +19,16 @@ pub struct Args {
     json: bool,
 }
 
-/// Offers in one answer of tixd's.
-const PAGE: i64 = 1000;
-
 pub async fn main(args: Args) -> Result<(), Failure> {
     let mut client = Client::connect().await?;
-    let (mut all, mut after) = (Vec::new(), None);
-    loop {
+    let all = trade::all(async |after| {
+        let of = args.principal.as_deref();
         let page = client
-            .call(|tixd| tixd.offers(args.principal.as_deref(), after, Some(PAGE)))
+            .call(|tixd| tixd.offers(of, after, Some(trade::PAGE)))
             .await?;
-        all.extend(page.offers);
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
+        Ok((page.offers, page.next))
+    })
+    .await?;
     match (args.json, all.is_empty()) {
         (true, _) => out::json(&all),
         (false, true) => {

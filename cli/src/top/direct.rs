@@ -245,7 +245,8 @@ mod tests {
         std::fs::write(at("sys/devices/system/cpu/online"), "0,2-3\n").unwrap();
         let half = 1_u64 << 61;
         let text = format!(
-            "cgroup new active runnable share_q62 used_ns\n{} 9 1 1 {half} {}\n{} 9 0 0 {half} {}\n",
+            "cgroup new active runnable share_q62 used_ns\n{} 9 1 1 {half} {}\n{} 9 0 0 {half} \
+             {}\n",
             inode("cg/a"),
             used_ns[0],
             inode("cg/a/b"),

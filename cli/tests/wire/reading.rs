@@ -7,7 +7,8 @@ use std::process::Output;
 
 fn record(seq: u64) -> Value {
     json!({
-        "seq": seq, "time_usec": 1_795_273_445_000_000_u64, "uid": null, "who": "tixd", "kind": "policy", "subject": "",
+        "seq": seq, "time_usec": 1_795_273_445_000_000_u64, "uid": null, "who": "tixd",
+        "kind": "policy", "subject": "",
         "message": format!("number {seq}"), "operation": null
     })
 }

@@ -177,7 +177,8 @@ fn operations_are_asked_for_in_numbers() {
 #[test]
 fn what_was_measured_of_a_disk_is_said() {
     let reply = json!({
-        "mechanism": "iocost", "random_iops": 400, "sequential_iops": 410, "bytes_per_sec": 52_428_800,
+        "mechanism": "iocost", "random_iops": 400, "sequential_iops": 410,
+        "bytes_per_sec": 52_428_800,
         "model": "254:0 ctrl=user", "qos": "254:0 enable=1"
     });
     let (method, asked, said) = granted(&["disk", "enable", "vda"], reply.clone());
@@ -218,7 +219,20 @@ fn a_dry_run_is_tixds() {
     let part =
         json!({ "amount": 125, "bytes": false, "not_held": { "message": "m", "hint": "h" } });
     let exchange = json!({ "exchange": true });
+    let gone = json!({ "name": "alice", "tickets": 0, "cgroups": [] });
+    let live = json!({ "exchange": { "id": 7, "parties": [], "state": "active", "why": null } });
+    let offer = json!({
+        "id": 5, "matched": false, "exchanges": [], "offer": null, "note": null, "conflicting": []
+    });
     for (line, reply, method) in [
+        ("destroy alice", gone, "Destroy"),
+        ("accept 5 alice", live, "Accept"),
+        (
+            "offer make alice --give cpu:1 --want disk:1",
+            offer.clone(),
+            "Offer",
+        ),
+        ("offer amend 5 --give cpu:1", offer, "Amend"),
         (
             "fund alice --from base cpu 3",
             json!({ "amount": 3 }),

@@ -6,13 +6,16 @@ use serde_json::{Value, json};
 
 #[test]
 fn offers_are_asked_for_as_they_are_written() {
-    let reply = json!({ "id": 5, "matched": false, "exchanges": [], "offer": null, "note": null, "conflicting": [] });
+    let reply = json!({
+        "id": 5, "matched": false, "exchanges": [], "offer": null, "note": null, "conflicting": []
+    });
     let line =
         "offer /a.service --give cpu:12.5 --want memory:256M --minimum 64M --expires 1h --json";
     let arguments: Vec<&str> = line.split(' ').collect();
     let (method, asked, said) = granted(&arguments, reply.clone());
     let wanted = json!({
-        "principal": "/a.service", "give": "cpu:12.5", "want": "memory:256M", "minimum": "64M", "expires_sec": 3600
+        "principal": "/a.service", "give": "cpu:12.5", "want": "memory:256M", "minimum": "64M",
+        "expires_sec": 3600
     });
     assert_eq!((method.as_str(), asked), ("Offer", wanted));
     assert_eq!(serde_json::from_str::<Value>(&said).unwrap(), reply);

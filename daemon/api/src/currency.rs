@@ -38,7 +38,8 @@ impl Resource {
     }
 }
 
-/// A soft ticket is a weight among its issuer's active tickets; a hard one a guaranteed fraction of its issuer.
+/// A soft ticket is a weight among its issuer's active tickets; a hard one a guaranteed fraction of
+/// its issuer.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, CustomType,
 )]
@@ -76,15 +77,18 @@ pub struct ExchangeTicket {
 /// One resource of one currency at the snapshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, CustomType)]
 pub struct Share {
-    /// The fraction of the machine (of memory: of what can be guaranteed of it) that is guaranteed, whatever others do: 0 … 1.
+    /// The fraction of the machine (of memory: of what can be guaranteed of it) that is guaranteed,
+    /// whatever others do: 0 … 1.
     pub entitlement: f64,
     /// The fraction it gets now when every active principal wants more: what its tickets bring
     /// (V/T), or what limits in force leave of that (`limited`). 0 while it is inactive. Of memory
     /// the same as `entitlement`, whoever uses how much: 0 … 1.
     pub share: f64,
-    /// CPU time used, microseconds, cumulative with descendants; never goes backwards. 0 for the other resources.
+    /// CPU time used, microseconds, cumulative with descendants; never goes backwards. 0 for the
+    /// other resources.
     pub used_usec: u64,
-    /// Of memory: the guarantee in bytes. Absent for the other resources, and where it is not known.
+    /// Of memory: the guarantee in bytes. Absent for the other resources, and where it is not
+    /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entitlement_bytes: Option<u64>,
     /// Soft tickets of its own that it holds itself, for the threads that are in its cgroup and in
@@ -92,22 +96,26 @@ pub struct Share {
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_tickets: Option<u64>,
-    /// Of the disk: the weight of its cgroup among the siblings, as it is in force: 1 … 10,000. Absent where there is none, or several.
+    /// Of the disk: the weight of its cgroup among the siblings, as it is in force: 1 … 10,000.
+    /// Absent where there is none, or several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u64>,
     /// Of memory: bytes that are never taken from it (`memory.min`), as they are in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_bytes: Option<u64>,
-    /// Of memory: bytes that are taken from it last (`memory.low`), those of `min_bytes` among them; 0: no more than those.
+    /// Of memory: bytes that are taken from it last (`memory.low`), those of `min_bytes` among
+    /// them; 0: no more than those.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low_bytes: Option<u64>,
-    /// Of the disk: bytes read and written so far; of memory: bytes in use. With descendants; of a named currency: of the cgroups it funds.
+    /// Of the disk: bytes read and written so far; of memory: bytes in use. With descendants; of a
+    /// named currency: of the cgroups it funds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_bytes: Option<u64>,
     /// Of disk and memory: how long some of its threads have waited for it so far, microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_usec: Option<u64>,
-    /// Of the CPU: its own limit, the smaller where it has two, in thousandths of one CPU. Absent where it has none.
+    /// Of the CPU: its own limit, the smaller where it has two, in thousandths of one CPU. Absent
+    /// where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_milli: Option<u64>,
     /// Of the CPU. Present, and true, where `share` is what limits leave: its own, those above it,
@@ -132,13 +140,15 @@ pub struct Currency {
     /// Its name: `base`, a name given to `create` (with `USER/` in front if a user made it), or,
     /// mirroring a cgroup, that cgroup's path (`/` and more).
     pub name: String,
-    /// The cgroup that it mirrors or (the first) that it is bound to; relative to the cgroup root, `/` for base; null if none.
+    /// The cgroup that it mirrors or (the first) that it is bound to; relative to the cgroup root,
+    /// `/` for base; null if none.
     pub cgroup: Option<String>,
     /// The uid that owns it.
     pub owner: u32,
     /// The gid of its group.
     pub group: u32,
-    /// Who may do what: nine bits, 0 … 511 (0o777); `fci` for the owner, the group and others, highest bit first.
+    /// Who may do what: nine bits, 0 … 511 (0o777); `fci` for the owner, the group and others,
+    /// highest bit first.
     pub mode: u32,
     /// The mode as nine characters: `fci------`.
     pub mode_text: String,
@@ -150,7 +160,8 @@ pub struct Currency {
     pub funding: Vec<Funding>,
     /// The exchange tickets it holds.
     pub exchanges: Vec<ExchangeTicket>,
-    /// Its own limits: `cpu.max` of the cgroup that it mirrors, and what was set for it. Others may count for it, too: see `Explain`.
+    /// Its own limits: `cpu.max` of the cgroup that it mirrors, and what was set for it. Others may
+    /// count for it, too: see `Explain`.
     #[serde(default)]
     pub limits: Vec<Limit>,
     pub cpu: Share,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tixd refuses, and why. Every error says what happened to whom (`message`) and what to do (`hint`).
+//! What tixd refuses, and why. Every error says what happened to whom (`message`) and what to do
+//! (`hint`).
 
 use std::fmt;
 use zlink::{ReplyError, introspect};
@@ -10,7 +11,11 @@ macro_rules! errors {
         #[derive(Debug, Clone, PartialEq, Eq, ReplyError, introspect::ReplyError)]
         #[zlink(interface = "org.tix.Tix")]
         pub enum Error {
-            $($(#[$doc])* $name { message: String, hint: String, $($($(#[$what])* $more: $ty,)*)? },)*
+            $($(#[$doc])* $name {
+                message: String,
+                hint: String,
+                $($($(#[$what])* $more: $ty,)*)?
+            },)*
         }
 
         impl Error {
@@ -65,7 +70,8 @@ errors! {
     LimitReached,
     /// The issuer has not that much left to guarantee.
     TooMuch {
-        /// What it could still guarantee, and what was asked for: both thousandths of the issuer, or both bytes.
+        /// What it could still guarantee, and what was asked for: both thousandths of the issuer,
+        /// or both bytes.
         left: u64,
         asked: u64,
     },

@@ -16,12 +16,14 @@ pub struct Step {
     /// Present, and true, if `amount` is bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<bool>,
-    /// The issuer's soft tickets of the resource that are active now, and all of them; of a hard ticket's issuer, too.
+    /// The issuer's soft tickets of the resource that are active now, and all of them; of a hard
+    /// ticket's issuer, too.
     pub issued_active: u64,
     pub issued: u64,
     /// Is this ticket active?
     pub active: bool,
-    /// The fraction of the issuer that the ticket brings when all is active, which is what it guarantees: 0 … 1.
+    /// The fraction of the issuer that the ticket brings when all is active, which is what it
+    /// guarantees: 0 … 1.
     pub part: f64,
     /// The fraction of the issuer that it brings now: 0 … 1; 0 while it is not active.
     pub part_now: f64,
@@ -40,7 +42,8 @@ pub struct FundingPath {
 pub struct ExplainReply {
     pub currency: Currency,
     pub resource: Resource,
-    /// T, what base is worth: all soft tickets of the resource that it has issued; of memory, the bytes that can be guaranteed.
+    /// T, what base is worth: all soft tickets of the resource that it has issued; of memory, the
+    /// bytes that can be guaranteed.
     pub base_tickets: u64,
     /// Largest entitlement first.
     pub paths: Vec<FundingPath>,

@@ -15,14 +15,16 @@ pub struct LogRecord {
     pub uid: Option<u32>,
     /// The same in words: `root`, `policy`, `tixd`, or `uid N`.
     pub who: String,
-    /// A word for what it was: the operation (`fund`, `reserve`, `chmod`, …), or what an event has for its kind.
+    /// A word for what it was: the operation (`fund`, `reserve`, `chmod`, …), or what an event has
+    /// for its kind.
     pub kind: String,
     /// The currency concerned (the holder, for a ticket); empty where there is none.
     pub subject: String,
     /// One sentence, of 1,024 bytes at most; what is left out of a longer one is counted.
     pub message: String,
-    /// What was asked, as JSON, without the name that `subject` is; with `undo`, the operations that
-    /// would take it back, or `undoes`, the number of what it took back. Null where nobody asked.
+    /// What was asked, as JSON, without the name that `subject` is; with `undo`, the operations
+    /// that would take it back, or `undoes`, the number of what it took back. Null where nobody
+    /// asked.
     pub operation: Option<String>,
 }
 
@@ -41,6 +43,7 @@ pub struct UndoReply {
 pub struct LogReply {
     /// Oldest first.
     pub records: Vec<LogRecord>,
-    /// There are more: give this as `after` for them. Null: these were all, so what comes next is after the last `seq`.
+    /// There are more: give this as `after` for them. Null: these were all, so what comes next is
+    /// after the last `seq`.
     pub next: Option<u64>,
 }

@@ -42,7 +42,8 @@ pub enum ExchangeState {
     Revoked,
 }
 
-/// What one party has of an exchange. A party that gives, or gets, several resources is there once for each.
+/// What one party has of an exchange. A party that gives, or gets, several resources is there once
+/// for each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomType)]
 pub struct Party {
     pub principal: String,
@@ -71,8 +72,8 @@ pub struct OfferReply {
     pub offer: Option<Offer>,
     /// Why what was not matched is not on the book.
     pub note: Option<String>,
-    /// If something is left: the offers of what it wants for what it gives, the best for it first, at most ten. They ask for more than it
-    /// gives, or do not take so little.
+    /// If something is left: the offers of what it wants for what it gives, the best for it first,
+    /// at most ten. They ask for more than it gives, or do not take so little.
     pub conflicting: Vec<Offer>,
 }
 

@@ -142,7 +142,8 @@ pub struct ExportReply {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct ImportBeginReply {
-    /// What to name the import by in `ImportChunk` and `ImportEnd`; it lives as long as the connection.
+    /// What to name the import by in `ImportChunk` and `ImportEnd`; it lives as long as the
+    /// connection.
     pub id: u64,
 }
 

@@ -11,7 +11,8 @@ use zlink::introspect::{CustomType, Type};
 pub enum Enforcer {
     /// tix's scheduler is in force.
     SchedExt,
-    /// No sched_ext, or the scheduler cannot be kept in force: the kernel's own scheduler with `cpu.weight` written by tixd.
+    /// No sched_ext, or the scheduler cannot be kept in force: the kernel's own scheduler with
+    /// `cpu.weight` written by tixd.
     CpuWeight,
     /// Nothing, `--observe` or another sched_ext scheduler: see `problems`.
     None,
@@ -30,14 +31,17 @@ pub struct SchedulerStatus {
     pub reason: Option<String>,
     /// How often tixd has loaded it again after the kernel ejected it.
     pub reloads: u64,
-    /// Cgroups that share their parent's principal, because there are more than the scheduler holds.
+    /// Cgroups that share their parent's principal, because there are more than the scheduler
+    /// holds.
     pub shared_cgroups: u64,
     /// Principals and currencies in the scheduler's tables, and the room there is.
     pub nodes: u64,
     pub nodes_max: u64,
-    /// Threads that were run out of turn because they had waited too long (every runnable thread runs at least every 10 s).
+    /// Threads that were run out of turn because they had waited too long (every runnable thread
+    /// runs at least every 10 s).
     pub forced_runs: u64,
-    /// CPU time, microseconds, of holders of the kernel's locks that was charged to other principals, which waited for those.
+    /// CPU time, microseconds, of holders of the kernel's locks that was charged to other
+    /// principals, which waited for those.
     pub lent_usec: u64,
 }
 
@@ -48,7 +52,8 @@ pub struct CostStatus {
     pub cpu_usec: u64,
     /// tixd's memory, bytes, without what the scheduler has.
     pub memory_bytes: u64,
-    /// The scheduler's maps in the kernel, bytes; not what hangs on each thread, some hundred bytes. 0: there is none.
+    /// The scheduler's maps in the kernel, bytes; not what hangs on each thread, some hundred
+    /// bytes. 0: there is none.
     pub maps_bytes: u64,
 }
 
@@ -83,7 +88,8 @@ pub struct DiskStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct DiskEnableReply {
     pub mechanism: DiskMechanism,
-    /// What was measured for iocost: reads of 4 KiB in a second, anywhere and in a row, and bytes in large ones. Null for BFQ.
+    /// What was measured for iocost: reads of 4 KiB in a second, anywhere and in a row, and bytes
+    /// in large ones. Null for BFQ.
     pub random_iops: Option<u64>,
     pub sequential_iops: Option<u64>,
     pub bytes_per_sec: Option<u64>,
@@ -164,7 +170,8 @@ pub struct StatusReply {
     /// know, or is older than this.
     #[serde(default)]
     pub limits: Option<u64>,
-    /// The caller's user currency: where `run` takes tickets from by default; null if the caller has none.
+    /// The caller's user currency: where `run` takes tickets from by default; null if the caller
+    /// has none.
     pub user_currency: Option<String>,
     /// Empty when all is well.
     pub problems: Vec<Problem>,

@@ -5,52 +5,29 @@ use crate::{Kind, Problem, Resource, Share};
 use serde::{Deserialize, Serialize};
 use zlink::introspect::{CustomType, Type};
 
-/// What happened to a currency.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, CustomType)]
-#[serde(rename_all = "snake_case")]
-#[zlink(rename_all = "snake_case")]
-pub enum EventKind {
-    Created,
-    Destroyed,
-    /// A soft ticket's amount changed; `amount` is the new one, 0: it is gone.
-    Funded,
-    /// A hard ticket's amount changed; `amount` is the new one (thousandths, or bytes of memory), 0: it is gone.
-    Reserved,
-    /// A limit was set; `amount` is thousandths of one CPU.
-    Limited,
-    /// A limit was lifted.
-    Unlimited,
-    /// The owner, the group or the mode changed.
-    Brokered,
-    /// Rights to resources were exchanged, or given up for a job.
-    Exchanged,
-    /// An exchange was revoked; `message` says why.
-    Revoked,
-    /// An offer is on the book, new or amended.
-    Offered,
-    /// An offer went off the book without being matched, or what was left of it did; `message` says why.
-    Unoffered,
-    /// A guarantee cannot be held at present; `message` says why.
-    Unheld,
-    /// It can be held again.
-    Held,
-    /// Funding that somebody else gave was taken away or lowered.
-    Withdrawn,
-    Bound,
-    Unbound,
-    /// A cgroup appeared, went, or changed its owner.
-    CgroupCreated,
-    CgroupRemoved,
-    CgroupChanged,
-    /// The scheduler was loaded, ejected or given up; `message` says why.
-    Scheduler,
-    /// The policy was read again, or it changed something.
-    Policy,
-    /// The ledger cannot be written, or can be again; `message` says which, and why.
-    Store,
-    /// The watcher was too slow and missed events before this one.
-    Missed,
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident,)*) => {
+        /// What happened to a currency.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, CustomType)]
+        #[serde(rename_all = "snake_case")]
+        #[zlink(rename_all = "snake_case")]
+        pub enum EventKind {
+            $($(#[$doc])* $kind,)*
+            /// The watcher was too slow and missed events before this one.
+            Missed,
+        }
+
+        impl From<tix_model::EventKind> for EventKind {
+            fn from(kind: tix_model::EventKind) -> EventKind {
+                match kind {
+                    $(tix_model::EventKind::$kind => EventKind::$kind,)*
+                }
+            }
+        }
+    };
 }
+
+tix_model::event_kinds!(kinds);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, CustomType)]
 pub struct Event {
@@ -93,7 +70,8 @@ pub struct ProcessSample {
     pub comm: String,
     /// The cgroup path it is in.
     pub cgroup: String,
-    /// CPU time used so far, microseconds (all threads, at the kernel's clock-tick resolution of 10,000).
+    /// CPU time used so far, microseconds (all threads, at the kernel's clock-tick resolution of
+    /// 10,000).
     pub used_usec: u64,
 }
 

@@ -29,7 +29,8 @@ pub enum Error {
     #[error("{path} is not a path in the cgroup tree")]
     BadPath { path: String },
     #[error(
-        "{path}: the kernel refuses openat2 ({source}): it must be Linux 5.6 or later, and no system call filter may forbid it (systemd's RestrictSUIDSGID= does)"
+        "{path}: the kernel refuses openat2 ({source}): it must be Linux 5.6 or later, and no \
+         system call filter may forbid it (systemd's RestrictSUIDSGID= does)"
     )]
     NoOpenat2 {
         path: PathBuf,

@@ -285,8 +285,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
     fn say_lost(&mut self) {
         if !std::mem::replace(&mut self.lost, true) {
             tracing::info!(
-                "cgroups changed faster than the kernel kept notifications of it: the tree is listed anew whenever that happens \
-                 (fs.inotify.max_queued_events)"
+                "cgroups changed faster than the kernel kept notifications of it: the tree is \
+                 listed anew whenever that happens (fs.inotify.max_queued_events)"
             );
         }
     }
@@ -511,7 +511,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
     fn too_deep(&mut self, path: &str) -> Result<(), ()> {
         let parent = path.rsplit_once('/').map_or("/", |(parent, _)| parent);
         let what = format!(
-            "{parent:?}: the cgroups below it are too deep in the tree for tickets ({DEEPEST} levels, {LONGEST} bytes)"
+            "{parent:?}: the cgroups below it are too deep in the tree for tickets ({DEEPEST} \
+             levels, {LONGEST} bytes)"
         );
         self.say(Change::Trouble {
             path: parent.to_owned(),
@@ -537,7 +538,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                 if !self.blind {
                     self.blind = true;
                     let what = format!(
-                        "{}: {e}; listing the tree every second instead (raise fs.inotify.max_user_watches)",
+                        "{}: {e}; listing the tree every second instead (raise \
+                         fs.inotify.max_user_watches)",
                         cgroup.path().display()
                     );
                     self.say(Change::Trouble {

@@ -282,7 +282,7 @@ impl World {
             self.handle.call(|_| ()).await.expect("it answers");
             yield_now().await;
         }
-        let taken = self.handle.call(Core::take_longest_turn).await;
+        let taken = self.handle.call(|core| core.turns.take_longest()).await;
         taken.expect("it answers")
     }
 

@@ -255,6 +255,13 @@ fn requests(top: &str, low: &str, cgroup: &str) -> Vec<(&'static str, Value)> {
         ("Amend", json!({"id": 1, "give": "2 cpu"})),
         ("Accept", json!({"id": 1, "principal": low})),
         ("Cancel", json!({"id": 1})),
+        ("Rehearse", json!({})),
+        ("Fund", edge(low, ALICES)),
+        ("Rehearsed", json!({})),
+        ("Rehearse", json!({})),
+        ("Destroy", json!({"name": top})),
+        ("Rehearsed", json!({})),
+        ("Undo", json!({})),
         ("Destroy", json!({"name": low})),
         ("Destroy", json!({"name": top})),
         ("Tree", json!({})),
@@ -560,7 +567,7 @@ fn status_lists_some_of_many_problems_alike_and_counts_the_rest() {
         world
             .look(|core| {
                 let trouble = (0..5_000).map(|n| (format!("/{n:04}"), format!("/{n:04} is odd")));
-                core.trouble.extend(trouble);
+                core.tree.trouble.extend(trouble);
             })
             .await;
         let status = world.connect(ALICE).done("Status", json!({})).await;

@@ -156,6 +156,39 @@ fn links_in_documents_lead_somewhere() {
     assert!(count >= 50, "{count}");
 }
 
+/// What is installed can be read as it is: the README's links, and those from document to document.
+#[test]
+fn links_in_documents_that_are_installed_lead_somewhere() {
+    let to = tempfile::tempdir().unwrap();
+    let make = std::process::Command::new("make")
+        .args(["--no-print-directory", "install-documents", "PREFIX=/usr"])
+        .arg(format!("DESTDIR={}", to.path().display()))
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(make.status.success(), "{make:?}");
+    let installed = to.path().join("usr/share/doc/tix");
+    let mut documents = Vec::new();
+    files(&installed, &[".md"], &mut documents);
+    let mut count = 0;
+    for path in documents {
+        let text = read_to_string(&path).unwrap();
+        let links = text.split("](").skip(1).filter_map(|l| l.split(')').next());
+        let is_readme = path == installed.join("README.md");
+        for link in links.filter(|l| !l.contains("://") && !l.contains(' ')) {
+            let file = link.split('#').next().unwrap();
+            // Others name sources, too, which are not installed; whoever changes tix has them.
+            let is_document = file.ends_with(".md") && !path.ends_with("CONTRIBUTING.md");
+            if is_readme || is_document {
+                let to = path.parent().unwrap().join(file);
+                assert!(to.exists(), "{}: there is no {file}", path.display());
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 30, "{count}");
+}
+
 /// In documents, a path in backquotes, from the root of the repository, `bpf/`, `daemon/`,
 /// `daemon/src/` or the document; anywhere, a document in docs/.
 #[test]

@@ -162,6 +162,7 @@ fn main() {
     let start = now();
     let n = l.rows().len();
     println!("{n} rows read out in {:.2} s", (now() - start));
+    timed("a copy of it", 5, |_| drop(l.clone()));
 
     operations(&mut l);
     looking_up(&mut l);

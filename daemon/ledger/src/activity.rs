@@ -2,9 +2,9 @@
 //! Who is active (model.md §2), and the sums over tickets that follow from it.
 //!
 //! Each issuer keeps the sum of its tickets and of the active ones. Whatever changes the tickets of
-//! a holder goes through
-//! [`Ledger::retake`]: they are taken out of the sums, changed, and put in again. So a change costs the holder's tickets and, where
-//! somebody's activity turns, the tickets above it.
+//! a holder goes through [`Ledger::retake`]: they are taken out of the sums, changed, and put in
+//! again. So a change costs the holder's tickets and, where somebody's activity turns, the tickets
+//! above it.
 
 use super::{Cid, Currency, Ledger, Resource, Ticket};
 

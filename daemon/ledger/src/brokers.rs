@@ -277,6 +277,11 @@ impl Ledger {
         })
     }
 
+    /// What was said of a cgroup, by whom: else its owner and group are its directory's.
+    pub(super) fn said_of(&self, path: &str) -> Option<Broker> {
+        self.brokers.get(path).copied()
+    }
+
     /// What the broker of a cgroup's currency is to be: what was said of it, else as its directory.
     pub(super) fn broker_of(&self, path: &str, owner: u32, group: u32) -> (u32, u32, u16) {
         let said = self.brokers.get(path);

@@ -2,85 +2,154 @@
 //! What would take an operation back: its inverse, as of what it is about to change.
 //!
 //! An operation that adds is taken back by as much; one that sets, by what was set before. What
-//! destroys has no inverse: the tickets that went with it are told of nowhere.
+//! the inverse gives is its caller's: so there is none where it was another's before, as what
+//! belongs to root outlives its cgroup, and what belongs to a user counts against that user.
 
-use super::{Grant, Hard, Kind, Ledger, Op, Ref, Resource};
+use super::brokers::is_root;
+use super::{BASE, Broker, By, Caller, Grant, Hard, Kind, Ledger, Op, POLICY, Ref, Resource};
 
 impl Op {
-    /// The operations that take it back, once it is done; `ledger` is as it is before. None: it
-    /// cannot be taken back by operations, or changes nothing.
-    pub fn inverse(&self, ledger: &Ledger) -> Vec<Op> {
+    /// The operations that take it back, once `caller` has done it; `ledger` is as it is before.
+    ///
+    /// # Errors
+    /// Why there are none, in words.
+    pub fn inverse(&self, ledger: &Ledger, caller: &Caller) -> Result<Vec<Op>, String> {
+        let uid = caller.uid;
         let one = match self {
-            Op::Create { .. } => None,
             Op::Fund {
                 holder,
                 issuer,
                 resource,
                 amount,
-            } => Some(Op::Unfund {
-                holder: holder.clone(),
-                issuer: issuer.clone(),
-                resource: *resource,
-                amount: Some(*amount),
-            }),
+            } => {
+                nothing_lapsed(ledger, caller, (holder, issuer), *resource)?;
+                let had = held(ledger, holder, issuer, *resource, Kind::Soft);
+                stays(had.map(|grant| grant.by), uid, "tickets")?;
+                Op::Unfund {
+                    holder: holder.clone(),
+                    issuer: issuer.clone(),
+                    resource: *resource,
+                    amount: Some(*amount),
+                }
+            }
             Op::Unfund {
                 holder,
                 issuer,
                 resource,
                 amount,
             } => {
+                nothing_lapsed(ledger, caller, (holder, issuer), *resource)?;
                 let had = held(ledger, holder, issuer, *resource, Kind::Soft);
-                let amount = amount.or(had.map(|grant| grant.amount.cast_signed()));
-                // What has lapsed goes first, and cannot be given back.
-                let amount = amount.filter(|_| ledger.lapsed(holder, *resource) == 0);
-                amount.map(|amount| Op::Fund {
+                let Some(had) = had else {
+                    return Ok(Vec::new());
+                };
+                let amount = amount.unwrap_or(had.amount.cast_signed());
+                // What is left says whose it is.
+                match amount.cast_unsigned() < had.amount {
+                    true => stays(Some(had.by), uid, "tickets")?,
+                    false => comes_back(had.by, uid, "tickets")?,
+                }
+                Op::Fund {
                     holder: holder.clone(),
                     issuer: issuer.clone(),
                     resource: *resource,
                     amount,
-                })
+                }
             }
             Op::Reserve {
                 holder,
                 issuer,
                 resource,
                 ..
+            } => {
+                let had = held(ledger, holder, issuer, *resource, Kind::Hard);
+                stays(had.map(|grant| grant.by), uid, "a guarantee")?;
+                guarantee(ledger, holder, issuer, *resource)
             }
-            | Op::Unreserve {
+            Op::Unreserve {
                 holder,
                 issuer,
                 resource,
-            } => Some(guarantee(ledger, holder, issuer, *resource)),
+            } => {
+                if let Some(had) = held(ledger, holder, issuer, *resource, Kind::Hard) {
+                    comes_back(had.by, uid, "a guarantee")?;
+                }
+                guarantee(ledger, holder, issuer, *resource)
+            }
             Op::Limit { name, resource, .. } | Op::Unlimit { name, resource } => {
-                Some(limit(ledger, name, *resource))
+                let had = ledger.find(name).and_then(|cid| ledger.limit_of(cid));
+                if let Some(had) = had {
+                    comes_back(had.by, uid, "a limit")?;
+                }
+                limit(ledger, name, *resource)
             }
-            Op::Bind { name, path } if is_bound(ledger, name, path) => None,
-            Op::Bind { name, path } => Some(Op::Unbind {
-                name: name.clone(),
-                path: Some(path.clone()),
-            }),
-            Op::Unbind { name, path } => {
-                return unbound(ledger, name, path.as_deref());
+            Op::Bind { name, path } => {
+                if let Some(known) = ledger.binding(path) {
+                    stays(Some(known.by), uid, "a binding")?;
+                    return Ok(Vec::new());
+                }
+                Op::Unbind {
+                    name: name.clone(),
+                    path: Some(path.clone()),
+                }
             }
-            Op::Chmod { name, .. } => currency(ledger, name).map(|c| Op::Chmod {
-                name: name.clone(),
-                mode: c.mode,
-            }),
-            Op::Chown { name, owner, group } => currency(ledger, name).map(|c| Op::Chown {
-                name: name.clone(),
-                owner: owner.map(|_| c.owner),
-                group: group.map(|_| c.group),
-            }),
-            Op::Offer { id, .. } => Some(Op::Cancel { id: *id }),
-            Op::Destroy { .. }
+            Op::Unbind { name, path } => return unbound(ledger, name, path.as_deref(), uid),
+            Op::Chmod { name, .. } => {
+                let Some(c) = currency(ledger, name) else {
+                    return Ok(Vec::new());
+                };
+                let said = c.mirror.as_ref().and_then(|m| ledger.said_of(&m.path));
+                stays(said.map(|said| said.by), uid, "a mode or an owner")?;
+                Op::Chmod {
+                    name: name.clone(),
+                    mode: c.mode,
+                }
+            }
+            Op::Chown { name, owner, group } => {
+                let Some(c) = currency(ledger, name) else {
+                    return Ok(Vec::new());
+                };
+                let said = c.mirror.as_ref().map(|m| ledger.said_of(&m.path));
+                let by = said.flatten().map(|said| said.by);
+                stays(by, uid, "a mode or an owner")?;
+                let (word, its) = (
+                    tix_model::shell::word(name),
+                    "of the cgroup was its directory's",
+                );
+                let follows = |which: fn(Broker) -> Option<u32>| {
+                    said.is_some_and(|said| said.and_then(which).is_none())
+                };
+                if owner.is_some() && follows(|said| said.owner) {
+                    return Err(format!(
+                        "the owner {its}, whoever that would be later; `tixctl chown {} {word}` \
+                         sets the one of then",
+                        c.owner
+                    ));
+                }
+                if group.is_some() && follows(|said| said.group) {
+                    return Err(format!(
+                        "the group {its}, whichever that would be later; `tixctl chgrp {} {word}` \
+                         sets the one of then",
+                        c.group
+                    ));
+                }
+                Op::Chown {
+                    name: name.clone(),
+                    owner: owner.map(|_| c.owner),
+                    group: group.map(|_| c.group),
+                }
+            }
+            Op::Offer { id, .. } => Op::Cancel { id: *id },
+            Op::Create { .. }
+            | Op::Destroy { .. }
             | Op::Run { .. }
             | Op::Nice { .. }
             | Op::Accept { .. }
             | Op::Amend { .. }
             | Op::Cancel { .. }
-            | Op::Expire { .. } => None,
+            | Op::Expire { .. } => return Ok(Vec::new()),
         };
-        one.into_iter().collect()
+        Ok(vec![one])
     }
 
     /// Does it set what `earlier` did, to the same currency, so that taking that back would take
@@ -168,186 +237,71 @@ fn limit(ledger: &Ledger, name: &Ref, resource: Resource) -> Op {
     }
 }
 
-fn is_bound(ledger: &Ledger, name: &str, path: &str) -> bool {
-    let mut all = ledger
-        .find(name)
-        .into_iter()
-        .flat_map(|cid| ledger.bindings_of(cid));
-    all.any(|bound| bound == path)
+/// What has lapsed goes before what is held when either is withdrawn, and for good: beside it
+/// tickets given are not taken back by as many.
+fn nothing_lapsed(
+    ledger: &Ledger,
+    caller: &Caller,
+    (holder, issuer): (&Ref, &Ref),
+    resource: Resource,
+) -> Result<(), String> {
+    let of_base = ledger.find(issuer) == Some(BASE) && ledger.issues_base(caller);
+    match of_base && ledger.lapsed(holder, resource) > 0 {
+        false => Ok(()),
+        true => Err(format!(
+            "{holder} had given up tickets of base, which are withdrawn first and for good"
+        )),
+    }
+}
+
+/// What is there stays what it is when more comes to it and goes again: root's and the policy's,
+/// and what is the caller's own.
+fn stays(by: Option<By>, uid: u32, what: &str) -> Result<(), String> {
+    match by {
+        Some(by) if is_root(by) => Ok(()),
+        Some(by) => comes_back(by, uid, what),
+        None => Ok(()),
+    }
+}
+
+/// What was `by`'s comes back as that of `uid`.
+fn comes_back(by: By, uid: u32, what: &str) -> Result<(), String> {
+    if by == uid {
+        return Ok(());
+    }
+    let who = |uid: By| match uid {
+        0 => "root".to_owned(),
+        POLICY => "a policy".to_owned(),
+        uid => format!("uid {uid}"),
+    };
+    let (giver, taker) = (who(by), who(uid));
+    Err(format!(
+        "{what} that {giver} gave would come back as {taker}'s"
+    ))
 }
 
 /// What binds it again to what it will not be bound to any more. To several: none, as each costs
 /// what a binding does, and an operation is taken back in one turn.
-fn unbound(ledger: &Ledger, name: &str, path: Option<&str>) -> Vec<Op> {
+fn unbound(ledger: &Ledger, name: &str, path: Option<&str>, uid: u32) -> Result<Vec<Op>, String> {
     let all = ledger.find(name).into_iter();
     let all = all.flat_map(|cid| ledger.bindings_of(cid));
     let mut gone = all.filter(|bound| path.is_none_or(|path| path == *bound));
     match (gone.next(), gone.next()) {
-        (Some(bound), None) => vec![Op::Bind {
-            name: name.to_owned(),
-            path: bound.to_owned(),
-        }],
-        _ => Vec::new(),
+        (Some(bound), None) => {
+            if let Some(known) = ledger.binding(bound) {
+                comes_back(known.by, uid, "a binding")?;
+            }
+            Ok(vec![Op::Bind {
+                name: name.to_owned(),
+                path: bound.to_owned(),
+            }])
+        }
+        (Some(_), Some(_)) => Err(format!(
+            "{name} was bound to several cgroups; `tixctl bind` binds it to one"
+        )),
+        (None, _) => Ok(Vec::new()),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{Caller, Cgroup, DEFAULT_MODE};
-    use super::*;
-
-    fn create(ledger: &mut Ledger, name: &str) {
-        let op = Op::Create {
-            cid: ledger.next_cid(),
-            name: name.into(),
-            owner: 0,
-            group: 0,
-            mode: DEFAULT_MODE,
-        };
-        ledger.apply(&op, &Caller::ROOT).unwrap();
-    }
-
-    fn ticket(amount: Option<i64>) -> (Op, Op) {
-        let (holder, issuer) = ("a".to_owned(), "base".to_owned());
-        let resource = Resource::Cpu;
-        let (h, i) = (holder.clone(), issuer.clone());
-        (
-            Op::Fund {
-                holder,
-                issuer,
-                resource,
-                amount: amount.unwrap_or(5),
-            },
-            Op::Unfund {
-                holder: h,
-                issuer: i,
-                resource,
-                amount,
-            },
-        )
-    }
-
-    fn reserve(milli: u64) -> Op {
-        Op::Reserve {
-            holder: "a".into(),
-            issuer: "base".into(),
-            resource: Resource::Cpu,
-            amount: Hard::Milli(milli),
-        }
-    }
-
-    fn limit_to(milli: i64) -> Op {
-        Op::Limit {
-            name: "a".into(),
-            resource: Resource::Cpu,
-            milli,
-        }
-    }
-
-    /// Each is done, and taken back by what its inverse says: all is as it was.
-    #[test]
-    fn an_inverse_takes_it_back() {
-        let mut ledger = Ledger::new(1, 1 << 30);
-        create(&mut ledger, "a");
-        let (fund, unfund) = ticket(Some(7));
-        ledger.apply(&fund, &Caller::ROOT).unwrap();
-        ledger.apply(&reserve(100), &Caller::ROOT).unwrap();
-        ledger.apply(&limit_to(300), &Caller::ROOT).unwrap();
-        let name = "a".to_owned();
-        let (_, all) = ticket(None);
-        let unreserve = Op::Unreserve {
-            holder: name.clone(),
-            issuer: "base".into(),
-            resource: Resource::Cpu,
-        };
-        let unlimit = Op::Unlimit {
-            name: name.clone(),
-            resource: Resource::Cpu,
-        };
-        let chmod = Op::Chmod {
-            name: name.clone(),
-            mode: 0o777,
-        };
-        let chown = Op::Chown {
-            name,
-            owner: Some(7),
-            group: None,
-        };
-        let ops = [
-            fund,
-            unfund,
-            all,
-            reserve(200),
-            unreserve,
-            limit_to(20),
-            unlimit,
-            chmod,
-            chown,
-        ];
-        for op in ops {
-            let before = ledger.rows();
-            let inverse = op.inverse(&ledger);
-            ledger.apply(&op, &Caller::ROOT).unwrap();
-            assert_ne!(ledger.rows(), before, "{op:?}");
-            assert!(!inverse.is_empty(), "{op:?}");
-            for back in inverse {
-                ledger.apply(&back, &Caller::ROOT).unwrap();
-            }
-            assert_eq!(ledger.rows(), before, "{op:?}");
-        }
-    }
-
-    /// What changes nothing, and what would be too much for one turn, has none.
-    #[test]
-    fn what_has_no_inverse() {
-        let mut ledger = Ledger::new(1, 1 << 30);
-        create(&mut ledger, "a");
-        let bind = |path: &str| Op::Bind {
-            name: "a".into(),
-            path: path.into(),
-        };
-        let unbind = |path: Option<&str>| Op::Unbind {
-            name: "a".into(),
-            path: path.map(str::to_owned),
-        };
-        for (id, path) in [(7, "/x"), (8, "/y")] {
-            ledger.cgroup_here(&Cgroup {
-                path,
-                id,
-                weight: 100,
-                disk: 100,
-                owner: 0,
-                group: 0,
-                inner_threads: false,
-            });
-            assert_eq!(bind(path).inverse(&ledger), [unbind(Some(path))]);
-            ledger.apply(&bind(path), &Caller::ROOT).unwrap();
-            assert_eq!(bind(path).inverse(&ledger), []);
-        }
-        assert_eq!(unbind(Some("/x")).inverse(&ledger), [bind("/x")]);
-        assert_eq!(unbind(None).inverse(&ledger), []);
-    }
-
-    #[test]
-    fn what_sets_overrides_and_what_adds_does_not() {
-        let (fund, unfund) = ticket(Some(7));
-        let other = Op::Reserve {
-            holder: "a".into(),
-            issuer: "b".into(),
-            resource: Resource::Cpu,
-            amount: Hard::Milli(1),
-        };
-        let destroy = Op::Destroy { name: "a".into() };
-        for (earlier, later, overrides) in [
-            (&fund, &unfund, false),
-            (&fund, &destroy, true),
-            (&reserve(100), &reserve(200), true),
-            (&reserve(100), &other, false),
-            (&limit_to(20), &limit_to(30), true),
-            (&limit_to(20), &fund, false),
-            (&fund, &limit_to(20), false),
-        ] {
-            assert_eq!(later.overrides(earlier), overrides, "{earlier:?} {later:?}");
-        }
-    }
-}
+mod tests;

@@ -130,7 +130,11 @@ pub enum Refusal {
     BadMode(String),
     #[error("{0} is no hard share")]
     BadHard(String),
-    #[error("{issuer:?} cannot reserve {}: it has {} left", size(*.resource, *.asked), size(*.resource, *.left))]
+    #[error(
+        "{issuer:?} cannot reserve {}: it has {} left",
+        size(*.resource, *.asked),
+        size(*.resource, *.left)
+    )]
     TooMuch {
         issuer: String,
         resource: super::Resource,
@@ -138,7 +142,10 @@ pub enum Refusal {
         asked: u64,
         left: u64,
     },
-    #[error("{name:?} cannot give up {asked} {} tickets: it is entitled to {has}", .resource.name())]
+    #[error(
+        "{name:?} cannot give up {asked} {} tickets: it is entitled to {has}",
+        .resource.name()
+    )]
     TooLittle {
         name: String,
         resource: super::Resource,
@@ -181,8 +188,9 @@ impl Refusal {
                 return format!("type its name in full: {}", typed.join(" or ")).into();
             }
             Refusal::NoSuchCgroup(_) => {
-                "give its path below the cgroup root, or a unit that is running (user-1000.slice is \
-                 while that user is logged in); its parent's cgroup.subtree_control must have cpu"
+                "give its path below the cgroup root, or a unit that is running (user-1000.slice \
+                 is while that user is logged in); its parent's cgroup.subtree_control must have \
+                 cpu"
             }
             Refusal::AlreadyExists(name) => {
                 let hint =
@@ -226,8 +234,8 @@ impl Refusal {
                  999 thousandths; of memory a size too, such as 256M"
             }
             Refusal::TooMuch { .. } => {
-                "ask for less, or take another guarantee back: `tixctl unreserve NAME --from ISSUER \
-                 cpu`; of base at most 95 % can be reserved"
+                "ask for less, or take another guarantee back: `tixctl unreserve NAME --from \
+                 ISSUER cpu`; of base at most 95 % can be reserved"
             }
             Refusal::TooLittle { .. } => {
                 "give up less: `tixctl explain NAME` shows what it has; what came by an exchange \
@@ -238,14 +246,16 @@ impl Refusal {
             }
             Refusal::BadOffer(_) => {
                 "give one resource and want another, as `tixctl offer make NAME --give cpu:10 \
-                 --want disk:10`; 0.001 tickets and more of each, and a minimum of no more than what \
-                 is wanted"
+                 --want disk:10`; 0.001 tickets and more of each, and a minimum of no more than \
+                 what is wanted"
             }
             Refusal::BadLimit(_) => {
-                "of cpu, of any currency but base: 0.1% of one CPU to 102400%, and 100% is all of one; as `tixctl limit alice cpu 150%`"
+                "of cpu, of any currency but base: 0.1% of one CPU to 102400%, and 100% is all of \
+                 one; as `tixctl limit alice cpu 150%`"
             }
             Refusal::NotLimited(_) => {
-                "`tixctl explain NAME` shows which limits count for it; a cgroup's cpu.max is lifted where it was set"
+                "`tixctl explain NAME` shows which limits count for it; a cgroup's cpu.max is \
+                 lifted where it was set"
             }
             Refusal::OwnPlace { .. } => {
                 "give less, or first as many of base's tickets to the cgroup that you are in, by \
@@ -253,8 +263,8 @@ impl Refusal {
             }
             Refusal::Lifeline(_) => {
                 "the lifeline is the currency that keeps a part of the CPU for init and logins, so \
-                 that root is heard (`tixctl explain lifeline`); name another, or its units, one by \
-                 one"
+                 that root is heard (`tixctl explain lifeline`); name another, or its units, one \
+                 by one"
             }
             Refusal::NotEnforced(_) => {
                 "share cpu, disk or memory; `tixctl unfund`, `unreserve` and `cancel` take back \

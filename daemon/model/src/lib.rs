@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod event;
 mod file;
 mod ids;
 mod resource;
@@ -15,6 +16,7 @@ pub mod shell;
 pub mod units;
 
 pub use bounds::*;
+pub use event::EventKind;
 pub use file::{File, Mark, Numbers, Written};
 pub use ids::{BASE, By, Cid, LIFELINE, NOBODY, POLICY, TIXD};
 pub use resource::{Kind, Resource};

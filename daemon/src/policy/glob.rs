@@ -60,7 +60,8 @@ impl Unit {
         plain(text)?;
         if unit_stem(text).is_none() && !text.ends_with('*') {
             return Err(
-                "a unit's name ends in .service, .scope or .slice: write it out (\"nginx.service\")",
+                "a unit's name ends in .service, .scope or .slice: write it out \
+                 (\"nginx.service\")",
             );
         }
         Ok(Unit(text.to_owned()))
@@ -80,7 +81,8 @@ impl Path {
     pub(super) fn parse(text: &str) -> Result<Path, &'static str> {
         let Some(below) = text.strip_prefix('/').filter(|b| !b.is_empty()) else {
             return Err(
-                "a cgroup's path begins with / at the root of the cgroup tree (\"/machine.slice/*\"), and is not / itself",
+                "a cgroup's path begins with / at the root of the cgroup tree \
+                 (\"/machine.slice/*\"), and is not / itself",
             );
         };
         let components = below
@@ -290,7 +292,13 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn as_the_oracle(
-            p in prop::collection::vec(prop_oneof![Just("**".to_owned()), "[ab*]{1,4}".prop_filter("whole", |c| !c.contains("**"))], 1..6),
+            p in prop::collection::vec(
+                prop_oneof![
+                    Just("**".to_owned()),
+                    "[ab*]{1,4}".prop_filter("whole", |c| !c.contains("**")),
+                ],
+                1..6,
+            ),
             n in prop::collection::vec("[ab]{1,4}", 1..7),
         ) {
             let pattern = Path::parse(&format!("/{}", p.join("/"))).expect("legal");

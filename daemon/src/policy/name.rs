@@ -358,7 +358,7 @@ mod tests {
     proptest! {
         #[test]
         fn always_legal(
-            template in "([a-z{}]|\\{uid\\}|\\{user\\}|\\{unit\\}|\\{name\\}|\\{instance\\}|-){0,12}",
+            template in "([a-z{}]|\\{(uid|user|unit|name|instance)\\}|-){0,12}",
             path in "(/(\\PC|\\\\x|2d|@|\\.service){0,30}){1,4}",
             owner: u32,
             name in prop::option::of("\\PC{0,80}"),

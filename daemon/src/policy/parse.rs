@@ -150,7 +150,8 @@ fn rule(table: &DeTable<'_>, span: Range<usize>, source: &mut Source<'_>) -> Opt
             source.problem(
                 span.clone(),
                 "this rule does not say what it is about",
-                "write match = { group = \"staff\" } or the like; match = {} is for all that is left",
+                "write match = { group = \"staff\" } or the like; match = {} is for all that is \
+                 left",
             );
             None
         }

@@ -194,8 +194,11 @@ impl<'a> Source<'a> {
                 _ => self.problem(
                     v.span(),
                     format!("this is no {key}"),
-                    format!("write a number (1000), a range (\"1000-1999\") or a list of them; a name goes to {} =",
-                        if key == "uid" { "user" } else { "group" }),
+                    format!(
+                        "write a number (1000), a range (\"1000-1999\") or a list of them; a \
+                             name goes to {} =",
+                        if key == "uid" { "user" } else { "group" }
+                    ),
                 ),
             }
         }
@@ -254,7 +257,8 @@ impl<'a> Source<'a> {
                 self.problem(
                     value.span(),
                     format!("{:?} is no mode", shorten(text)),
-                    "write nine characters, fci for the owner, the group and others, with - for what is not allowed (\"fci------\"), or octal (\"700\")",
+                    "write nine characters, fci for the owner, the group and others, with - for \
+                     what is not allowed (\"fci------\"), or octal (\"700\")",
                 );
             })
             .ok()

@@ -10,7 +10,7 @@ use super::presence::{Outlook, Poll, Presence};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use tix_bpf::{Edge, Funding, NodeId, NodeState, Scheduler, Stats};
-use tix_ledger::{BASE, Cid, Kind, Ledger, Resource};
+use tix_ledger::{BASE, Cid, Event, Kind, Ledger, Resource};
 
 // What the ledger allows is what the scheduler has room for.
 const _: () = assert!(tix_model::MAX_FUNDERS == tix_bpf::FUNDERS);
@@ -28,6 +28,9 @@ pub struct Cpu {
     /// What could not be pushed, by currency.
     trouble: BTreeMap<Cid, String>,
     limits: Limits,
+    /// Currencies that are to be pushed, and those that are gone.
+    touched: Vec<Cid>,
+    removed: Vec<Cid>,
 }
 
 impl Cpu {
@@ -201,9 +204,30 @@ impl Cpu {
         self.push(ledger, &all, &removed);
     }
 
+    /// What these events are of is to be pushed.
+    pub fn has_touched(&mut self, events: &[Event]) {
+        self.touched.extend(events.iter().flat_map(Event::touched));
+        self.removed
+            .extend(events.iter().filter_map(Event::removed));
+    }
+
+    /// At once, for all events since this was done last: it looks at whatever exchanges may rest
+    /// with. False: there were none.
+    pub fn push_touched(&mut self, ledger: &Ledger) -> bool {
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        let removed = std::mem::take(&mut self.removed);
+        let any = !touched.is_empty() || !removed.is_empty();
+        if any {
+            self.push(ledger, &touched, &removed);
+        }
+        any
+    }
+
     /// The currencies `touched`, and the going of those `removed`. Costs what those are, not what
     /// there is.
-    pub fn push(&mut self, ledger: &Ledger, touched: &[Cid], removed: &[Cid]) {
+    fn push(&mut self, ledger: &Ledger, touched: &[Cid], removed: &[Cid]) {
         if self.presence.scheduler().is_none() {
             return;
         }

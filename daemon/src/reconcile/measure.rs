@@ -156,7 +156,8 @@ mod tests {
         };
         assert_eq!(
             speed.model("254:0"),
-            "254:0 ctrl=user model=linear rbps=94000000 rseqiops=470 rrandiops=376 wbps=94000000 wseqiops=470 wrandiops=376"
+            "254:0 ctrl=user model=linear rbps=94000000 rseqiops=470 rrandiops=376 wbps=94000000 \
+             wseqiops=470 wrandiops=376"
         );
         // The kernel takes no model by which many small requests move more than large ones.
         let odd = Speed { bytes: 1, ..speed };

@@ -177,8 +177,9 @@ impl Presence {
             }
             Err(Error::Layout { found, .. }) => {
                 tracing::warn!(
-                    "what is in force is another version's, of layout {found}, and this tixd speaks {}: it goes on as it is until this \
-                     one's is loaded and takes its place, and there is no way back to it",
+                    "what is in force is another version's, of layout {found}, and this tixd \
+                     speaks {}: it goes on as it is until this one's is loaded and takes its \
+                     place, and there is no way back to it",
                     tix_bpf::LAYOUT
                 );
                 self.stranger = Some(found);
@@ -315,7 +316,8 @@ impl Presence {
         self.failures += 1;
         if self.retry_at.is_none() {
             tracing::error!(
-                "the scheduler did not stay in force after {} attempts: given up; restart tixd to try again",
+                "the scheduler did not stay in force after {} attempts: given up; restart tixd to \
+                 try again",
                 PAUSES.len()
             );
         }

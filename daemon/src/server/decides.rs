@@ -36,7 +36,7 @@ pub fn enforcer(core: &Core, in_force: bool, other: Option<&str>) -> Enforcer {
     match other {
         _ if in_force || core.cpu.stranger().is_some() => Enforcer::SchedExt,
         Some(_) if tix_bpf::has_all() => Enforcer::None,
-        _ if core.cpu.by_weight() && !core.root.is_read_only() => Enforcer::CpuWeight,
+        _ if core.cpu.by_weight() && !core.tree.root.is_read_only() => Enforcer::CpuWeight,
         _ => Enforcer::None,
     }
 }
@@ -48,7 +48,8 @@ pub fn problem(core: &Core, in_force: bool, other: Option<&str>) -> Option<Probl
         let why = core.cpu.reason().unwrap_or("it is being loaded");
         return Some(Problem {
             message: format!(
-                "another version's scheduler, of layout {layout}, is in force and holds shares as they were, whatever is changed; this one's is not: {why}"
+                "another version's scheduler, of layout {layout}, is in force and holds shares as \
+                 they were, whatever is changed; this one's is not: {why}"
             ),
             hint: instead(outlook),
         });
@@ -57,15 +58,19 @@ pub fn problem(core: &Core, in_force: bool, other: Option<&str>) -> Option<Probl
         (true, None, _) => return None,
         (true, Some(why), _) => (
             format!("the scheduler of another version is in force, for this one's failed: {why}"),
-            "please report it; `tixd --stop-scheduler; systemctl restart tixd` tries this version's again".to_owned(),
+            "please report it; `tixd --stop-scheduler; systemctl restart tixd` tries this \
+             version's again"
+                .to_owned(),
         ),
-        (false, _, Some(ops)) if outlook.enforces() => (in_the_way(ops), after_the_other(ops, outlook)),
+        (false, _, Some(ops)) if outlook.enforces() => {
+            (in_the_way(ops), after_the_other(ops, outlook))
+        }
         (false, ..) => {
             let why = match outlook {
                 Outlook::InForce => "the kernel is taking the scheduler out of force",
                 _ => core.cpu.reason().unwrap_or("the scheduler is not in force"),
             };
-            let hint = match outlook.enforces() && core.root.is_read_only() {
+            let hint = match outlook.enforces() && core.tree.root.is_read_only() {
                 true => READ_ONLY.to_owned(),
                 false => remedy(outlook),
             };
@@ -75,18 +80,19 @@ pub fn problem(core: &Core, in_force: bool, other: Option<&str>) -> Option<Probl
     Some(Problem { message, hint })
 }
 
-const READ_ONLY: &str = "nothing is enforced, by cpu.weight neither, for cgroups are mounted read-only: start tixd outside this container; the \
-                         ledger and exchanges are whole";
+const READ_ONLY: &str = "nothing is enforced, by cpu.weight neither, for cgroups are mounted \
+                         read-only: start tixd outside this container; the ledger and exchanges \
+                         are whole";
 
 fn in_the_way(ops: &str) -> String {
     match tix_bpf::has_all() {
         true => format!(
-            "another sched_ext scheduler, {ops}, decides who runs: shares and limits of CPU are not held by tix, and by cpu.weight and \
-             cpu.max only if {ops} heeds them"
+            "another sched_ext scheduler, {ops}, decides who runs: shares and limits of CPU are \
+             not held by tix, and by cpu.weight and cpu.max only if {ops} heeds them"
         ),
         false => format!(
-            "another sched_ext scheduler, {ops}, has the threads that ask for it (SCHED_EXT); the kernel's own holds shares of the \
-             others by cpu.weight"
+            "another sched_ext scheduler, {ops}, has the threads that ask for it (SCHED_EXT); the \
+             kernel's own holds shares of the others by cpu.weight"
         ),
     }
 }
@@ -97,8 +103,8 @@ fn after_the_other(ops: &str, outlook: Outlook) -> String {
         _ => "tixd loads its own within seconds",
     };
     format!(
-        "end {ops} (a service called scx or scx_loader?), then {then}; meanwhile the ledger and exchanges go on, and shares of disks and \
-         of memory hold"
+        "end {ops} (a service called scx or scx_loader?), then {then}; meanwhile the ledger and \
+         exchanges go on, and shares of disks and of memory hold"
     )
 }
 
@@ -108,18 +114,21 @@ pub fn lacking() -> Vec<Problem> {
     let told = |lack: &Lack| {
         let (message, hint) = match lack {
             Lack::CpuMax => (
-                "this kernel does not tell tix's scheduler what cpu.max is: it limits nobody, nor does CPUQuota= of systemd's units",
+                "this kernel does not tell tix's scheduler what cpu.max is: it limits nobody, nor \
+                 does CPUQuota= of systemd's units",
                 "`tixctl limit` holds; or boot Linux 6.17 or later",
             ),
             Lack::CpuIdle => (
-                "this kernel does not tell tix's scheduler what cpu.idle is: such a cgroup has the share of its cpu.weight",
+                "this kernel does not tell tix's scheduler what cpu.idle is: such a cgroup has the \
+                 share of its cpu.weight",
                 "set a small cpu.weight instead; or boot Linux 6.19 or later",
             ),
             Lack::Nice if cpus == 1 => return None,
             // It says nothing of shares.
             Lack::Moves | Lack::Faults => return None,
             Lack::Nice => (
-                "this kernel does not tell tix's scheduler which threads it takes for a CPU: nice levels inside a cgroup are not exact",
+                "this kernel does not tell tix's scheduler which threads it takes for a CPU: nice \
+                 levels inside a cgroup are not exact",
                 "shares of cgroups are exact; for nice levels, boot Linux 7.1 or later",
             ),
         };
@@ -140,8 +149,8 @@ fn instead(outlook: Outlook) -> String {
             pause.as_secs() + 1
         ),
         Outlook::Loading => "its own takes that one's place when it is loaded".to_owned(),
-        _ => "`systemctl restart tixd` tries again; `systemctl stop tixd; tixd --stop-scheduler` gives the machine to the kernel's own \
-              scheduler"
+        _ => "`systemctl restart tixd` tries again; `systemctl stop tixd; tixd --stop-scheduler` \
+              gives the machine to the kernel's own scheduler"
             .to_owned(),
     }
 }
@@ -165,8 +174,9 @@ fn remedy(outlook: Outlook) -> String {
         }
         Outlook::Observing => "start tixd without --observe to have shares enforced".to_owned(),
         Outlook::NoCgroups => {
-            "the ledger and exchanges are whole; boot with systemd.unified_cgroup_hierarchy=1 (without systemd: unmount cgroup v1, and \
-             mount -t cgroup2 none /sys/fs/cgroup), then restart tixd"
+            "the ledger and exchanges are whole; boot with systemd.unified_cgroup_hierarchy=1 \
+             (without systemd: unmount cgroup v1, and mount -t cgroup2 none /sys/fs/cgroup), then \
+             restart tixd"
                 .to_owned()
         }
     }

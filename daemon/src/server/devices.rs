@@ -25,7 +25,7 @@ impl Session {
         self.root_only("change how a disk is shared", &typed)?;
         let asked = move |core: &mut Core| {
             decides::may_write(core, "change how a disk is shared", "")?;
-            device(core, &name).map(|found| (found, core.root.path().to_owned()))
+            device(core, &name).map(|found| (found, core.tree.root.path().to_owned()))
         };
         let (found, top) = self.ask(asked).await??;
         let what = match bfq {
@@ -47,7 +47,7 @@ impl Session {
         self.root_only("change how a disk is shared", &typed)?;
         let asked = move |core: &mut Core| {
             decides::may_write(core, "change how a disk is shared", "")?;
-            device(core, &name).map(|found| (found, core.root.path().to_owned()))
+            device(core, &name).map(|found| (found, core.tree.root.path().to_owned()))
         };
         let (found, top) = self.ask(asked).await??;
         let what = format!("nothing holds shares of {} any more", found.name);
@@ -111,7 +111,8 @@ fn refused(e: &enable::Error) -> Error {
         enable::Error::Bfq { .. } => "the kernel needs BFQ: modprobe bfq",
         enable::Error::Measure { .. } => "is it a disk, and is there a medium in it?",
         enable::Error::Busy { .. } => {
-            "it would be taken for slower than it is: stop what uses it and ask again, or use --bfq, which measures nothing"
+            "it would be taken for slower than it is: stop what uses it and ask again, or use \
+             --bfq, which measures nothing"
         }
     };
     bad(e.to_string(), hint)
@@ -119,7 +120,7 @@ fn refused(e: &enable::Error) -> Error {
 
 /// The device called `name`, as in /dev.
 fn device(core: &mut Core, name: &str) -> Result<Device, Error> {
-    core.disk.look(&core.root);
+    core.disk.look(&core.tree.root);
     let short = name.strip_prefix("/dev/").unwrap_or(name);
     let all = core.disk.devices();
     let found = all.iter().find(|d| d.name == short).cloned();

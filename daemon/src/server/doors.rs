@@ -35,7 +35,8 @@ impl Doors {
         let [everybody, root] = NAMES.map(|name| passed.remove(name));
         for (name, _) in passed {
             tracing::warn!(
-                "systemd passes a socket called {name:?}, which nobody is asked at: FileDescriptorName= is to be one of {NAMES:?}"
+                "systemd passes a socket called {name:?}, which nobody is asked at: \
+                 FileDescriptorName= is to be one of {NAMES:?}"
             );
         }
         Ok(Doors {

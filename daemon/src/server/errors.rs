@@ -54,6 +54,17 @@ pub fn internal(e: Failure) -> Error {
             message: format!("nothing was changed: {message}"),
             hint: "`tixctl status` says when the ledger can be written again".into(),
         },
+        Failure::Overtaken(..) => Error::BadParameter {
+            message: e.to_string(),
+            hint: "`tixctl log` shows what was done; try again, which looks at it".to_owned(),
+        },
+        Failure::Undone(_) => {
+            let hint = "`tixctl log --mine` shows what you did, with its numbers".to_owned();
+            Error::BadParameter {
+                message: e.to_string(),
+                hint,
+            }
+        }
         Failure::Beside(e) => Error::Internal {
             message: e.to_string(),
             hint: "try again; if it stays so, `journalctl -u tixd` says more".into(),

@@ -10,6 +10,7 @@
 
 use super::held;
 use super::view::{currency, to_limits};
+use crate::reconcile::activity::is_frozen;
 use crate::writer::Core;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
@@ -227,7 +228,7 @@ fn path(l: &Ledger, above: &Above, edges: &[(Cid, usize)], r: Resource) -> api::
 pub fn explain(core: &mut Core, cid: Cid, r: Resource) -> Option<api::ExplainReply> {
     core.read_cpu_max(cid);
     let mut currency = currency(core, cid)?;
-    if !currency.active && core.is_frozen(cid) {
+    if !currency.active && is_frozen(&core.ledger, &core.tree.root, cid) {
         currency.cpu.frozen = Some(true);
     }
     currency.not_held = held::without_cpu(core, cid);

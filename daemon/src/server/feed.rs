@@ -8,12 +8,13 @@ use super::readers;
 use super::session::{self, CHEAP, written};
 use super::view;
 use super::whole::Written;
-use crate::writer::event::{self, WatchEvent};
+use crate::writer::event::WatchEvent;
 use crate::writer::{Failure, Handle, now_usec};
 use std::rc::Rc;
 use std::time::Duration;
 use tix_api::{Error, Event, EventKind, ProcessSample, Sample, WatchReply};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
 use zlink::Reply;
 
 pub type Item = std::result::Result<Reply<Written<WatchReply>>, Error>;
@@ -76,8 +77,8 @@ pub async fn feed(tx: mpsc::Sender<Item>, watch: Watch, interval: i64) {
             }
             told = events.recv() => match told {
                 Ok(e) => WatchReply { event: Some(event(e)), sample: None },
-                Err(broadcast::error::RecvError::Lagged(n)) => WatchReply { event: Some(missed(n)), sample: None },
-                Err(broadcast::error::RecvError::Closed) => return,
+                Err(RecvError::Lagged(n)) => WatchReply { event: Some(missed(n)), sample: None },
+                Err(RecvError::Closed) => return,
             },
         };
         let reply = match reply.sample {
@@ -144,7 +145,7 @@ fn missed(n: u64) -> Event {
 fn event(e: WatchEvent) -> Event {
     Event {
         time_usec: e.time_usec,
-        kind: kind(e.kind),
+        kind: e.kind.into(),
         currency: e.currency,
         issuer: e.issuer,
         resource: e.resource.map(Into::into),
@@ -154,33 +155,5 @@ fn event(e: WatchEvent) -> Event {
         uid: e.uid,
         concerns: e.concerns,
         message: e.message,
-    }
-}
-
-fn kind(k: event::EventKind) -> EventKind {
-    use event::EventKind as K;
-    match k {
-        K::Created => EventKind::Created,
-        K::Destroyed => EventKind::Destroyed,
-        K::Funded => EventKind::Funded,
-        K::Reserved => EventKind::Reserved,
-        K::Limited => EventKind::Limited,
-        K::Unlimited => EventKind::Unlimited,
-        K::Brokered => EventKind::Brokered,
-        K::Exchanged => EventKind::Exchanged,
-        K::Revoked => EventKind::Revoked,
-        K::Offered => EventKind::Offered,
-        K::Unoffered => EventKind::Unoffered,
-        K::Unheld => EventKind::Unheld,
-        K::Held => EventKind::Held,
-        K::Withdrawn => EventKind::Withdrawn,
-        K::Bound => EventKind::Bound,
-        K::Unbound => EventKind::Unbound,
-        K::CgroupCreated => EventKind::CgroupCreated,
-        K::CgroupRemoved => EventKind::CgroupRemoved,
-        K::CgroupChanged => EventKind::CgroupChanged,
-        K::Scheduler => EventKind::Scheduler,
-        K::Policy => EventKind::Policy,
-        K::Store => EventKind::Store,
     }
 }

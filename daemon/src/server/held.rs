@@ -44,7 +44,7 @@ pub fn not_held(core: &Core, r: Resource) -> Option<Problem> {
         },
         // What is said of the files of cgroups is said of the CPU there, too.
         _ if !core.cpu.outlook().enforces() => decides::problem(core, false, None),
-        _ if core.root.is_read_only() => Some(problem(
+        _ if core.tree.root.is_read_only() => Some(problem(
             "cgroups are mounted read-only",
             "start tixd outside this container",
         )),
@@ -152,6 +152,7 @@ pub fn disk_hint(disk: &Disk, d: &Device) -> String {
 
 fn no_memory(core: &Core) -> Option<Problem> {
     let there = core
+        .tree
         .root
         .cgroup("/")
         .and_then(|c| c.read("cgroup.controllers"));
@@ -171,7 +172,7 @@ fn not_written(core: &Core, cid: Cid, files: &[File]) -> Option<Problem> {
     let own = c.mirror.as_ref().map(|m| m.path.as_str());
     let paths = own.into_iter().chain(c.bindings());
     let failed = paths.flat_map(|path| files.iter().map(move |file| (*file, path)));
-    let mut what = failed.filter_map(|(file, path)| core.why_not_written(file, path));
+    let mut what = failed.filter_map(|(file, path)| core.marks.why_not_written(file, path));
     Some(problem(what.next()?, "tixd tries again every second"))
 }
 
@@ -204,7 +205,7 @@ pub fn without_cpu(core: &Core, cid: Cid) -> Option<Problem> {
         core.ledger.name(cid),
         listed(&paths)
     );
-    Some(off_at(&core.root, &at, &paths, &what))
+    Some(off_at(&core.tree.root, &at, &paths, &what))
 }
 
 /// The same for `cid`, and for what it funds, as far as [`MOST`] looks reach.
@@ -234,7 +235,7 @@ pub fn all_without_cpu(core: &Core) -> Vec<Problem> {
                 "what is bound to, funds or limits {} has no effect there",
                 listed(paths)
             );
-            off_at(&core.root, at, paths, &what)
+            off_at(&core.tree.root, at, paths, &what)
         })
         .collect()
 }
@@ -244,7 +245,7 @@ pub fn all_without_cpu(core: &Core) -> Vec<Problem> {
 fn off<'a>(core: &Core, paths: impl Iterator<Item = &'a str>) -> BTreeMap<String, Vec<&'a str>> {
     let mut off: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for path in paths.take(MOST) {
-        if let Some(at) = core.root.cpu_is_off_in(path) {
+        if let Some(at) = core.tree.root.cpu_is_off_in(path) {
             off.entry(at).or_default().push(path);
         }
     }

@@ -8,7 +8,8 @@ use super::readers;
 use super::session::Session;
 use super::view;
 use super::whole::Written;
-use crate::writer::{Core, kernels_throttle};
+use crate::reconcile::bounds::kernels_throttle;
+use crate::writer::Core;
 use std::collections::{HashMap, HashSet};
 use tix_api::{Currency, Error, LimitKind, Resource, Share, TreeReply};
 use tix_cgroupfs::{Cgroup, Root};
@@ -19,7 +20,7 @@ impl Session {
         self.read_clocks().await?;
         let currencies = self.ask_each(view::currency).await?;
         let about = |core: &mut Core| {
-            let top = core.root.path().to_owned();
+            let top = core.tree.root.path().to_owned();
             (held::all_not_held(core), top, core.cpu.in_charge())
         };
         let (not_held, top, by_tix) = self.ask(about).await?;

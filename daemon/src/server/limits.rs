@@ -63,9 +63,9 @@ fn why_not(core: &mut Core, name: &str) -> Option<Problem> {
     if let Some(problem) = held::limits_not_held(core) {
         return Some(problem);
     }
-    core.find_bounds();
+    core.activity.find_bounds(&core.ledger);
     let cid = core.ledger.find(name)?;
-    match core.bounds.capping.contains(&cid) {
+    match core.activity.bounds.capping.contains(&cid) {
         true => None,
         false => held::without_cpu_below(core, cid),
     }
@@ -91,14 +91,14 @@ pub fn limit(currency: String, kind: LimitKind, t: &Throttle, in_force: bool) ->
 /// The `cpu.max` of its cgroup, if that is limited. The kernel's own scheduler tells of it itself,
 /// in `cpu.stat`.
 fn cpu_max(core: &Core, cid: Cid) -> Option<Limit> {
-    let t = core.throttles.cpu_max.get(&cid)?;
+    let t = core.activity.throttles.cpu_max.get(&cid)?;
     Some(limit(core.ledger.name(cid), LimitKind::CpuMax, t, true))
 }
 
 /// What was set for the currency. `look`: at the files of what it is for, too, which takes long.
 fn set(core: &Core, cid: Cid, look: bool) -> Option<Limit> {
     let ledger::Limit { milli, .. } = core.ledger.limit_of(cid)?;
-    let throttle = core.throttles.own.get(&cid);
+    let throttle = core.activity.throttles.own.get(&cid);
     let (quota_us, period_us) = quota(milli);
     let idle = Throttle {
         quota_ns: quota_us * 1000,
@@ -107,7 +107,7 @@ fn set(core: &Core, cid: Cid, look: bool) -> Option<Limit> {
     };
     let name = core.ledger.name(cid);
     let t = throttle.unwrap_or(&idle);
-    let why = match (throttle, core.bounds.capping.contains(&cid)) {
+    let why = match (throttle, core.activity.bounds.capping.contains(&cid)) {
         (None, _) if core.cpu.in_charge() => Some("the scheduler was not told of it".to_owned()),
         (None, _) => {
             let why = core.cpu.reason().map(|why| format!(": {why}"));

@@ -3,6 +3,8 @@
 
 use super::errors::{self, bad};
 use super::names;
+use super::session::Session;
+use super::whole::Whole;
 use std::collections::BTreeMap;
 use tix_api::units::{self, rights};
 use tix_api::{
@@ -203,12 +205,36 @@ pub fn accepted(l: &Ledger, id: u64, told: &[Event]) -> Result<ExchangeReply, Er
     })
 }
 
-/// How many are told of at once.
-pub fn limit(asked: Option<i64>) -> Result<usize, Error> {
-    let limit = asked.unwrap_or(100);
-    match usize::try_from(limit) {
-        Ok(n @ 1..=1000) => Ok(n),
-        _ => Err(bad(format!("a limit of {limit}"), "1 to 1000")),
+/// What is listed of the book, or of exchanges.
+pub struct Page {
+    /// Only what this currency or cgroup takes part in, as `uid` calls it.
+    principal: Option<String>,
+    uid: u32,
+    /// Only numbers above this one, and so many.
+    after: u64,
+    limit: usize,
+}
+
+impl Session {
+    pub(super) async fn page<T: Send + 'static>(
+        &self,
+        principal: Option<String>,
+        after: Option<u64>,
+        limit: Option<i64>,
+        list: fn(&Ledger, &Page) -> Result<T, Error>,
+    ) -> Result<Whole<T>, Error> {
+        let limit = limit.unwrap_or(100);
+        let page = Page {
+            principal,
+            uid: self.caller.uid,
+            after: after.unwrap_or(0),
+            limit: match usize::try_from(limit) {
+                Ok(n @ 1..=1000) => n,
+                _ => return Err(bad(format!("a limit of {limit}"), "1 to 1000")),
+            },
+        };
+        let found = self.ask(move |core| list(&core.ledger, &page));
+        found.await?.map(Whole)
     }
 }
 
@@ -218,15 +244,9 @@ fn party(l: &Ledger, name: Option<&str>, uid: u32) -> Result<Option<ledger::Cid>
     Ok(found.and_then(|n| l.find(&n)))
 }
 
-pub fn offers(
-    l: &Ledger,
-    principal: Option<&str>,
-    uid: u32,
-    after: u64,
-    limit: usize,
-) -> Result<OffersReply, Error> {
-    let from = after.saturating_add(1);
-    let of = party(l, principal, uid)?.map(|p| l.book().of(p));
+pub fn offers(l: &Ledger, page: &Page) -> Result<OffersReply, Error> {
+    let (from, limit) = (page.after.saturating_add(1), page.limit);
+    let of = party(l, page.principal.as_deref(), page.uid)?.map(|p| l.book().of(p));
     let offers: Vec<Offer> = match of {
         None => {
             let all = l.book().iter_from(from).take(limit);
@@ -245,20 +265,17 @@ pub fn offers(
     })
 }
 
-pub fn exchanges(
-    l: &Ledger,
-    principal: Option<&str>,
-    uid: u32,
-    after: u64,
-    limit: usize,
-) -> Result<ExchangesReply, Error> {
+pub fn exchanges(l: &Ledger, page: &Page) -> Result<ExchangesReply, Error> {
+    let Page {
+        uid, after, limit, ..
+    } = *page;
     let ended = |wanted: Option<&str>| -> Vec<u64> {
         let all = l.ended().filter(|(id, e)| {
             *id > after && wanted.is_none_or(|n| e.legs.iter().any(|leg| leg.name == n))
         });
         all.map(|(id, _)| id).take(limit).collect()
     };
-    let mut ids: Vec<u64> = match principal {
+    let mut ids: Vec<u64> = match page.principal.as_deref() {
         None => {
             let active = l.exchanges_after(after).filter(|(_, x)| x.is_a_trade());
             let mut ids: Vec<u64> = active.map(|(id, _)| id).take(limit).collect();

@@ -43,6 +43,7 @@ use guard::Guarded;
 use pace::{EVERYBODY, Pace};
 pub use peer::Process;
 use people::People;
+use rehearse::Turns;
 use session::Session;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -184,6 +185,8 @@ pub struct Hall {
     reading: Rc<Pace>,
     /// Of what is logged.
     logging: Rc<Pace>,
+    /// Whose turn it is to have a change tried.
+    trying: Rc<Turns>,
     people: RefCell<People>,
     directory: Directory,
 }
@@ -204,6 +207,7 @@ impl Hall {
             pace: Rc::default(),
             reading: Rc::default(),
             logging: Rc::new(Pace::of_log()),
+            trying: Rc::default(),
             people: RefCell::new(People::new(subordinate)),
             directory,
         }
@@ -235,6 +239,7 @@ impl Hall {
             logging: Rc::clone(&self.logging),
             import: Default::default(),
             rehearsal: Default::default(),
+            trying: Rc::clone(&self.trying),
         };
         let pace = Rc::clone(&self.pace);
         place.hold(async move {

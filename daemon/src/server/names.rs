@@ -115,6 +115,7 @@ pub async fn currency(handle: &Handle, name: &str, uid: u32) -> Result<Ref, Erro
                 let exists = found.is_none()
                     && wanted.starts_with('/')
                     && core
+                        .tree
                         .root
                         .cgroup(&tidy(&wanted))
                         .and_then(|c| c.weight())
@@ -182,10 +183,11 @@ pub async fn cgroup(handle: &Handle, target: &str, uid: u32) -> Result<Ref, Erro
     let here = path.clone();
     let (owner, may_enable) = handle
         .call(move |core| {
-            let owner = core.root.cgroup(&here).map(|c| c.owner)?;
-            let may_enable = core.root.cpu_is_off_in(&here).map_or(Ok(()), |off| {
+            let owner = core.tree.root.cgroup(&here).map(|c| c.owner)?;
+            let may_enable = core.tree.root.cpu_is_off_in(&here).map_or(Ok(()), |off| {
                 let what = format!("enable the cpu controller for {here:?}");
                 let file = core
+                    .tree
                     .root
                     .path()
                     .join(&off[1..])
@@ -256,13 +258,13 @@ fn enable_down_to(core: &Core, path: &str, uid: u32) -> Result<(), Error> {
     let ends = std::iter::once(0).chain(path.match_indices('/').map(|(i, _)| i).skip(1));
     for end in ends {
         let parent = if end == 0 { "/" } else { &path[..end] };
-        let say = |e: &dyn std::fmt::Display| {
-            Error::NoSuchCgroup {
+        let say = |e: &dyn std::fmt::Display| Error::NoSuchCgroup {
             message: format!("cannot enable the cpu controller for {path:?}: {e}"),
-            hint: "a cgroup that has processes of its own cannot have children with controllers: move them down first".into(),
-        }
+            hint: "a cgroup that has processes of its own cannot have children with controllers: \
+                   move them down first"
+                .into(),
         };
-        let dir = core.root.cgroup(parent).map_err(|e| say(&e))?;
+        let dir = core.tree.root.cgroup(parent).map_err(|e| say(&e))?;
         if dir.gives_cpu().map_err(|e| say(&e))? {
             continue;
         }
@@ -368,7 +370,8 @@ mod tests {
             ),
             ("/nginx/nginx.service", false, false, false),
             (
-                "/user.slice/user-1000.slice/user@1000.service/box.service/user.slice/user-0.slice/user@0.service/nginx.service",
+                "/user.slice/user-1000.slice/user@1000.service/box.service\
+                 /user.slice/user-0.slice/user@0.service/nginx.service",
                 false,
                 false,
                 false,

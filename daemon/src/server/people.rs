@@ -205,7 +205,8 @@ mod tests {
         let file = dir.path().join("subuid");
         let mut people = People::new(&file);
         assert_eq!(people.whose(100_000), 100_000);
-        let text = "1000:100000:65536\nroot:165536:65536\n0:400000:1\nno such user:300000:5\n1001:4294967290:100\n#\n1002:x:1\n:1\n";
+        let text = "1000:100000:65536\nroot:165536:65536\n0:400000:1\nno such \
+                    user:300000:5\n1001:4294967290:100\n#\n1002:x:1\n:1\n";
         write(&file, text).unwrap();
         for (uid, owner) in [
             (0, 0),

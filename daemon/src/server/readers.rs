@@ -5,7 +5,7 @@
 
 use super::pace::Pace;
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tokio::sync::Semaphore;
 
@@ -30,17 +30,24 @@ pub(super) async fn read<T: Send + 'static>(
     let turn = READERS.acquire().await.map_err(io::Error::other)?;
     let spent = pace.spent(user);
     let read = move || {
-        let (_turn, began) = (turn, Instant::now());
-        // The thread ends with this: nobody but root may be nicer again.
-        if let Err(e) = rustix::process::nice(LAST) {
-            tracing::debug!("nice: {e}");
-        }
-        let found = f();
-        let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        spent.fetch_add(took, Ordering::Relaxed);
-        found
+        let _turn = turn;
+        behind(&spent, f)
     };
     crate::parts::blocking(read).await
+}
+
+/// Does `f`, in a thread that ends with it, after all else of tixd's; its time is counted in
+/// `spent`.
+pub(super) fn behind<T>(spent: &AtomicU64, f: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    // Nobody but root may be nicer again.
+    if let Err(e) = rustix::process::nice(LAST) {
+        tracing::debug!("nice: {e}");
+    }
+    let done = f();
+    let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    spent.fetch_add(took, Ordering::Relaxed);
+    done
 }
 
 #[cfg(test)]

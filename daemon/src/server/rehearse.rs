@@ -1,22 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `Rehearse`: the next change on a connection is tried on the ledger and taken back at once, so
-//! that the caller sees what would come of it: what would be done, and whose share would be
-//! another.
+//! `Rehearse`: the next change on a connection is done to a copy of the ledger, so that the caller
+//! sees what would come of it: what would be done, and whose share would be another.
 //!
-//! The writer applies it and undoes it in one turn, as it undoes what is refused half way; nobody
-//! sees what was between, and nothing of it is kept, told or logged. Two copies of the ledger are
-//! compared beside the writer, so it costs what an export does, and waits as that does.
+//! The writer makes the copy, and all else is done beside it. For users but root there is one copy
+//! at a time, and making copies takes one part in [`PART`] of the writer's time; who may not export
+//! the ledger has one of [`LARGEST`] currencies at most copied. What the copy costs, and what is
+//! done with it, is the asker's.
 
-use super::errors::bad;
-use crate::writer::Rehearsed as Tried;
-use std::collections::BTreeSet;
+use super::errors::{bad, internal};
+use super::pace::Pace;
+use super::readers::behind;
+use crate::parts::blocking;
+use crate::writer::{Failure, Handle, acts};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 use tix_api::{Effect, Error, RehearsedReply};
-use tix_ledger::{BASE, Ledger, Resource, fraction};
+use tix_ledger::{BASE, Caller, Cid, Event, Ledger, Op, Refusal, Resource, fraction};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::time::Instant;
 
-/// Shares that are told of, at most.
+/// Shares that are told of, at most, and acts.
 const MOST: usize = 100;
+/// Bytes of their names, and of the acts, at most: names of cgroups may be long.
+const LONGEST: usize = 32 << 10;
 /// Shares that differ by less are the same.
 const NEAR: f64 = 1e-9;
+/// The largest ledger that is copied for who may not export it, currencies. With ten tickets each
+/// that takes some 12 ms, for which others wait.
+const LARGEST: usize = 5_000;
+/// Of the writer's time, copies for users but root take one part in so many.
+const PART: u32 = 10;
+/// So long a change waits for its turn to be tried.
+const PATIENCE: Duration = Duration::from_secs(5);
+const INSTEAD: &str = "leave --dry-run out: the change is done then, and `tixctl undo` takes it \
+                       back; `tixctl explain` shows what is so now";
+
+/// Whose turn it is, root apart, to have a change tried. It has the time when the next copy may be
+/// made.
+#[derive(Debug, Default)]
+pub struct Turns(Arc<Mutex<Option<Instant>>>);
+
+impl Turns {
+    /// Waits for it.
+    async fn next(&self) -> Result<OwnedMutexGuard<Option<Instant>>, Error> {
+        let turn = async {
+            let turn = Arc::clone(&self.0).lock_owned().await;
+            if let Some(due) = *turn {
+                tokio::time::sleep_until(due).await;
+            }
+            turn
+        };
+        let turn = tokio::time::timeout(PATIENCE, turn).await;
+        turn.map_err(|_| Error::LimitReached {
+            message: "other users' changes are being tried, one at a time".to_owned(),
+            hint: format!("try again in a moment; or {INSTEAD}"),
+        })
+    }
+}
 
 /// What a connection has asked for.
 #[derive(Debug, Default)]
@@ -42,20 +83,151 @@ impl Rehearsal {
     }
 }
 
-/// What came of it, compared.
-pub fn told(tried: &Tried) -> RehearsedReply {
-    let mut effects = effects(&tried.before, &tried.after);
+/// Who has a change tried.
+pub struct Asker {
+    pub caller: Caller,
+    /// Whose time it takes.
+    pub user: u32,
+    /// May export the ledger.
+    pub reads_all: bool,
+}
+
+/// Tries what `plan` says: the answer is as if it had been done.
+pub async fn rehearse<T, R>(
+    handle: &Handle,
+    turns: &Turns,
+    pace: &Pace,
+    Asker {
+        caller,
+        user,
+        reads_all,
+    }: Asker,
+    plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
+) -> Result<(T, RehearsedReply), Error>
+where
+    T: Send + 'static,
+    R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
+{
+    let is_root = caller.is_root();
+    let mut turn = match is_root {
+        true => None,
+        false => Some(turns.next().await?),
+    };
+    let copied = handle.call(move |core| copy(&core.ledger, reads_all)).await;
+    let (mut copy, took) = copied.map_err(internal)??;
+    if let Some(due) = turn.as_deref_mut() {
+        *due = Some(Instant::now() + took * (PART - 1));
+    }
+    let spent = (!is_root).then(|| pace.spent(user));
+    let tried = blocking(move || {
+        let _turn = turn;
+        let all = || {
+            let tried = tried(&mut copy, &caller, plan);
+            drop(copy);
+            tried
+        };
+        match spent {
+            Some(spent) => behind(&spent, all),
+            None => all(),
+        }
+    });
+    let tried = tried.await.map_err(Failure::from);
+    tried.and_then(|tried| tried).map_err(internal)
+}
+
+/// A copy, and how long it took.
+fn copy(ledger: &Ledger, reads_all: bool) -> Result<(Ledger, Duration), Error> {
+    let size = ledger.len();
+    if !reads_all && size > LARGEST {
+        return Err(Error::LimitReached {
+            message: format!(
+                "only root and its readers may have a change tried here: the ledger has {size} \
+                 currencies, more than {LARGEST}"
+            ),
+            hint: INSTEAD.to_owned(),
+        });
+    }
+    let began = std::time::Instant::now();
+    Ok((ledger.clone(), began.elapsed()))
+}
+
+/// Does to `copy` what `plan` says.
+fn tried<T, R>(
+    copy: &mut Ledger,
+    caller: &Caller,
+    plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal>,
+) -> Result<(T, RehearsedReply), Failure>
+where
+    R: FnOnce(&Ledger, &[Event]) -> T,
+{
+    let (ops, reply) = plan(copy)?;
+    let before = shares(copy);
+    let mut events = Vec::new();
+    for op in &ops {
+        op.check_enforced(copy)?;
+        events.extend(copy.apply(op, caller)?);
+    }
+    let told = told(acts(copy, &events), effects(&before, &shares(copy)));
+    Ok((reply(copy, &events), told))
+}
+
+/// A currency's name, and the parts of the resources that are its.
+type Shares = BTreeMap<Cid, (String, Vec<(Resource, f64)>)>;
+
+fn shares(ledger: &Ledger) -> Shares {
+    let enforced = || Resource::ALL.into_iter().filter(|r| r.is_enforced());
+    let share = |cid, r| fraction(ledger.entitlement(cid, r), ledger.total(r));
+    let all = ledger.iter().filter(|(cid, _)| *cid != BASE);
+    let all = all.map(|(cid, c)| {
+        let its = enforced().map(|r| (r, share(cid, r)));
+        (cid, (c.name.clone(), its.collect()))
+    });
+    all.collect()
+}
+
+/// Whose share differs.
+fn effects(before: &Shares, after: &Shares) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    let all: BTreeSet<&Cid> = before.keys().chain(after.keys()).collect();
+    for cid in all {
+        let (was, is) = (before.get(cid), after.get(cid));
+        let Some((name, known)) = is.or(was) else {
+            continue;
+        };
+        let of = |shares: Option<&(String, Vec<(Resource, f64)>)>, i: usize| {
+            shares.map_or(0.0, |(_, shares)| shares[i].1)
+        };
+        for (i, (r, _)) in known.iter().enumerate() {
+            let (was, is) = (of(was, i), of(is, i));
+            if (was - is).abs() > NEAR {
+                effects.push(Effect {
+                    currency: name.clone(),
+                    resource: (*r).into(),
+                    before: was,
+                    after: is,
+                });
+            }
+        }
+    }
+    effects
+}
+
+/// The most important of it.
+fn told(mut acts: Vec<String>, mut effects: Vec<Effect>) -> RehearsedReply {
     effects.sort_by(|a, b| {
         let size = |e: &Effect| (e.after - e.before).abs();
         size(b)
             .total_cmp(&size(a))
             .then_with(|| a.currency.cmp(&b.currency))
     });
-    let more = effects.len().saturating_sub(MOST) as u64;
-    effects.truncate(MOST);
-    let mut acts: Vec<String> = tried.acts.iter().take(MOST).cloned().collect();
-    if tried.acts.len() > MOST {
-        acts.push(format!("and {} more", tried.acts.len() - MOST));
+    let shown = fitting(effects.iter().map(|e| e.currency.len()));
+    let more = (effects.len() - shown) as u64;
+    effects.truncate(shown);
+    let shown = fitting(acts.iter().map(String::len));
+    let left = acts.len() - shown;
+    acts.truncate(shown);
+    if left > 0 {
+        acts.push(format!("and {left} more"));
     }
     RehearsedReply {
         acts,
@@ -64,28 +236,93 @@ pub fn told(tried: &Tried) -> RehearsedReply {
     }
 }
 
-/// Whose entitlement differs.
-fn effects(before: &Ledger, after: &Ledger) -> Vec<Effect> {
-    let ids = |ledger: &Ledger| ledger.iter().map(|(cid, _)| cid).collect::<BTreeSet<_>>();
-    let mut effects = Vec::new();
-    for cid in ids(before).union(&ids(after)).filter(|cid| **cid != BASE) {
-        let of = |ledger: &Ledger, r| fraction(ledger.entitlement(*cid, r), ledger.total(r));
-        for r in Resource::ALL.into_iter().filter(|r| r.is_enforced()) {
-            let (was, is) = (of(before, r), of(after, r));
-            if (was - is).abs() > NEAR {
-                let known = if after.get(*cid).is_some() {
-                    after
-                } else {
-                    before
-                };
-                effects.push(Effect {
-                    currency: known.name(*cid),
-                    resource: r.into(),
-                    before: was,
-                    after: is,
-                });
-            }
-        }
+/// How many of these lengths are few enough and short enough; one is.
+fn fitting(lengths: impl Iterator<Item = usize>) -> usize {
+    let mut sum = 0;
+    let fit = lengths.take(MOST).take_while(|n| {
+        let first = sum == 0;
+        sum += n;
+        first || sum <= LONGEST
+    });
+    fit.count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tix_ledger::DEFAULT_MODE;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_has_the_turn_and_the_next_waits_for_it_or_is_told() {
+        let turns = Turns::default();
+        let first = turns.next().await.unwrap();
+        let Err(Error::LimitReached { message, hint }) = turns.next().await else {
+            panic!("two have it");
+        };
+        assert!(message.contains("one at a time"), "{message}");
+        assert!(hint.contains("leave --dry-run out"), "{hint}");
+        drop(first);
+        // Whoever has it says when the next copy may be made.
+        let due = Instant::now() + PATIENCE / 2;
+        *turns.next().await.unwrap() = Some(due);
+        let next = turns.next().await.unwrap();
+        assert!(Instant::now() >= due);
+        // The time that the last one took is paid for before somebody else may.
+        let mut next = next;
+        *next = Some(Instant::now() + 2 * PATIENCE);
+        drop(next);
+        assert!(turns.next().await.is_err());
+        tokio::time::sleep(2 * PATIENCE).await;
+        assert!(turns.next().await.is_ok());
     }
-    effects
+
+    #[test]
+    fn what_is_large_is_copied_for_readers_alone() {
+        let mut ledger = Ledger::new(1, 0);
+        let grow = |ledger: &mut Ledger| {
+            let cid = ledger.next_cid();
+            let op = Op::Create {
+                cid,
+                name: format!("c{cid}"),
+                owner: 0,
+                group: 0,
+                mode: DEFAULT_MODE,
+            };
+            ledger.apply(&op, &Caller::ROOT).unwrap();
+        };
+        while ledger.len() < LARGEST {
+            grow(&mut ledger);
+        }
+        assert_eq!(copy(&ledger, false).unwrap().0.len(), LARGEST);
+        grow(&mut ledger);
+        let Err(Error::LimitReached { message, .. }) = copy(&ledger, false) else {
+            panic!("it is copied");
+        };
+        assert!(message.contains("5001 currencies"), "{message}");
+        assert!(copy(&ledger, true).is_ok());
+    }
+
+    #[test]
+    fn what_is_told_is_bounded() {
+        let effect = |n: usize, long: usize| Effect {
+            currency: format!("/{n:0long$}"),
+            resource: tix_api::Resource::Cpu,
+            before: 0.0,
+            after: n as f64,
+        };
+        let effects = |many, long| (0..many).map(|n| effect(n, long)).collect::<Vec<_>>();
+        let few = told(vec!["done".to_owned()], effects(3, 10));
+        assert_eq!((few.acts.len(), few.effects.len(), few.more), (1, 3, 0));
+        // The largest change first.
+        assert_eq!(few.effects[0].after, 2.0);
+        let many = told(vec!["done".to_owned(); 150], effects(150, 10));
+        assert_eq!((many.effects.len(), many.more), (MOST, 50));
+        assert_eq!(many.acts.len(), MOST + 1);
+        assert_eq!(many.acts[MOST], "and 50 more");
+        let long = told(vec!["x".repeat(2 * LONGEST)], effects(150, 4_000));
+        let bytes: usize = long.effects.iter().map(|e| e.currency.len()).sum();
+        assert!(bytes <= LONGEST && long.effects.len() == 8, "{bytes}");
+        // What was done is told however long it is.
+        assert_eq!((long.acts.len(), long.more), (1, 142));
+    }
 }

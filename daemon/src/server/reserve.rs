@@ -73,8 +73,7 @@ impl Session {
     }
 }
 
-/// What makes `amount` soft tickets of `now`, beside `lapsed` ones that go first; `None` if it is so
-/// already.
+/// What makes `amount` soft tickets of `now`, beside `lapsed` ones that go first, if it is not so.
 fn set(
     (holder, issuer, resource): (String, String, Of),
     now: i64,

@@ -448,18 +448,7 @@ impl Session {
         after: Option<u64>,
         limit: Option<i64>,
     ) -> Result<WholeOffers, Error> {
-        let limit = market::limit(limit)?;
-        let uid = self.caller.uid;
-        let found = self.ask(move |core| {
-            market::offers(
-                &core.ledger,
-                principal.as_deref(),
-                uid,
-                after.unwrap_or(0),
-                limit,
-            )
-        });
-        found.await?.map(Whole)
+        self.page(principal, after, limit, market::offers).await
     }
 
     async fn exchanges(
@@ -468,18 +457,7 @@ impl Session {
         after: Option<u64>,
         limit: Option<i64>,
     ) -> Result<WholeExchanges, Error> {
-        let limit = market::limit(limit)?;
-        let uid = self.caller.uid;
-        let found = self.ask(move |core| {
-            market::exchanges(
-                &core.ledger,
-                principal.as_deref(),
-                uid,
-                after.unwrap_or(0),
-                limit,
-            )
-        });
-        found.await?.map(Whole)
+        self.page(principal, after, limit, market::exchanges).await
     }
 
     async fn show_exchange(&self, id: u64) -> Result<WholeExchange, Error> {
@@ -512,8 +490,6 @@ impl Session {
     }
 
     async fn rehearse(&self) -> Result<(), Error> {
-        // It costs two copies of the ledger, an export one.
-        self.readers_only("try changes")?;
         self.rehearsal.replace(Rehearsal::Next);
         Ok(())
     }

@@ -4,13 +4,13 @@
 use super::pace::Pace;
 use super::peer::Process;
 use super::people::UNKNOWN;
-use super::rehearse::{self, Rehearsal};
+use super::rehearse::{self, Asker, Rehearsal, Turns};
 use super::transfer::{self, Import};
 use super::whole::Written;
 use super::{errors, names};
 use crate::directory::Directory;
 use crate::parts::blocking;
-use crate::writer::{Core, Failure, Handle};
+use crate::writer::{Core, Failure, Handle, Undoes};
 use serde::Serialize;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -39,6 +39,8 @@ pub struct Session {
     pub import: RefCell<Option<Import>>,
     /// Whether the next change is only tried.
     pub rehearsal: RefCell<Rehearsal>,
+    /// Whose turn it is to have one tried.
+    pub trying: Rc<Turns>,
 }
 
 /// Names that one operation looks up, at most.
@@ -160,13 +162,12 @@ impl Session {
                 self.rehearsal.replace(Rehearsal::Off);
                 Err(super::errors::bad(
                     "this cannot be tried: it is more than a change of the ledger".to_owned(),
-                    "leave Rehearse out",
+                    "type it without --dry-run",
                 ))
             }
         }
     }
 
-    /// Tries what `plan` says; the answer is as if it had been done.
     async fn rehearse_change<T, R>(
         &self,
         caller: Caller,
@@ -178,18 +179,22 @@ impl Session {
     {
         self.rehearsal.replace(Rehearsal::Off);
         self.wait_for_all().await?;
-        let tried = self.handle.rehearse(caller, plan).await;
-        let (answer, tried) = tried.map_err(errors::internal)?;
-        let done = beside(move || rehearse::told(&tried)).await?;
-        self.rehearsal.replace(Rehearsal::Done(done));
+        let asker = Asker {
+            caller,
+            user: self.user,
+            reads_all: self.reads_all,
+        };
+        let tried = rehearse::rehearse(&self.handle, &self.trying, &self.pace, asker, plan);
+        let (answer, told) = tried.await?;
+        self.rehearsal.replace(Rehearsal::Done(told));
         Ok(answer)
     }
 
-    /// `undoes`: the number in the log of what it takes back.
+    /// `undoes`: what it takes back.
     pub(super) async fn change_as<T, R>(
         &self,
         caller: Caller,
-        undoes: Option<i64>,
+        undoes: Option<Undoes>,
         plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Clone + Send + 'static,
     ) -> Result<T, Error>
     where
@@ -207,7 +212,9 @@ impl Session {
         })?;
         let mut waits = 0..NAMES;
         loop {
-            let done = self.handle.change(caller.clone(), undoes, plan.clone());
+            let done = self
+                .handle
+                .change(caller.clone(), undoes.clone(), plan.clone());
             match done.await {
                 // Nothing but a cgroup comes by itself.
                 Err(Failure::Refused(Refusal::NoSuchCgroup(path)))

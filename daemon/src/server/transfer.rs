@@ -454,7 +454,8 @@ fn row(
                 (false, false) => Withdrawn::Nothing,
                 (false, true) => {
                     return Err(format!(
-                        "{path}: disk_withdrawn, but not withdrawn: no binding withdraws the ticket for the disk alone"
+                        "{path}: disk_withdrawn, but not withdrawn: no binding withdraws the \
+                         ticket for the disk alone"
                     ));
                 }
             };

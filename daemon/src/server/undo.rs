@@ -4,13 +4,14 @@
 
 use super::errors::{bad, internal};
 use super::session::Session;
+use crate::writer::Undoes;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tix_api::{Error, UndoReply};
-use tix_ledger::{Event, Ledger, Op, Resource};
+use tix_ledger::{BASE, Event, Kind, Ledger, Op, Resource};
 use tix_store::{Query, Record};
 
-/// Records that are looked at for the caller's own, and for later ones of the same currency, at most:
+/// Records that are looked at, at most, for the caller's own and for later ones of the currency:
 /// as many as a page of the log costs.
 const SCANNED: i64 = 500;
 /// Of these, at most so many are read.
@@ -27,8 +28,19 @@ struct Logged {
     op: Op,
     /// What takes it back.
     back: Vec<Op>,
+    /// Why nothing does.
+    for_good: Option<String>,
     /// It took back what has this number.
     undoes: Option<i64>,
+}
+
+/// What was read of the log.
+struct Found {
+    all: Vec<Logged>,
+    /// There is more than was read.
+    more: bool,
+    /// The newest import of a ledger, which is no operation.
+    import: Option<i64>,
 }
 
 impl Logged {
@@ -38,6 +50,8 @@ impl Logged {
             return None;
         };
         let back = kept.remove("undo");
+        let for_good = kept.remove("for_good");
+        let for_good = for_good.and_then(|why| why.as_str().map(str::to_owned));
         let undoes = kept.remove("undoes").and_then(|seq| seq.as_i64());
         let back = back.as_ref().and_then(Value::as_array).cloned();
         let back = back.into_iter().flatten();
@@ -57,8 +71,52 @@ impl Logged {
             text: record.text,
             op,
             back,
+            for_good,
             undoes,
         })
+    }
+}
+
+impl Logged {
+    /// Why nothing takes it back, and what to type instead.
+    fn why_for_good(&self) -> (String, String) {
+        let name = tix_api::shell::word(&self.subject);
+        let (why, hint) = match &self.op {
+            _ if self.for_good.is_some() => (
+                self.for_good.as_deref().unwrap_or_default(),
+                format!("`tixctl explain {name}` shows what is so now; type what you mean"),
+            ),
+            Op::Destroy { .. } => (
+                "its tickets went with it",
+                "`tixctl create` makes a new one; another time `tixctl destroy NAME --dry-run` shows \
+                 what would go, and `tixctl import` brings back what `tixctl export` printed before"
+                    .to_owned(),
+            ),
+            Op::Accept { .. } => (
+                "the other party has agreed to it",
+                format!(
+                    "`tixctl exchange list {name}` shows its number, `tixctl exchange end` \
+                         ends it"
+                ),
+            ),
+            Op::Amend { offer, .. } => (
+                "what the offer was before may have met others by now",
+                format!("`tixctl offer amend {offer}` changes it again"),
+            ),
+            Op::Cancel { .. } | Op::Expire { .. } => (
+                "others may trade otherwise by now",
+                "`tixctl offer make` makes a new offer".to_owned(),
+            ),
+            Op::Run { .. } | Op::Nice { .. } => (
+                "it belongs to a job",
+                "end the job's command: what it was given goes with it".to_owned(),
+            ),
+            _ => (
+                "it changed nothing that was not so already",
+                format!("`tixctl explain {name}` shows what is so now; type what you mean"),
+            ),
+        };
+        (why.to_owned(), hint)
     }
 }
 
@@ -110,10 +168,9 @@ fn wanted(own: &[Logged], seq: Option<i64>) -> Result<&Logged, Error> {
         return Err(bad(format!("{} was taken back by {by}", found.seq), hint));
     }
     if found.back.is_empty() {
-        let what = format!("{} ({}) cannot be taken back", found.seq, found.kind);
-        let hint = "`tixctl export` before such a step lets `tixctl import` bring back what was; \
-                    `tixctl exchange end` ends a trade";
-        return Err(bad(what, hint));
+        let (why, hint) = found.why_for_good();
+        let what = format!("{} ({}) cannot be taken back: {why}", found.seq, found.kind);
+        return Err(bad(what, &hint));
     }
     Ok(found)
 }
@@ -150,15 +207,18 @@ impl Session {
         &self,
         query: Query<'static>,
         subject: Option<String>,
-    ) -> Result<(Vec<Logged>, bool), Error> {
+    ) -> Result<Found, Error> {
         let read = self.handle.read(move |store| {
             let page = store.log(&Query {
                 subject: subject.as_deref(),
                 ..query
             })?;
-            let more = page.next.is_some();
-            let read = page.records.into_iter().filter_map(Logged::of);
-            Ok((read.collect(), more))
+            let imports = page.records.iter().filter(|(_, r)| r.kind == "import");
+            Ok(Found {
+                import: imports.map(|(seq, _)| *seq).max(),
+                more: page.next.is_some(),
+                all: page.records.into_iter().filter_map(Logged::of).collect(),
+            })
         });
         let read = read.await.map_err(internal)?;
         read.map_err(|e: tix_store::Error| internal(e.into()))
@@ -183,9 +243,52 @@ impl Session {
         }
     }
 
+    /// What was given up since would be withdrawn in place of what was given.
+    async fn check_nothing_lapsed(&self, target: &Logged) -> Result<(), Error> {
+        let [
+            Op::Unfund {
+                holder,
+                issuer,
+                resource,
+                amount: Some(amount),
+            },
+        ] = target.back.as_slice()
+        else {
+            return Ok(());
+        };
+        if issuer != "base" {
+            return Ok(());
+        }
+        let (name, r, amount) = (holder.clone(), *resource, amount.unsigned_abs());
+        let left = self.ask(move |core| {
+            let ledger = &core.ledger;
+            let held = (ledger.find(&name)).and_then(|h| ledger.held(h, BASE, r, Kind::Soft));
+            let lapsed = Some(ledger.lapsed(&name, r)).filter(|lapsed| *lapsed > 0)?;
+            Some((held.map_or(0, |g| g.amount) + lapsed).saturating_sub(amount))
+        });
+        let Some(left) = left.await? else {
+            return Ok(());
+        };
+        let (name, resource) = (tix_api::shell::word(holder), resource.name());
+        let hint = match left {
+            0 => format!("`tixctl unfund {name} --from base {resource}` withdraws those, too"),
+            _ => format!(
+                "`tixctl fund {name} --from base {resource} {left} --set` withdraws those, too"
+            ),
+        };
+        let what = format!(
+            "{} cannot be taken back: {holder} has given up tickets of base since",
+            target.seq
+        );
+        Err(bad(what, &hint))
+    }
+
     pub(super) async fn take_back(&self, seq: Option<i64>) -> Result<UndoReply, Error> {
         let uid = self.caller.uid;
         self.pace.wait(self.user, 10.0).await;
+        // What was done before is in the log by then, and of what is done later the writer knows.
+        let place = self.handle.act(|core| core.commits.here()).await;
+        let place = place.map_err(internal)?;
         let newest = Query {
             newest: true,
             limit: MOST,
@@ -202,34 +305,51 @@ impl Session {
             },
             None => newest,
         };
-        let mut own = self.operations(asked, None).await?.0;
-        own.retain(|l| l.uid == uid);
-        let target = wanted(&own, seq)?.clone();
+        let mut own = self.operations(asked, None).await?;
+        own.all.retain(|l| l.uid == uid);
+        let target = wanted(&own.all, seq)?.clone();
+        if let Some(import) = own.import.filter(|import| *import > target.seq) {
+            let seq = target.seq;
+            return Err(bad(
+                format!("{import} (import) came after what else you did last, {seq}"),
+                &format!(
+                    "`tixctl import` of what `tixctl export` printed before takes an import back; \
+                     `tixctl undo {seq}` takes {seq} back all the same"
+                ),
+            ));
+        }
         let later = Query {
             after: target.seq,
             limit: MOST,
             scan: SCANNED,
             ..Query::default()
         };
-        let (later, more) = self.operations(later, Some(target.subject.clone())).await?;
-        check_later(&target, &later, uid)?;
-        if more {
+        let later = self.operations(later, Some(target.subject.clone())).await?;
+        check_later(&target, &later.all, uid)?;
+        if later.more {
             return Err(bad(
                 format!(
-                    "{} cannot be taken back: the log has more than {SCANNED} records since",
+                    "{} cannot be taken back: too much came after it",
                     target.seq
                 ),
-                "`tixctl log` shows what came since; type what takes back what of it you mean",
+                "`tixctl log` shows what did; type what takes back what of it you mean",
             ));
         }
         if matches!(target.op, Op::Create { .. }) {
             self.check_funds_nobody(&target).await?;
         }
+        self.check_nothing_lapsed(&target).await?;
         let (seq, back) = (target.seq, target.back);
+        let undoes = Undoes {
+            seq,
+            subject: target.subject,
+            place,
+        };
         let plan = move |_: &Ledger| Ok((back, |_: &Ledger, _: &[Event]| ()));
-        self.change_as(self.caller.clone(), Some(seq), plan).await?;
+        self.change_as(self.caller.clone(), Some(undoes), plan)
+            .await?;
         // What the log says of it; of a rehearsal, nothing.
-        let done = self.operations(newest, None).await?.0;
+        let done = self.operations(newest, None).await?.all;
         let its = done.iter().rev().filter(|l| l.undoes == Some(seq));
         let told: Vec<&str> = its.map(|l| l.text.as_str()).collect();
         Ok(UndoReply {

@@ -94,7 +94,7 @@ fn exchanges(core: &Core, cid: Cid) -> Vec<api::ExchangeTicket> {
 
 fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
     let used_usec = match r {
-        Resource::Cpu => core.used_usec(cid),
+        Resource::Cpu => core.usage.used_usec(&core.ledger, cid),
         _ => 0,
     };
     let (ledger, total) = (&core.ledger, core.ledger.total(r));
@@ -106,7 +106,7 @@ fn share(core: &mut Core, cid: Cid, r: Resource) -> api::Share {
         true => fraction(ledger.value(cid, r), total),
         false => 0.0,
     };
-    let bounds = Some(&core.bounds).filter(|_| r == Resource::Cpu && cid != BASE);
+    let bounds = Some(&core.activity.bounds).filter(|_| r == Resource::Cpu && cid != BASE);
     let most = bounds
         .and_then(|b| b.part(cid))
         .filter(|most| *most < by_tickets);
@@ -190,7 +190,11 @@ pub fn record(seq: i64, r: Record) -> api::LogRecord {
 fn notices(core: &Core, uid: u32) -> Vec<api::Notice> {
     const WEEK: u64 = 7 * 24 * 3600 * 1_000_000;
     let since = now_usec().saturating_sub(WEEK);
-    let recent = core.notices.of(uid).filter(|r| r.time_usec >= since);
+    let recent = core
+        .commits
+        .notices
+        .of(uid)
+        .filter(|r| r.time_usec >= since);
     recent
         .map(|r| api::Notice {
             time_usec: r.time_usec,
@@ -217,7 +221,7 @@ pub fn mechanism(of: Mechanism) -> api::DiskMechanism {
 
 /// What holds shares of which disk.
 fn disks(core: &mut Core) -> Vec<api::DiskStatus> {
-    core.disk.look(&core.root);
+    core.disk.look(&core.tree.root);
     let devices = core.disk.devices().iter();
     devices
         .map(|d| api::DiskStatus {
@@ -327,7 +331,8 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             match other {
                 _ if core.cpu.outlook() == Outlook::NoCgroups => "see above why it is not",
                 None => {
-                    "while it is not in force, CPUQuota= of systemd's units (cpu.max) limits; cpu.stat in their cgroups tells of it"
+                    "while it is not in force, CPUQuota= of systemd's units (cpu.max) limits; \
+                     cpu.stat in their cgroups tells of it"
                 }
                 Some(_) => "see above what is in force instead",
             },
@@ -335,31 +340,33 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     }
     let off = held::all_without_cpu(core).into_iter();
     list(&mut problems, off, |off| (off.message, off.hint));
-    list(&mut problems, core.not_written(), |t| {
+    list(&mut problems, core.marks.not_written(), |t| {
         let hint = "tixd tries again every second; what is asked of other cgroups is in force";
         (t.to_owned(), hint.to_owned())
     });
-    list(&mut problems, core.unsettled.values(), |t| {
+    list(&mut problems, core.marks.unsettled.values(), |t| {
         let hint = "it is in force, but systemd does not know, and may set what it knows";
         (t.clone(), hint.to_owned())
     });
-    if core.cpu.outlook().enforces() && !core.recursive && core.guarantees_memory() {
+    if core.cpu.outlook().enforces() && !core.tree.recursive && core.marks.guarantees_memory() {
         push(&mut problems,
-            "cgroup2 is mounted without memory_recursiveprot: a guarantee of memory is handed down to cgroups below as they are now"
+            "cgroup2 is mounted without memory_recursiveprot: a guarantee of memory is handed down \
+             to cgroups below as they are now"
                 .to_owned(),
             "mount -o remount,memory_recursiveprot /sys/fs/cgroup, and restart tixd",
         );
     }
-    list(&mut problems, core.trouble.iter(), |(path, t)| {
+    list(&mut problems, core.tree.trouble.iter(), |(path, t)| {
         let hint = match path == cgroups::INOTIFY {
             true => {
-                "`sysctl fs.inotify.max_user_watches=N`, more than there are cgroups; until then what changes is seen within a second"
+                "`sysctl fs.inotify.max_user_watches=N`, more than there are cgroups; until then \
+                 what changes is seen within a second"
             }
             false => "what cannot be read is not shared by tickets; see tixd's log",
         };
         (t.clone(), hint.to_owned())
     });
-    list(&mut problems, core.unheld.iter(), |u| {
+    list(&mut problems, core.deferred.guarantees.unheld.iter(), |u| {
         let (holder, issuer) = (core.ledger.name(u.holder), core.ledger.name(u.issuer));
         let what = format!(
             "{holder} is guaranteed {} of {}, and {issuer} has only {} for it",
@@ -394,7 +401,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
     }
     api::StatusReply {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        uptime_usec: u64::try_from(core.started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        uptime_usec: u64::try_from(core.turns.started.elapsed().as_micros()).unwrap_or(u64::MAX),
         cost: Some(api::CostStatus {
             cpu_usec: u64::try_from(cost::cpu().as_micros()).unwrap_or(u64::MAX),
             memory_bytes: cost::memory(),
@@ -422,8 +429,9 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
         problems,
         notices: notices(core, uid),
         store: api::StoreStatus {
-            writable: core.unwritable.is_none(),
-            reason: (core.unwritable.as_ref()).map(|why| format!("{why}; {}", core.unstored)),
+            writable: core.commits.unwritable.is_none(),
+            reason: (core.commits.unwritable.as_ref())
+                .map(|why| format!("{why}; {}", core.commits.unstored)),
         },
         policy: api::PolicyStatus {
             directory: core.policy.directory.clone(),

@@ -12,29 +12,47 @@
 //! is answered, and may see what is being kept; nobody is told that it is done, and the kernel is
 //! not, before it is.
 
-use super::beside::Rank;
 use super::event::EventKind;
-use super::tell::Undo;
-use super::{Core, Failure, now_usec, tell, warned};
-use crate::directory::Directory;
-use tix_ledger::{Caller, Change, Event, Ledger, Op, TIXD};
-use tix_model::LIFELINE;
-use tix_store::{Error, Record, Store};
-
+use super::lately::Lately;
+use super::notices::Notices;
+use super::store_thread::StoreThread;
+use super::tell::{Teller, Undo};
+use super::watchers::Watchers;
+use super::{Failure, Then, now_usec};
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tix_ledger::{Caller, Change, Event, Ledger, Op, TIXD};
+use tix_store::{Error, Record, Store};
 
 /// Operations that wait to be kept, at most.
 pub(super) const GROUP: usize = 256;
 
+/// So many of the latest that were taken back are known beside the log, which tells of them later.
+const UNDONE: usize = 1024;
+
+/// What an operation takes back.
+#[derive(Debug, Clone)]
+pub struct Undoes {
+    /// Its number in the log.
+    pub seq: i64,
+    /// The currency that it was done to.
+    pub subject: String,
+    /// Where [`Commits::here`] was before the log was read.
+    pub place: u64,
+}
+
 /// Told what was done, once that is kept.
-type Ack = Box<dyn FnOnce(&mut Core, Result<&[Event], Failure>) + Send>;
+pub(super) type Ack = Box<dyn FnOnce(&Ledger, Result<&[Event], Failure>) + Send>;
 
 /// Applied, and not kept yet.
 pub(super) struct Pending {
-    events: Vec<Event>,
-    uid: u32,
-    ack: Ack,
+    pub(super) events: Vec<Event>,
+    pub(super) uid: u32,
+    pub(super) ack: Ack,
+    /// The number in the log of what it takes back.
+    pub(super) undoes: Option<i64>,
+    /// These rows take the place of what there was.
+    pub(super) imports: bool,
 }
 
 /// What is not stored while the ledger cannot be written: what the tree did, and tixd of itself. It
@@ -66,104 +84,186 @@ impl fmt::Display for Unstored {
     }
 }
 
-/// What would come of operations.
-#[derive(Debug)]
-pub struct Rehearsed {
-    /// What would be done, a sentence each.
-    pub acts: Vec<String>,
-    pub before: Ledger,
-    pub after: Ledger,
-}
-
 /// The group that is being collected.
 #[derive(Default)]
 pub(super) struct Group {
-    pending: Vec<Pending>,
+    pub(super) pending: Vec<Pending>,
     records: Vec<Record>,
     /// Where the ledger's log of changes was when it began.
-    mark: usize,
+    pub(super) mark: usize,
 }
 
-impl Group {
-    pub(super) fn len(&self) -> usize {
-        self.pending.len()
+/// What is kept at once: the group, what the tree did, and what there is to tell the log.
+pub(super) struct Batch {
+    group: Group,
+    /// The late ones first.
+    records: Vec<Record>,
+    late: usize,
+    changes: Vec<Change>,
+}
+
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.changes.is_empty()
+    }
+
+    pub(super) fn put(&self, store: &mut Store) -> Result<(), Error> {
+        store.commit(&self.records, &self.changes)
+    }
+
+    pub(super) fn into_group(self) -> Group {
+        self.group
     }
 }
 
-fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
-    // Who panicked holding it has brought tixd down.
-    store.lock().unwrap_or_else(PoisonError::into_inner)
+/// What was applied to the ledger, and is kept.
+pub struct Commits {
+    group: Group,
+    /// Records that are not kept yet.
+    late: Vec<Record>,
+    /// Bytes that operations have had logged so far.
+    pub(super) logged: u64,
+    /// Numbers in the log of what was taken back lately.
+    undone: VecDeque<i64>,
+    lately: Lately,
+    /// A group is being kept: no row changes until it is.
+    keeping: bool,
+    /// There is something to keep.
+    due: bool,
+    /// Why the ledger cannot be written.
+    pub unwritable: Option<String>,
+    pub unstored: Unstored,
+    pub notices: Notices,
+    /// The ledger's file, for whatever is kept.
+    pub(super) store: StoreThread<Then>,
 }
 
-impl Core {
+impl Commits {
+    pub(super) fn new(store: Store) -> Result<Commits, Failure> {
+        let notices = Notices::read(&store)?;
+        Ok(Commits {
+            group: Group::default(),
+            late: Vec::new(),
+            logged: 0,
+            undone: VecDeque::new(),
+            lately: Lately::default(),
+            keeping: false,
+            due: false,
+            unwritable: None,
+            unstored: Unstored::default(),
+            notices,
+            store: StoreThread::start(store)?,
+        })
+    }
+
+    /// A group is being kept: no row changes until it is.
+    pub(super) fn is_keeping(&self) -> bool {
+        self.keeping
+    }
+
+    /// The place among what was changed lately.
+    pub fn here(&self) -> u64 {
+        self.lately.here()
+    }
+
+    /// No other operation is taken into the group.
+    pub(super) fn is_full(&self) -> bool {
+        self.group.pending.len() >= GROUP
+    }
+
     /// Applies `ops`, all or none; `ack` is told when they are kept, or cannot be.
-    pub(super) fn stage(&mut self, ops: &[Op], caller: &Caller, ack: Ack) {
-        self.stage_for(ops, caller, None, ack);
+    pub(super) fn stage(&mut self, ledger: &mut Ledger, ops: &[Op], caller: &Caller, ack: Ack) {
+        self.stage_for(ledger, ops, caller, None, ack);
     }
 
-    /// The same; `undoes`: the number in the log of what they take back.
-    pub(super) fn stage_for(&mut self, ops: &[Op], caller: &Caller, undoes: Option<i64>, ack: Ack) {
-        match self.apply(ops, caller, caller.uid, undoes) {
-            Ok((events, records)) => self.wait_for_store(events, records, caller.uid, ack),
-            Err(e) => ack(self, Err(e)),
+    /// The same; `undoes`: what they take back, which is done once, and not if something else was
+    /// done to it since the log was read.
+    pub(super) fn stage_for(
+        &mut self,
+        ledger: &mut Ledger,
+        ops: &[Op],
+        caller: &Caller,
+        undoes: Option<Undoes>,
+        ack: Ack,
+    ) {
+        if let Some(Undoes {
+            seq,
+            subject,
+            place,
+        }) = &undoes
+        {
+            if self.undone.contains(seq) {
+                return ack(ledger, Err(Failure::Undone(*seq)));
+            }
+            if self.lately.may_have_changed(subject, *place) {
+                let overtaken = Failure::Overtaken(*seq, subject.clone());
+                return ack(ledger, Err(overtaken));
+            }
+            self.undone.push_back(*seq);
+            let over = self.undone.len().saturating_sub(UNDONE);
+            self.undone.drain(..over);
         }
+        let undoes = undoes.map(|u| u.seq);
+        match self.apply(ledger, ops, caller, caller.uid, undoes) {
+            Ok((events, records)) => {
+                self.wait_for_store(events, records, caller.uid, ack);
+                if let Some(last) = self.group.pending.last_mut() {
+                    last.undoes = undoes;
+                }
+            }
+            Err(e) => {
+                self.not_undone(undoes);
+                ack(ledger, Err(e));
+            }
+        }
+    }
+
+    /// It was not taken back after all.
+    pub(super) fn not_undone(&mut self, undoes: Option<i64>) {
+        self.undone.retain(|known| Some(*known) != undoes);
     }
 
     /// `by`: whose doing it is, as the log has it.
     fn apply(
         &mut self,
+        ledger: &mut Ledger,
         ops: &[Op],
         caller: &Caller,
         by: u32,
         undoes: Option<i64>,
     ) -> Result<(Vec<Event>, Vec<Record>), Failure> {
-        let mark = self.begin_group();
+        let mark = self.begin_group(ledger);
         let (mut events, mut records) = (Vec::new(), Vec::new());
         for op in ops {
-            let back = op.inverse(&self.ledger);
-            let checked = op.check_enforced(&self.ledger);
-            match checked.and_then(|()| self.ledger.apply(op, caller)) {
+            let back = op.inverse(ledger, caller);
+            let checked = op.check_enforced(ledger);
+            match checked.and_then(|()| ledger.apply(op, caller)) {
                 Ok(more) => {
-                    let its = self.records(op, &more, by, &Undo { undoes, back });
+                    let its = Teller(ledger).records(op, &more, by, &Undo { undoes, back });
                     self.logged += its.iter().map(Record::bytes).sum::<u64>();
                     records.extend(its);
                     events.extend(more);
                 }
                 Err(e) => {
-                    self.ledger.undo(mark);
+                    ledger.undo(mark);
                     return Err(e.into());
                 }
             }
         }
+        // Also whose tickets were given: it funds somebody.
+        let issuers = events.iter().filter_map(|e| match e {
+            Event::Funded { issuer, .. } => Some(ledger.name(*issuer)),
+            _ => None,
+        });
+        let subjects = records.iter().map(|r: &Record| r.subject.clone());
+        self.lately.changed(subjects.chain(issuers));
         Ok((events, records))
     }
 
-    /// What would come of `ops`: they are done, and undone at once.
-    pub(super) fn rehearse(
-        &mut self,
-        ops: &[Op],
-        caller: &Caller,
-    ) -> Result<(Vec<Event>, Rehearsed), Failure> {
-        let (mark, logged) = (self.ledger.mark(), self.logged);
-        let before = self.ledger.clone();
-        let done = self.apply(ops, caller, caller.uid, None);
-        self.logged = logged;
-        let (events, _) = done?;
-        let acts = self.acts(&events);
-        let after = self.ledger.clone();
-        self.ledger.undo(mark);
-        let tried = Rehearsed {
-            acts,
-            before,
-            after,
-        };
-        Ok((events, tried))
-    }
-
     /// Where the ledger's log of changes is, from which on the group is what has changed.
-    fn begin_group(&mut self) -> usize {
+    fn begin_group(&mut self, ledger: &Ledger) -> usize {
         debug_assert!(!self.keeping, "rows change while others are being kept");
-        let mark = self.ledger.mark();
+        let mark = ledger.mark();
         if self.group.pending.is_empty() {
             self.group.mark = mark;
         }
@@ -173,124 +273,83 @@ impl Core {
     /// What has been applied is acknowledged when it is kept.
     fn wait_for_store(&mut self, events: Vec<Event>, records: Vec<Record>, uid: u32, ack: Ack) {
         self.group.records.extend(records);
-        self.group.pending.push(Pending { events, uid, ack });
-        self.keep_due = true;
-    }
-
-    /// Has another thread do something with the ledger's file, in the order of these calls, and the
-    /// writer what follows from it.
-    pub(super) fn with_store<T: Send + 'static>(
-        &mut self,
-        job: impl FnOnce(&mut Store) -> T + Send + 'static,
-        then: impl FnOnce(&mut Core, T) + Send + 'static,
-    ) {
-        let store = Arc::clone(&self.store);
-        self.untidy = true;
-        self.storing.push(Rank::Writer, move || {
-            let done = job(&mut lock(&store));
-            Box::new(move |core| then(core, done))
+        self.group.pending.push(Pending {
+            events,
+            uid,
+            ack,
+            undoes: None,
+            imports: false,
         });
+        self.due = true;
     }
 
-    /// The same for what only reads it: after what is to be written, and a slice at a time.
-    pub(super) fn read_store(&mut self, rank: Rank, job: impl FnOnce(&Store) + Send + 'static) {
-        let store = Arc::clone(&self.store);
-        self.storing.push(rank, move || {
-            job(&lock(&store));
-            Box::new(|_| ())
-        });
-    }
-
-    /// Has the store carry its log over, if it was used since: at rest no thread is woken for it.
-    pub(super) fn tidy_store(&mut self) {
-        if !self.untidy {
-            return;
-        }
-        self.with_store(Store::tidy, |_, tidied| {
-            warned(tidied);
-        });
-        self.untidy = false;
-    }
-
-    /// Has what has changed kept, if nothing is being kept: the group, what the tree did, and what
-    /// there is to tell the log.
-    pub(super) fn keep_if_due(&mut self) {
-        if self.keeping || !std::mem::take(&mut self.keep_due) {
-            return;
+    /// What is to be kept now, if nothing is being kept; it is kept once [`Commits::kept`] is told
+    /// so.
+    pub(super) fn take_due(&mut self, ledger: &mut Ledger) -> Option<Batch> {
+        if self.keeping || !std::mem::take(&mut self.due) {
+            return None;
         }
         let mut group = std::mem::take(&mut self.group);
         let mut records = std::mem::take(&mut self.late);
         records.iter_mut().for_each(Record::bound);
         let late = records.len();
         records.append(&mut group.records);
-        let changes = self.ledger.changes();
-        if changes.is_empty() && records.is_empty() {
-            self.ledger.settle();
-            return self.acknowledge(group, Ok(()));
+        let batch = Batch {
+            group,
+            records,
+            late,
+            changes: ledger.changes(),
+        };
+        match batch.is_empty() {
+            true => ledger.settle(),
+            false => self.keeping = true,
         }
-        self.keeping = true;
-        self.with_store(
-            move |store| {
-                let done = store.commit(&records, &changes);
-                (records, done)
-            },
-            move |core, (mut records, done)| {
-                core.keeping = false;
-                let kept = core.kept(&records, done);
-                if kept.is_err() {
-                    // What the tree did cannot be refused: what cannot be kept now is kept later.
-                    // The oldest records go first: it is about what people should know now.
-                    records.truncate(late);
-                    records.append(&mut core.late);
-                    let over = records.len().saturating_sub(1000);
-                    core.late = records.split_off(over);
-                    core.unstored.left_out += over;
-                }
-                let failed = kept.is_err();
-                core.acknowledge(group, kept);
-                if failed {
-                    core.unstored.rows = core.ledger.compact();
-                    core.unstored.records = core.late.len();
-                }
-            },
-        );
+        Some(batch)
     }
 
-    /// Carries out what was kept, or takes back what was not, and tells who asked for it.
-    fn acknowledge(&mut self, group: Group, kept: Result<(), String>) {
-        let Group { pending, mark, .. } = group;
-        match kept {
-            Ok(()) => {
-                let done: Vec<(&[Event], u32)> = (pending.iter())
-                    .map(|p| (p.events.as_slice(), p.uid))
-                    .collect();
-                self.carry_out(&done);
-                for p in pending {
-                    (p.ack)(self, Ok(&p.events));
-                }
-            }
-            Err(why) => {
-                if !pending.is_empty() {
-                    self.ledger.undo(mark);
-                    // The scheduler may have been loaded meanwhile, and files written.
-                    self.cpu.push_all(&self.ledger);
-                    self.overhaul.due = true;
-                }
-                for p in pending {
-                    (p.ack)(self, Err(Failure::NotKept(why.clone())));
-                }
-            }
+    /// `batch` is kept, or could not be, and why.
+    pub(super) fn kept(
+        &mut self,
+        ledger: &mut Ledger,
+        watchers: &Watchers,
+        batch: &mut Batch,
+        done: Result<(), Error>,
+    ) -> Result<(), String> {
+        self.keeping = false;
+        let kept = self.see_to(ledger, watchers, &batch.records, done);
+        if kept.is_err() {
+            // What the tree did cannot be refused: what cannot be kept now is kept later. The
+            // oldest records go first: it is about what people should know now.
+            let mut records = std::mem::take(&mut batch.records);
+            records.truncate(batch.late);
+            records.append(&mut self.late);
+            let over = records.len().saturating_sub(1000);
+            self.late = records.split_off(over);
+            self.unstored.left_out += over;
         }
+        kept
+    }
+
+    /// What could not be kept has been taken back: the rest is what is to be kept later.
+    pub(super) fn count_unstored(&mut self, ledger: &mut Ledger) {
+        self.unstored.rows = ledger.compact();
+        self.unstored.records = self.late.len();
     }
 
     /// Sees to what it means that these were kept, or could not be.
-    fn kept(&mut self, records: &[Record], done: Result<(), Error>) -> Result<(), String> {
+    fn see_to(
+        &mut self,
+        ledger: &mut Ledger,
+        watchers: &Watchers,
+        records: &[Record],
+        done: Result<(), Error>,
+    ) -> Result<(), String> {
         match done {
             Ok(()) => {
-                self.ledger.settle();
+                ledger.settle();
                 records.iter().for_each(|r| self.notices.add(r));
                 if self.unwritable.take().is_some() {
-                    self.say(EventKind::Store, "the ledger can be written again");
+                    watchers.say(EventKind::Store, "the ledger can be written again");
                 }
                 let Unstored { left_out, .. } = std::mem::take(&mut self.unstored);
                 if left_out > 0 {
@@ -298,6 +357,7 @@ impl Core {
                         "{left_out} records are left out before this one: the ledger could not be \
                          written"
                     );
+                    watchers.say(EventKind::Store, &what);
                     self.note(EventKind::Store, &what);
                 }
                 Ok(())
@@ -306,7 +366,7 @@ impl Core {
                 let why = e.to_string();
                 tracing::error!("{why}");
                 if self.unwritable.is_none() {
-                    self.say(EventKind::Store, &why);
+                    watchers.say(EventKind::Store, &why);
                 }
                 self.unwritable = Some(why.clone());
                 Err(why)
@@ -315,10 +375,20 @@ impl Core {
     }
 
     /// Has `events` told to the log, with what else is kept next.
-    pub(super) fn keep_soon(&mut self, events: &[Event]) {
-        let records = self.told(events);
+    pub(super) fn keep_soon(&mut self, ledger: &Ledger, events: &[Event]) {
+        self.log(Teller(ledger).told(events));
+    }
+
+    /// The same for records; there may be rows, too.
+    pub(super) fn log(&mut self, records: impl IntoIterator<Item = Record>) {
         self.late.extend(records);
-        self.keep_due = true;
+        self.due = true;
+    }
+
+    /// Has the log say this of tixd itself.
+    pub(super) fn note(&mut self, kind: EventKind, message: &str) {
+        let kind = format!("{kind:?}").to_lowercase();
+        self.log([by_tixd(&kind, message)]);
     }
 
     /// Applies it now, for tixd itself; with several operations all or none. Should it not be kept
@@ -326,13 +396,18 @@ impl Core {
     ///
     /// # Errors
     /// It was refused.
-    pub fn submit(&mut self, ops: &[Op], caller: &Caller) -> Result<(), Failure> {
+    pub(super) fn submit(
+        &mut self,
+        ledger: &mut Ledger,
+        ops: &[Op],
+        caller: &Caller,
+    ) -> Result<(), Failure> {
         // What tixd does of itself it may do as root may.
         let by = match *caller == Caller::ROOT {
             true => TIXD,
             false => caller.uid,
         };
-        let (events, records) = self.apply(ops, caller, by, None)?;
+        let (events, records) = self.apply(ledger, ops, caller, by, None)?;
         let ack: Ack = Box::new(|_, done| {
             if let Err(e) = done {
                 tracing::warn!("{e}");
@@ -342,79 +417,22 @@ impl Core {
         Ok(())
     }
 
-    /// Once a second: what could not be kept before.
-    pub(super) fn keep_again(&mut self) {
-        if self.unwritable.is_none() || self.keeping {
-            return;
-        }
-        self.late.retain(|r| r.kind != "store");
-        let probe = Record {
-            time_usec: now_usec(),
-            uid: tix_ledger::TIXD,
-            kind: "store".to_owned(),
-            text: "the ledger can be written again".to_owned(),
-            ..Record::default()
-        };
-        self.late.push(probe);
-        self.keep_due = true;
-    }
-}
-
-impl Core {
-    /// Moves currencies of users with plain names, which they made before there were spaces, into
-    /// their makers' spaces. Done at the start, once: there are none afterwards. Nobody asked for
-    /// it, so nobody can be told that it failed: what cannot be kept now is kept later.
-    pub async fn move_into_spaces(&mut self, directory: &Directory) {
-        let makers = self.ledger.without_space();
-        if makers.is_empty() {
-            return;
-        }
-        let users = directory.names(makers).await;
-        let renamed = self.ledger.move_into_spaces(&users, &[LIFELINE]);
-        let mut records = Vec::new();
-        for r in &renamed {
-            let mut text = format!(
-                "{}, made by uid {}, is called {} now: plain names are root's and the policy's",
-                r.was, r.maker, r.name
-            );
-            let gone = tell::Gone::of(&r.events);
-            for e in &r.events {
-                text.push_str("; ");
-                text.push_str(&self.tell(e, None, &gone).event.message);
-            }
-            tracing::warn!("{text}");
-            records.push(Record {
-                time_usec: now_usec(),
-                uid: TIXD,
-                kind: "rename".to_owned(),
-                subject: r.name.clone(),
-                text,
-                op: String::new(),
-                owner: Some(r.owner),
-            });
-        }
-        let events: Vec<Event> = renamed.into_iter().flat_map(|r| r.events).collect();
-        self.late.extend(records);
-        self.keep_due = true;
-        self.finish_keeping().await;
-        self.carry_out(&[(&events, TIXD)]);
-    }
-
     /// Makes these changes to the ledger's rows, all or none, or only sees whether they could be
     /// made.
     ///
     /// # Errors
     /// The rows make no ledger.
-    pub fn import(
+    pub(super) fn import(
         &mut self,
+        ledger: &mut Ledger,
         changes: &[Change],
         dry_run: bool,
         caller: &Caller,
     ) -> Result<(), Failure> {
-        let mark = self.begin_group();
-        let events = self.ledger.restore(changes)?;
+        let mark = self.begin_group(ledger);
+        let events = ledger.restore(changes)?;
         if dry_run {
-            self.ledger.undo(mark);
+            ledger.undo(mark);
             return Ok(());
         }
         let record = Record {
@@ -424,16 +442,30 @@ impl Core {
             text: format!("{} rows of the ledger replaced", changes.len()),
             ..Record::default()
         };
-        let ack: Ack = Box::new(|core, done| {
-            if done.is_err() {
-                return;
-            }
-            core.cpu.push_all(&core.ledger);
-            core.write_marks();
-            core.look_at_guarantees();
-            core.say(EventKind::Policy, "a ledger was imported");
-        });
-        self.wait_for_store(events, vec![record], caller.uid, ack);
+        self.wait_for_store(events, vec![record], caller.uid, Box::new(|_, _| ()));
+        if let Some(last) = self.group.pending.last_mut() {
+            last.imports = true;
+        }
+        self.lately.all_changed();
         Ok(())
+    }
+
+    /// Once a second: what could not be kept before.
+    pub(super) fn keep_again(&mut self) {
+        if self.unwritable.is_none() || self.keeping {
+            return;
+        }
+        self.late.retain(|r| r.kind != "store");
+        self.log([by_tixd("store", "the ledger can be written again")]);
+    }
+}
+
+fn by_tixd(kind: &str, text: &str) -> Record {
+    Record {
+        time_usec: now_usec(),
+        uid: TIXD,
+        kind: kind.to_owned(),
+        text: text.to_owned(),
+        ..Record::default()
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How others reach the writer: what they ask, in which order it comes, and whose time it takes.
 
-use super::beside::Rank;
 use super::event::WatchEvent;
-use super::{Core, Failure, Rehearsed, commit};
+use super::{Core, Failure, Undoes, commit};
+use crate::lane::Rank;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -131,12 +131,11 @@ impl Handle {
     }
 
     /// Does what `plan` says of the ledger as it is then, all or none, and returns what its second
-    /// half says of it, and of what was done, when that is kept. `undoes`: the number in the log of
-    /// what it takes back.
+    /// half says of it, and of what was done, when that is kept. `undoes`: what it takes back.
     pub async fn change<T, R>(
         &self,
         caller: Caller,
-        undoes: Option<i64>,
+        undoes: Option<Undoes>,
         plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
     ) -> Result<T, Failure>
     where
@@ -149,51 +148,25 @@ impl Handle {
             let _time = Stopwatch::start(&spent);
             match plan(&core.ledger) {
                 Ok((ops, reply)) => {
-                    let before = core.logged;
-                    core.stage_for(
+                    let before = core.commits.logged;
+                    core.commits.stage_for(
+                        &mut core.ledger,
                         &ops,
                         &caller,
                         undoes,
-                        Box::new(move |core, done| {
+                        Box::new(move |ledger, done| {
                             // The asker may have gone meanwhile.
-                            let _ = tx.send(done.map(|events| reply(&core.ledger, events)));
+                            let _ = tx.send(done.map(|events| reply(ledger, events)));
                         }),
                     );
                     if let Some(logged) = logged {
-                        logged.fetch_add(core.logged - before, Ordering::Relaxed);
+                        logged.fetch_add(core.commits.logged - before, Ordering::Relaxed);
                     }
                 }
                 Err(e) => {
                     let _ = tx.send(Err(e.into()));
                 }
             }
-        });
-        let sent = self.asks.changes.send(job).await;
-        sent.map_err(|_| Failure::Ending)?;
-        rx.await.map_err(|_| Failure::Ending)?
-    }
-
-    /// What would come of what `plan` says: it is done and undone in one turn.
-    pub async fn rehearse<T, R>(
-        &self,
-        caller: Caller,
-        plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
-    ) -> Result<(T, Rehearsed), Failure>
-    where
-        T: Send + 'static,
-        R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
-    {
-        let (tx, rx) = oneshot::channel();
-        let spent = self.spent.clone();
-        let job: Job = Box::new(move |core| {
-            let _time = Stopwatch::start(&spent);
-            let planned = plan(&core.ledger).map_err(Failure::from);
-            let tried = planned.and_then(|(ops, reply)| {
-                let (events, tried) = core.rehearse(&ops, &caller)?;
-                Ok((reply(&tried.after, &events), tried))
-            });
-            // The asker may have gone meanwhile.
-            let _ = tx.send(tried);
         });
         let sent = self.asks.changes.send(job).await;
         sent.map_err(|_| Failure::Ending)?;
@@ -214,7 +187,8 @@ impl Handle {
             let _time = Stopwatch::start(&spent);
             let found = f(core);
             // With no operation of its own: it comes after all that `f` has submitted.
-            core.stage(
+            core.commits.stage(
+                &mut core.ledger,
                 &[],
                 &Caller::ROOT,
                 Box::new(move |_, done| {

@@ -2,10 +2,10 @@
 //! What the ledger did, in words: for those who watch, for the log, and for whom it concerns.
 
 use super::event::{EventKind, WatchEvent};
-use super::{Core, now_usec};
+use super::now_usec;
 use std::collections::BTreeMap;
 use tix_ledger::dealer::Offer;
-use tix_ledger::{Cid, Event, Kind, Op, Resource, TIXD};
+use tix_ledger::{Cid, Event, Kind, Ledger, Op, Resource, TIXD};
 use tix_model::{LIFELINE, units};
 use tix_store::{LONGEST_OP, Record};
 
@@ -33,24 +33,34 @@ impl<'a> Gone<'a> {
     }
 }
 
-impl Core {
+/// What happened to `ledger`, in words.
+pub fn acts(ledger: &Ledger, events: &[Event]) -> Vec<String> {
+    let gone = Gone::of(events);
+    let told = events.iter().map(|e| Teller(ledger).tell(e, None, &gone));
+    told.map(|told| told.event.message).collect()
+}
+
+/// Says what was done, by the names that a ledger has.
+pub(super) struct Teller<'a>(pub(super) &'a Ledger);
+
+impl Teller<'_> {
     fn owner(&self, cid: Cid) -> Option<u32> {
-        self.ledger.get(cid).map(|c| c.owner)
+        self.0.get(cid).map(|c| c.owner)
     }
 
     fn owner_and_name(&self, cid: Cid) -> Option<(u32, String)> {
-        Some((self.owner(cid)?, self.ledger.name(cid)))
+        Some((self.owner(cid)?, self.0.name(cid)))
     }
 
     /// `e` in words; `gone`: what went in it, or in others that are told together.
-    pub(super) fn tell(&self, e: &Event, uid: Option<u32>, gone: &Gone<'_>) -> Told {
+    fn tell(&self, e: &Event, uid: Option<u32>, gone: &Gone<'_>) -> Told {
         use EventKind as K;
         let mut out = WatchEvent::new(K::Created, String::new());
         out.uid = uid;
         let (mut concerns, mut worth_keeping) = (Vec::new(), false);
         let name = |c: Cid| match gone.0.get(&c) {
             Some(name) => (*name).to_owned(),
-            None => self.ledger.name(c),
+            None => self.0.name(c),
         };
         match e {
             Event::Created { name, .. } => {
@@ -100,7 +110,7 @@ impl Core {
                 };
                 out.message = format!("{n} {verb} {path}");
                 (out.currency, out.cgroup) = (Some(n), Some(path.clone()));
-                let cgroup = self.ledger.find(path);
+                let cgroup = self.0.find(path);
                 concerns.extend(cgroup.and_then(|c| self.owner_and_name(c)));
             }
             Event::Brokered {
@@ -145,7 +155,7 @@ impl Core {
             }
             Event::Offered { id, party } => {
                 let n = name(*party);
-                let terms = self.ledger.book().get(*id).map(offer_text);
+                let terms = self.0.book().get(*id).map(offer_text);
                 out.kind = K::Offered;
                 out.message = format!("{n} offers {} (offer {id})", terms.unwrap_or_default());
                 out.currency = Some(n);
@@ -176,7 +186,6 @@ impl Core {
                 (out.currency, out.cgroup) = (Some(path.clone()), Some(path.clone()));
             }
             Event::Dropped { what, owner } => {
-                tracing::warn!("not in force any more: {what}");
                 (out.kind, out.message) = (K::Withdrawn, format!("not in force any more: {what}"));
                 (concerns, worth_keeping) = (vec![(*owner, String::new())], true);
             }
@@ -191,12 +200,33 @@ impl Core {
         }
     }
 
+    /// Who gives whom what.
+    fn exchange_text(&self, id: u64, names: &[String]) -> String {
+        let between = format!("exchange {id} between {}", names.join(" and "));
+        let x = self.0.exchange_of(id).filter(|x| x.is_a_trade());
+        let Some(x) = x else { return between };
+        let given = (x.legs.iter()).filter(|(_, _, n)| *n < 0).map(|(p, r, n)| {
+            let amount = units::rights::show(*r, n.unsigned_abs());
+            format!("{} gives {amount}", self.0.name(*p))
+        });
+        let given: Vec<String> = given.collect();
+        format!("{between}: {}", given.join(", "))
+    }
+
+    /// As [`Teller::tell`]; what is not in force any more is told to the journal, too.
+    pub(super) fn report(&self, e: &Event, uid: Option<u32>, gone: &Gone<'_>) -> Told {
+        if let Event::Dropped { what, .. } = e {
+            tracing::warn!("not in force any more: {what}");
+        }
+        self.tell(e, uid, gone)
+    }
+
     /// The log's records of an operation and of what came of it: one for whoever asked, and one for
     /// each other whom it concerns.
     pub(super) fn records(&self, op: &Op, events: &[Event], uid: u32, undo: &Undo) -> Vec<Record> {
         let gone = Gone::of(events);
         let told: Vec<Told> = (events.iter())
-            .map(|e| self.tell(e, Some(uid), &gone))
+            .map(|e| self.report(e, Some(uid), &gone))
             .collect();
         let words: Vec<&str> = told.iter().map(|t| t.event.message.as_str()).collect();
         // Some operations name what they are done to by a number alone.
@@ -211,7 +241,7 @@ impl Core {
             (None, "") => named.unwrap_or_default(),
             (None, subject) => subject.to_owned(),
         };
-        let owner = self.ledger.find(&subject).and_then(|c| self.owner(c));
+        let owner = self.0.find(&subject).and_then(|c| self.owner(c));
         // That tixd keeps the lifeline is nothing that was done to root.
         let keeps = uid == TIXD && subject == LIFELINE;
         let mut out = vec![Record {
@@ -235,54 +265,21 @@ impl Core {
         out
     }
 
-    /// What happened, in words.
-    pub(super) fn acts(&self, events: &[Event]) -> Vec<String> {
-        let gone = Gone::of(events);
-        let told = events.iter().map(|e| self.tell(e, None, &gone));
-        told.map(|told| told.event.message).collect()
-    }
-
     /// The log's records of what nobody asked for.
     pub(super) fn told(&self, events: &[Event]) -> Vec<Record> {
         // The lifeline follows the tree: nothing that was done to root.
         let follows = |e: &&Event| {
-            let lifeline = self.ledger.lifeline();
+            let lifeline = self.0.lifeline();
             matches!(e, Event::Funded { holder, .. } if Some(*holder) == lifeline)
         };
         let gone = Gone::of(events);
-        let told = (events.iter().filter(|e| !follows(e))).map(|e| self.tell(e, None, &gone));
+        let told = (events.iter().filter(|e| !follows(e))).map(|e| self.report(e, None, &gone));
         told.filter(|t| t.worth_keeping)
             .flat_map(|t| {
                 let each = t.concerns.iter().map(|other| record(&t, TIXD, other));
                 each.collect::<Vec<_>>()
             })
             .collect()
-    }
-
-    /// Who gives whom what.
-    fn exchange_text(&self, id: u64, names: &[String]) -> String {
-        let between = format!("exchange {id} between {}", names.join(" and "));
-        let x = self.ledger.exchange_of(id).filter(|x| x.is_a_trade());
-        let Some(x) = x else { return between };
-        let given = (x.legs.iter()).filter(|(_, _, n)| *n < 0).map(|(p, r, n)| {
-            let amount = units::rights::show(*r, n.unsigned_abs());
-            format!("{} gives {amount}", self.ledger.name(*p))
-        });
-        let given: Vec<String> = given.collect();
-        format!("{between}: {}", given.join(", "))
-    }
-
-    /// What `systemctl status` is to show.
-    pub(super) fn tell_systemd(&self) {
-        let line = self.cpu.line();
-        // Nobody to tell is fine.
-        let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Status(&line)]);
-    }
-
-    /// Tells those who watch.
-    pub(super) fn say(&self, kind: EventKind, message: &str) {
-        // Nobody watching is fine.
-        let _ = self.events.send(WatchEvent::new(kind, message.to_owned()));
     }
 }
 
@@ -296,29 +293,33 @@ impl Told {
 pub(super) struct Undo {
     /// It takes back what has this number.
     pub undoes: Option<i64>,
-    /// What would take it back.
-    pub back: Vec<Op>,
+    /// What would take it back, or why nothing does.
+    pub back: Result<Vec<Op>, String>,
 }
 
-/// The operation as JSON, without the name that the record has as its subject; and what would take it
-/// back, or what it takes back.
+/// The operation as JSON, without the name that the record has as its subject; and what would take
+/// it back or why nothing does, or what it takes back.
 fn kept(op: &Op, subject: &str, undo: &Undo) -> String {
-    let mut kept = without(op, subject);
-    let plain = kept.to_string();
-    if let Some(kept) = kept.as_object_mut() {
-        match undo.undoes {
-            Some(seq) => drop(kept.insert("undoes".to_owned(), seq.into())),
-            None if undo.back.is_empty() => {}
-            None => {
-                let back = undo.back.iter().map(|op| without(op, subject));
-                kept.insert("undo".to_owned(), back.collect());
-            }
+    const TOO_LONG: &str = "the names are too long for the log to keep what would take it back";
+    let plain = without(op, subject);
+    let with = |key: &str, value: serde_json::Value| {
+        let mut kept = plain.clone();
+        if let Some(kept) = kept.as_object_mut() {
+            kept.insert(key.to_owned(), value);
         }
-    }
+        kept.to_string()
+    };
+    let kept = match (undo.undoes, &undo.back) {
+        (Some(seq), _) => with("undoes", seq.into()),
+        (None, Ok(back)) if back.is_empty() => plain.to_string(),
+        (None, Ok(back)) => with("undo", back.iter().map(|op| without(op, subject)).collect()),
+        (None, Err(why)) => with("for_good", why.as_str().into()),
+    };
     // Rather the operation without what takes it back than none.
-    Some(kept.to_string())
-        .filter(|kept| kept.len() <= LONGEST_OP)
-        .unwrap_or(plain)
+    let all = [kept, with("for_good", TOO_LONG.into())].into_iter();
+    all.chain([plain.to_string()])
+        .find(|kept| kept.len() <= LONGEST_OP)
+        .unwrap_or_else(|| plain.to_string())
 }
 
 fn without(op: &Op, subject: &str) -> serde_json::Value {
@@ -381,5 +382,64 @@ fn amount_text(r: Resource, kind: Kind, bytes: bool, amount: u64) -> String {
             units::display_thousandths(amount),
             r.name()
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// What is kept of binding `a` to a path of so many quotes, each of which is two bytes of JSON.
+    fn bound(quotes: usize, undo: &Undo) -> Value {
+        let op = Op::Bind {
+            name: "a".to_owned(),
+            path: format!("/{}", "\"".repeat(quotes)),
+        };
+        let kept = kept(&op, "a", undo);
+        let kept: Value = serde_json::from_str(&kept).unwrap();
+        let path = format!("/{}", "\"".repeat(quotes));
+        assert_eq!(kept["bind"]["path"].as_str(), Some(path.as_str()));
+        kept
+    }
+
+    fn back(quotes: usize) -> Undo {
+        Undo {
+            undoes: None,
+            back: Ok(vec![Op::Unbind {
+                name: "a".to_owned(),
+                path: Some(format!("/{}", "\"".repeat(quotes))),
+            }]),
+        }
+    }
+
+    #[test]
+    fn an_operation_is_kept_with_what_takes_it_back_if_both_are_short_enough() {
+        let few = 1_900;
+        let kept = bound(few, &back(few));
+        assert_eq!(kept["undo"][0]["unbind"].as_object().unwrap().len(), 1);
+        assert!(kept.to_string().len() <= LONGEST_OP);
+        // As long as a path may be: the operation alone, and why.
+        let most = 3_499;
+        let kept = bound(most, &back(most));
+        assert_eq!(kept["undo"], Value::Null);
+        let why = kept["for_good"].as_str().unwrap();
+        assert!(why.starts_with("the names are too long"), "{why}");
+        assert!(kept.to_string().len() <= LONGEST_OP);
+        // Where there is no room for that, either.
+        let over = bound(4_080, &back(4_080));
+        assert_eq!(over.as_object().unwrap().len(), 1);
+        assert!(over.to_string().len() <= LONGEST_OP);
+        // What it takes back has few digits.
+        let undoes = Undo {
+            undoes: Some(7),
+            back: Ok(vec![]),
+        };
+        assert_eq!(bound(most, &undoes)["undoes"], 7);
+        let for_good = Undo {
+            undoes: None,
+            back: Err("why".to_owned()),
+        };
+        assert_eq!(bound(1, &for_good)["for_good"], "why");
     }
 }

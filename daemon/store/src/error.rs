@@ -13,21 +13,25 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "{path}: the disk is full ({source}): no change can be kept, what is in force stays in force; make room and try again"
+        "{path}: the disk is full ({source}): no change can be kept, what is in force stays in \
+         force; make room and try again"
     )]
     Full { path: PathBuf, source: Cause },
     #[error(
-        "{path}: reading or writing failed ({source}): what is in force stays in force; look at the disk and at the kernel's log"
+        "{path}: reading or writing failed ({source}): what is in force stays in force; look at \
+         the disk and at the kernel's log"
     )]
     Io { path: PathBuf, source: Cause },
     #[error(
-        "{dir}: another tixd has this ledger: end that one first, or give this one another directory"
+        "{dir}: another tixd has this ledger: end that one first, or give this one another \
+         directory"
     )]
     Taken { dir: PathBuf },
     #[error("{path}: another program has the ledger open ({source}): end it and try again")]
     Busy { path: PathBuf, source: Cause },
     #[error(
-        "{path}: written by a later version of tixd (schema {found}, this one knows {known}): install that version, or move the directory away"
+        "{path}: written by a later version of tixd (schema {found}, this one knows {known}): \
+         install that version, or move the directory away"
     )]
     Schema {
         path: PathBuf,
@@ -66,20 +70,24 @@ impl fmt::Display for Copy {
         match self {
             Copy::Kept(path) => write!(
                 f,
-                "it was left as it is, with a copy at {}: restore a backup, or move the whole directory away to start anew",
+                "it was left as it is, with a copy at {}: restore a backup, or move the whole \
+                 directory away to start anew",
                 path.display()
             ),
             Copy::Failed(why) => write!(
                 f,
-                "it was left as it is, and could not be copied ({why}): copy it before anything else"
+                "it was left as it is, and could not be copied ({why}): copy it before anything \
+                 else"
             ),
             Copy::Nothing => write!(
                 f,
-                "nothing is left to copy: restore a backup, or move the whole directory away to start anew"
+                "nothing is left to copy: restore a backup, or move the whole directory away to \
+                 start anew"
             ),
             Copy::NotYet => write!(
                 f,
-                "what is in force stays in force; start tixd again to have all of it checked and a copy kept"
+                "what is in force stays in force; start tixd again to have all of it checked and a \
+                 copy kept"
             ),
         }
     }

@@ -127,7 +127,8 @@ fn from_journal(tx: &Transaction<'_>) -> Result<(), Fault> {
     }
     state.save(tx)?;
     tx.execute_batch(
-        "DROP TABLE event; DROP TABLE node; DELETE FROM usage WHERE cid NOT IN (SELECT cid FROM currency);",
+        "DROP TABLE event; DROP TABLE node; DELETE FROM usage WHERE cid NOT IN (SELECT cid FROM \
+         currency);",
     )?;
     Ok(())
 }

@@ -52,7 +52,7 @@ fn a_number_that_could_not_be_recorded_is_not_written() {
                 let mut waits = None;
                 until("it is written, or said why not", async || {
                     let why = |core: &mut tixd::writer::Core| {
-                        core.not_written().next().map(str::to_owned)
+                        core.marks.not_written().next().map(str::to_owned)
                     };
                     waits = tixd.call(why).await.unwrap();
                     waits.is_some() || machine.number("/a", CPU) == 300
@@ -86,7 +86,7 @@ fn what_could_not_be_recorded_is_written_when_it_can_be() {
         disk.state().failing = Some((0..u64::MAX, Fault::Full));
         machine.remove("/b");
         let said = async || {
-            let number = tixd.call(|core| core.not_written().count());
+            let number = tixd.call(|core| core.marks.not_written().count());
             number.await.unwrap()
         };
         until("it is said", async || said().await > 0).await;
@@ -139,7 +139,7 @@ fn a_thousand_numbers_are_one_commit() {
     let disk = Disk::at(&machine.state());
     machine.tixd(async |tixd: Handle| {
         disk.state().steps.clear();
-        tixd.call(tixd::writer::Core::take_most_files)
+        tixd.call(|core| core.turns.take_most_files())
             .await
             .unwrap();
         // So few that all others' weights grow.
@@ -153,7 +153,7 @@ fn a_thousand_numbers_are_one_commit() {
         assert!((2..10).contains(&syncs), "{syncs}");
         // And written in bites, between which others have their turn.
         let most = tixd
-            .call(tixd::writer::Core::take_most_files)
+            .call(|core| core.turns.take_most_files())
             .await
             .unwrap();
         println!("{most} files in a turn of {MANY}");
@@ -190,7 +190,7 @@ fn what_systemd_sets_as_units_restart_is_no_news() {
         let held = async || machine.number(SLICE, MIN) == BYTES;
         until("it is held", held).await;
         let covered = async || {
-            let cover = tixd.call(|core| core.set_by_tix(File::MemoryMin, SLICE));
+            let cover = tixd.call(|core| core.marks.set_by_tix(File::MemoryMin, SLICE));
             cover.await.unwrap().is_some()
         };
         for _ in 0..100 {

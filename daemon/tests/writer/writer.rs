@@ -42,7 +42,11 @@ fn that_tixd_keeps_the_lifeline_is_no_notice_to_root() {
         does(&tixd, move |cid| vec![create(cid, LIFELINE)]).await;
         does(&tixd, move |cid| vec![create(cid, "n")]).await;
         let told = tixd.call(|core| {
-            let subjects = core.notices.of(0).map(|record| record.subject.clone());
+            let subjects = core
+                .commits
+                .notices
+                .of(0)
+                .map(|record| record.subject.clone());
             subjects.collect::<Vec<_>>()
         });
         assert_eq!(told.await.unwrap(), ["n"]);

@@ -274,18 +274,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_what_a_sorted_list_is(steps in prop::collection::vec((1..20_u64, 1..20_u64, 1..20_u64, any::<bool>()), 1..200)) {
+        fn it_is_what_a_sorted_list_is(
+            steps in prop::collection::vec(
+                (1..20_u64, 1..20_u64, 1..20_u64, any::<bool>()),
+                1..200,
+            ),
+        ) {
             let (mut queue, mut list): (Queue, Vec<Place>) = Default::default();
             for (n, (gives, wants, least, remove)) in steps.into_iter().enumerate() {
                 if remove && !list.is_empty() {
-                    let place = list.remove(usize::try_from(gives * wants).unwrap_or(0) % list.len());
+                    let at = usize::try_from(gives * wants).unwrap_or(0) % list.len();
+                    let place = list.remove(at);
                     queue.remove(&place);
                 } else {
                     let id = n as u64;
                     let place = Place { id, turn: id, gives, wants, least };
                     queue.insert(place);
                     list.push(place);
-                    list.sort_by(|a, b| (b.gives * a.wants).cmp(&(a.gives * b.wants)).then(a.turn.cmp(&b.turn)));
+                    list.sort_by(|a, b| {
+                        let by_price = (b.gives * a.wants).cmp(&(a.gives * b.wants));
+                        by_price.then(a.turn.cmp(&b.turn))
+                    });
                 }
                 check(&queue, queue.root);
                 let ids: Vec<u64> = list.iter().map(|p| p.id).collect();

@@ -23,13 +23,15 @@ pub enum BadAmount {
     #[error("{0:?} is out of range: an issuer gives away 0.1% to 99.9% (1 to 999 thousandths)")]
     Range(String),
     #[error(
-        "{0:?} is no limit: write per cent of one CPU, 0.1% to 102400% (\"30%\", \"150%\" is one and a half)"
+        "{0:?} is no limit: write per cent of one CPU, 0.1% to 102400% (\"30%\", \"150%\" is one \
+         and a half)"
     )]
     Limit(String),
     #[error("{0:?} is no size: write a number and K, M, G or T (\"256M\"; K is 1024)")]
     Size(String),
     #[error(
-        "{0:?} is no amount to trade: write base tickets (100, 12.5), per cent of the machine (25%), or of memory a size (256M)"
+        "{0:?} is no amount to trade: write base tickets (100, 12.5), per cent of the machine \
+         (25%), or of memory a size (256M)"
     )]
     Rights(String),
     #[error(

@@ -13,11 +13,13 @@ pub const ALL: u16 = 0o777;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadMode {
     #[error(
-        "{0:?} is no mode: write nine characters \"fcifcifci\" with - for what is not allowed (\"fci------\"), or octal (\"700\")"
+        "{0:?} is no mode: write nine characters \"fcifcifci\" with - for what is not allowed \
+         (\"fci------\"), or octal (\"700\")"
     )]
     Absolute(String),
     #[error(
-        "{clause:?} changes no mode: write who (u, g, o, a), then +, - or =, then what (f, c, i), as in \"g+f\" or \"u=fci,go-c\"; or octal (\"700\")"
+        "{clause:?} changes no mode: write who (u, g, o, a), then +, - or =, then what (f, c, i), \
+         as in \"g+f\" or \"u=fci,go-c\"; or octal (\"700\")"
     )]
     Symbolic { clause: String },
 }
@@ -167,8 +169,8 @@ mod tests {
         }
         assert_eq!(
             apply(0, "g+f,o+x").map_err(|e| e.to_string()),
-            Err("\"o+x\" changes no mode: write who (u, g, o, a), then +, - or =, then what (f, c, i), \
-                 as in \"g+f\" or \"u=fci,go-c\"; or octal (\"700\")"
+            Err("\"o+x\" changes no mode: write who (u, g, o, a), then +, - or =, then what (f, c, \
+                 i), as in \"g+f\" or \"u=fci,go-c\"; or octal (\"700\")"
                 .to_owned())
         );
     }

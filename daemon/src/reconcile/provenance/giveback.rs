@@ -2,7 +2,7 @@
 //! What tixd wrote into cgroups' files is taken back when tix goes for good: weights are what they
 //! are without it, and guarantees what others had set.
 
-use super::told::{self, Tellings};
+use super::systemd_values::{self, SystemdValues};
 use crate::reconcile::disk::Disk;
 use crate::reconcile::number;
 use tix_cgroupfs::Root;
@@ -32,7 +32,7 @@ pub fn give_back(
     disk: &Disk,
     systemd: Option<&PropertySync>,
 ) -> Result<GivenBack, store::Error> {
-    let told = told::read(store)?;
+    let told = systemd_values::read(store)?;
     give_back_told(root, store, disk, systemd, told)
 }
 
@@ -42,11 +42,11 @@ fn give_back_told(
     store: &mut Store,
     disk: &Disk,
     systemd: Option<&PropertySync>,
-    (mut told, forgotten): (Tellings, Vec<(Mark, Numbers)>),
+    (mut told, forgotten): (SystemdValues, Vec<(Mark, Numbers)>),
 ) -> Result<GivenBack, store::Error> {
     let mut done = GivenBack::default();
     let mut gone: Vec<(Mark, Option<Written>)> = Vec::new();
-    let mut last_words = forgotten;
+    let mut last_values = forgotten;
     for (mark, written) in store.marks()? {
         let (file, path) = &mark;
         let shown = |number: u64| match file {
@@ -87,12 +87,12 @@ fn give_back_told(
             };
             systemd.set(path, property, last);
             if systemd.may_tell(path) && told.tell(&mark, last) {
-                last_words.push(told.kept(&mark));
+                last_values.push(told.kept(&mark));
             }
         }
         gone.push((mark, None));
     }
-    store.set_marks(&gone, &last_words)?;
+    store.set_marks(&gone, &last_values)?;
     Ok(done)
 }
 
@@ -169,7 +169,7 @@ mod tests {
         let mut disk = Disk::new(dir.path());
         disk.look(&root);
         let systemd = PropertySync::default();
-        let said = (Tellings::new(store.told().unwrap()), vec![]);
+        let said = (SystemdValues::new(store.told().unwrap()), vec![]);
         let done = give_back_told(&root, &mut store, &disk, Some(&systemd), said).unwrap();
         assert_eq!((done.files, done.trouble), (1, vec![]));
         let says = |slice: &str| read_to_string(weight(slice)).unwrap();

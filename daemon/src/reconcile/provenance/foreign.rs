@@ -2,9 +2,7 @@
 //! What others write into files that are tixd's business. A weight is their funding (see `marks`);
 //! a guarantee is written again, but not as often as they like.
 
-use super::Core;
-use super::event::{EventKind, WatchEvent};
-use super::repeated::{Kind, Notice};
+use super::Reconcile;
 use crate::reconcile::disk;
 use crate::reconcile::number;
 use std::collections::BTreeMap;
@@ -35,20 +33,20 @@ fn turn<V>(all: &BTreeMap<Mark, V>, first: Mark, last: Option<&Mark>, n: usize) 
         .unwrap_or_else(|| some(Bound::Included(first)))
 }
 
-impl Core {
+impl Reconcile<'_> {
     /// Somebody has written to a file of the cgroup `path` that is no funding.
-    pub(super) fn touched(&mut self, path: &str) {
-        if self.observes() {
+    pub fn touched(&mut self, path: &str) {
+        if self.observes {
             return;
         }
         for file in [File::IoWeight, File::MemoryMin, File::MemoryLow] {
             let Some(w) = self.marks.get(file, path) else {
                 continue;
             };
-            let found = number::read(file, &self.root, path);
+            let found = number::read(file, self.root, path);
             match found {
                 Ok(n) if n == self.shown(file, w.number) => {
-                    if file == File::IoWeight && !disk::agrees(&self.root, path, w.number) {
+                    if file == File::IoWeight && !disk::agrees(self.root, path, w.number) {
                         self.try_to_put(file, path, w.number);
                     }
                 }
@@ -84,30 +82,34 @@ impl Core {
                 file.name(),
                 w.number,
             );
-            let event = WatchEvent::new(EventKind::Held, what);
-            let notice = Notice::new(event, "", None).warning();
-            self.notice(Kind::Corrected, path, notice);
-            self.keep_soon(&[]);
+            self.marks.requests.corrected.push((path.to_owned(), what));
         }
-        self.heed(vec![((file, path.to_owned()), found, w)]);
+        self.reconcile_guarantees(vec![((file, path.to_owned()), found, w)]);
     }
 
     /// systemd sets what it knows of a unit and of the slices above whenever it makes a cgroup.
     /// Until it has been told the present number, and a moment longer, that is one from before.
     fn is_systemds(&self, file: File, path: &str, found: u64, w: Written) -> bool {
-        let tells = self.systemd.as_ref().is_some_and(|s| s.may_tell(path));
+        let tells = self
+            .marks
+            .systemd
+            .as_ref()
+            .is_some_and(|s| s.may_tell(path));
         let late = found == w.funding && !self.marks.told.is_known(file, path, w.number);
-        tells && (late || self.was_told(file, path, found))
+        tells && (late || self.is_systemd_value(file, path, found))
     }
 
     /// What others have set guarantees to is what stands there in the end; until then they are no
     /// less than what tix guarantees.
-    fn heed(&mut self, all: Vec<(Mark, u64, Written)>) {
+    fn reconcile_guarantees(&mut self, all: Vec<(Mark, u64, Written)>) {
         let mut changed = Vec::new();
         for ((file, path), found, w) in &all {
             let there = self.root.cgroup(path).map(|c| c.id).ok();
             let news = *found != w.funding && there == self.mirror_id(path);
-            if news && !self.is_before(*file, w, *found) && !self.was_told(*file, path, *found) {
+            if news
+                && !self.is_before(*file, w, *found)
+                && !self.is_systemd_value(*file, path, *found)
+            {
                 let (mark, funding) = ((*file, path.clone()), *found);
                 changed.push((mark, Some(Written { funding, ..*w })));
             }
@@ -116,7 +118,7 @@ impl Core {
             let marks = changed.iter().filter_map(|(m, w)| Some((m.clone(), (*w)?)));
             self.marks.written.extend(marks);
             self.save_marks(&changed, &[]);
-            self.overhaul.due = true;
+            self.marks.look_again = true;
         }
         let less = all.into_iter().filter(|(_, found, w)| *found < w.number);
         self.put_all(less.map(|(mark, _, w)| (mark, w.number)).collect());
@@ -124,26 +126,26 @@ impl Core {
 
     /// Guarantees are what files say, not what was written once: the machine may have been started
     /// anew since, or others have written while nobody listened.
-    pub(super) fn check_guarantees(&mut self) {
+    pub fn check_guarantees(&mut self) {
         let files = [File::MemoryMin, File::MemoryLow].into_iter();
         let all: Vec<(Mark, Written)> = files
             .flat_map(|f| self.marks.of(f).map(move |(p, w)| ((f, p.clone()), *w)))
             .collect();
         let mut otherwise = Vec::new();
         for (mark, w) in all {
-            match number::read(mark.0, &self.root, &mark.1) {
+            match number::read(mark.0, self.root, &mark.1) {
                 Ok(n) if n == w.number => self.stands(mark.0, &mark.1),
                 Ok(n) => otherwise.push((mark, n, w)),
                 Err(_) => {}
             }
         }
-        self.heed(otherwise);
+        self.reconcile_guarantees(otherwise);
     }
 
     /// Once a second: what could not be written before, or too often; and some guarantees are
     /// looked at, should nobody have said that they were written to (the kernel drops events when
     /// there are many).
-    pub(super) fn put_again(&mut self) {
+    pub fn retry_writes(&mut self) {
         const AT_ONCE: usize = 64;
         const LOOKED_AT: usize = 4;
         let again = self.marks.corrected.iter_mut().filter(|(_, c)| c.again);
@@ -171,7 +173,7 @@ impl Core {
                 }
             }
         }
-        self.forget_told();
+        self.forget_systemd_values();
         self.record_again();
     }
 
@@ -193,8 +195,8 @@ impl Core {
         // It may have written another number.
         self.touched(&path);
         match trouble {
-            None => self.unsettled.remove(&path),
-            Some(why) => self.unsettled.insert(path, why),
+            None => self.marks.unsettled.remove(&path),
+            Some(why) => self.marks.unsettled.insert(path, why),
         };
     }
 }

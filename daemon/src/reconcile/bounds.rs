@@ -6,11 +6,10 @@
 //! what it funds cannot use more than its own limits let it. A currency of two cgroups with cpu.max
 //! of 20 % each has 40 % of one CPU at most.
 
-use super::Core;
-use crate::reconcile::limit::Throttles;
+use super::limit::Throttles;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tix_bpf::Throttle;
-use tix_cgroupfs::Cgroup;
+use tix_cgroupfs::{Cgroup, Root};
 use tix_ledger::{BASE, Cid, Ledger, Resource};
 
 #[derive(Debug, Clone, Default)]
@@ -39,7 +38,7 @@ const LOOKED_AT: usize = 256;
 
 impl Bounds {
     /// From the limits in force and who is active. Costs nothing while there are no limits.
-    fn find(ledger: &Ledger, throttles: &Throttles) -> Bounds {
+    pub fn find(ledger: &Ledger, throttles: &Throttles) -> Bounds {
         let caps = ledger.caps();
         let chain = |first: Cid| {
             std::iter::successors(Some(first), |l| caps.limits.get(l).and_then(|l| l.1))
@@ -78,6 +77,9 @@ impl Bounds {
             if let Some(most) = most(ledger, cid, &above, &mut known) {
                 found.most.insert(cid, most);
             }
+        }
+        if !found.most.is_empty() {
+            found.cpus = cpus_online();
         }
         found
     }
@@ -118,47 +120,23 @@ fn most(
     found
 }
 
-impl Core {
-    /// After activity is up to date.
-    pub fn find_bounds(&mut self) {
-        self.bounds = Bounds::find(&self.ledger, &self.throttles);
-        if !self.bounds.most.is_empty() {
-            self.bounds.cpus = cpus_online();
-        }
+/// Without tix's scheduler the kernel's own holds `cpu.max`: of the cgroup of `cid`, or those that
+/// it is bound to, and of the cgroups above. Those that are limited, and how.
+pub fn read_cpu_max(ledger: &Ledger, root: &Root, cid: Cid) -> Vec<(Cid, Throttle)> {
+    let bound = ledger.bindings_of(cid);
+    let mut todo: Vec<Cid> = bound.filter_map(|path| ledger.find(path)).collect();
+    todo.push(cid);
+    let (mut found, mut seen) = (Vec::new(), HashSet::from([BASE]));
+    while let Some(at) = todo.pop().filter(|_| seen.len() <= LOOKED_AT) {
+        let mirror = ledger.get(at).and_then(|c| c.mirror.as_ref());
+        let Some(m) = mirror.filter(|_| seen.insert(at)) else {
+            continue;
+        };
+        todo.push(m.parent);
+        let cgroup = root.cgroup(&m.path).ok();
+        found.extend((cgroup.as_ref().and_then(kernels_throttle)).map(|t| (at, t)));
     }
-
-    /// Without tix's scheduler the kernel's own holds `cpu.max`: of the cgroup of `cid`, or those
-    /// that it is bound to, and of the cgroups above. After `Core::refresh`.
-    pub fn read_cpu_max(&mut self, cid: Cid) {
-        if self.cpu.in_charge() {
-            return;
-        }
-        let bound = self.ledger.bindings_of(cid);
-        let mut todo: Vec<Cid> = bound.filter_map(|path| self.ledger.find(path)).collect();
-        todo.push(cid);
-        let mut seen = HashSet::from([BASE]);
-        while let Some(at) = todo.pop().filter(|_| seen.len() <= LOOKED_AT) {
-            let mirror = self.ledger.get(at).and_then(|c| c.mirror.as_ref());
-            let Some(m) = mirror.filter(|_| seen.insert(at)) else {
-                continue;
-            };
-            todo.push(m.parent);
-            let cgroup = self.root.cgroup(&m.path).ok();
-            if let Some(t) = cgroup.as_ref().and_then(kernels_throttle) {
-                self.throttles.cpu_max.insert(at, t);
-            }
-        }
-        self.find_bounds();
-    }
-
-    /// Are all cgroups frozen that have threads of `cid`: its own, or those that it is bound to?
-    pub fn is_frozen(&self, cid: Cid) -> bool {
-        let own = self.ledger.get(cid).and_then(|c| c.mirror.as_ref());
-        let paths = own.map(|m| m.path.as_str()).into_iter();
-        let mut paths = paths.chain(self.ledger.bindings_of(cid)).peekable();
-        let frozen = |path: &str| self.root.cgroup(path).is_ok_and(|c| c.is_frozen());
-        cid != BASE && paths.peek().is_some() && paths.all(frozen)
-    }
+    found
 }
 
 /// Not as many as tixd may use, which its own cgroup may limit.
@@ -208,7 +186,6 @@ pub fn kernels_throttle(cgroup: &Cgroup) -> Option<Throttle> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tix_cgroupfs::Root;
     use tix_ledger::{Caller, Cgroup, Op};
 
     fn ledger(paths: &[&str]) -> Ledger {

@@ -9,10 +9,10 @@
 //! that differs. Limits: under the kernel's own scheduler `cpu.idle` has its effect, and one ticket
 //! stays.
 
-use super::Core;
 use std::collections::HashMap;
 use tix_bpf::{Lack, NodeState};
-use tix_ledger::{Cgroup, Cid, Ledger};
+use tix_cgroupfs::Root;
+use tix_ledger::{Cgroup, Cid, Event, Ledger};
 
 /// The cgroups that have one ticket of their parent's in the ledger and more in the scheduler.
 fn heavier(ledger: &Ledger, by_id: &HashMap<u64, Cid>, states: &[NodeState]) -> Vec<(Cid, u64)> {
@@ -25,35 +25,37 @@ fn heavier(ledger: &Ledger, by_id: &HashMap<u64, Cid>, states: &[NodeState]) -> 
     heavier.collect()
 }
 
-impl Core {
-    /// Has the ledger say what funds idle cgroups in the scheduler, whose tables are `states`.
-    pub(super) fn fund_idle(&mut self, by_id: &HashMap<u64, Cid>, states: &[NodeState]) {
-        let is_told = !tix_bpf::lacks().is_ok_and(|all| all.contains(&Lack::CpuIdle));
-        // No row changes while others are being kept.
-        if is_told || self.keeping {
-            return;
-        }
-        for (cid, weight) in heavier(&self.ledger, by_id, states) {
-            let mirror = self.ledger.get(cid).and_then(|c| c.mirror.clone());
-            let Some(m) = mirror.filter(|m| reads_zero(self, &m.path)) else {
-                continue;
-            };
-            let events = self.ledger.put_cgroup(&Cgroup {
-                path: &m.path,
-                id: m.id,
-                weight,
-                disk: m.disk,
-                owner: m.owner,
-                group: m.group,
-                inner_threads: m.inner_threads,
-            });
-            self.tree_did(events);
-        }
+/// Has the ledger say what funds idle cgroups in the scheduler, whose tables are `states`.
+pub fn fund_idle(
+    ledger: &mut Ledger,
+    root: &Root,
+    by_id: &HashMap<u64, Cid>,
+    states: &[NodeState],
+) -> Vec<Event> {
+    if !tix_bpf::lacks().is_ok_and(|all| all.contains(&Lack::CpuIdle)) {
+        return vec![];
     }
+    let mut events = Vec::new();
+    for (cid, weight) in heavier(ledger, by_id, states) {
+        let mirror = ledger.get(cid).and_then(|c| c.mirror.clone());
+        let Some(m) = mirror.filter(|m| reads_zero(root, &m.path)) else {
+            continue;
+        };
+        events.extend(ledger.put_cgroup(&Cgroup {
+            path: &m.path,
+            id: m.id,
+            weight,
+            disk: m.disk,
+            owner: m.owner,
+            group: m.group,
+            inner_threads: m.inner_threads,
+        }));
+    }
+    events
 }
 
-fn reads_zero(core: &Core, path: &str) -> bool {
-    let weight = core.root.cgroup(path).and_then(|cgroup| cgroup.weight());
+fn reads_zero(root: &Root, path: &str) -> bool {
+    let weight = root.cgroup(path).and_then(|cgroup| cgroup.weight());
     weight.is_ok_and(|weight| weight == Some(0))
 }
 

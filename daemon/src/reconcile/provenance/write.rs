@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the files of cgroups are to say, and how they come to say it: recorded first (`record`),
-//! then written.
+//! Files of cgroups are brought in step with the ledger: their numbers are recorded first
+//! (`record`), then written, 128 in a turn of the writer.
 
-use super::Core;
-use super::event::EventKind;
-use super::marks::{Fresh, Todo};
+use super::Reconcile;
+use super::record::Next;
+use super::{Fresh, Todo};
 use crate::reconcile::number::{self, lasts};
 use crate::reconcile::protection::{self, Kernel};
 use crate::reconcile::weight;
@@ -14,12 +14,12 @@ use tix_model::LIFELINE;
 use tix_model::{File, Mark, Written};
 
 /// Files that are written in one turn: each takes some 10 µs.
-const BITE: usize = 128;
+const AT_ONCE: usize = 128;
 
-impl Core {
+impl Reconcile<'_> {
     /// Brings the files in step, wherever they are tixd's business.
-    pub(super) fn write_marks(&mut self) {
-        if !self.settled || self.observes() {
+    pub fn write_all_files(&mut self) {
+        if self.observes {
             return;
         }
         let mut wanted = vec![
@@ -27,18 +27,18 @@ impl Core {
             (File::IoWeight, self.disk_weights()),
         ];
         wanted.extend(self.guarantees());
-        self.bring(&wanted);
+        self.write_wanted(&wanted);
     }
 
-    pub(super) fn write_disk(&mut self) {
-        if self.settled && !self.observes() {
+    pub fn write_disk_files(&mut self) {
+        if !self.observes {
             let wanted = self.disk_weights();
-            self.bring(&[(File::IoWeight, wanted)]);
+            self.write_wanted(&[(File::IoWeight, wanted)]);
         }
     }
 
     fn cpu_weights(&self) -> BTreeMap<String, u64> {
-        if !self.cpu.by_weight() {
+        if !self.by_weight {
             return BTreeMap::new();
         }
         let terms = weight::Terms {
@@ -47,7 +47,7 @@ impl Core {
             live: false,
             most: weight::MOST,
         };
-        weight::weights(&self.ledger, &terms)
+        weight::weights(self.ledger, &terms)
     }
 
     fn disk_weights(&self) -> BTreeMap<String, u64> {
@@ -57,14 +57,7 @@ impl Core {
             live: true,
             most: self.disk.most(),
         };
-        weight::weights(&self.ledger, &terms)
-    }
-
-    /// Something else holds shares of a disk now.
-    pub fn disk_changed(&mut self, what: &str) {
-        self.disk.look(&self.root);
-        self.note(EventKind::Scheduler, what);
-        self.write_disk();
+        weight::weights(self.ledger, &terms)
     }
 
     fn guarantees(&self) -> [(File, BTreeMap<String, u64>); 2] {
@@ -72,7 +65,7 @@ impl Core {
             page: u64::try_from(rustix::param::page_size()).unwrap_or(4096),
             recursive: self.recursive,
         };
-        let all = protection::protections(&self.ledger, kernel);
+        let all = protection::protections(self.ledger, kernel);
         [File::MemoryMin, File::MemoryLow].map(|file| {
             let number = |p: &protection::Protection| match file {
                 File::MemoryMin => p.min,
@@ -88,13 +81,13 @@ impl Core {
         })
     }
 
-    /// Has these files say that, and no others. Recorded first, all in one commit: a number that is
-    /// recorded and never written does no harm, one that is written and not known would. What
-    /// cannot be recorded is not written.
-    fn bring(&mut self, wanted: &[(File, BTreeMap<String, u64>)]) {
+    /// Has these files have these numbers, and no others one of tixd's. All are recorded first, in
+    /// one commit: a number that is recorded and never written does no harm, one that is written
+    /// and not known would. What cannot be recorded is not written.
+    fn write_wanted(&mut self, wanted: &[(File, BTreeMap<String, u64>)]) {
         // One after the other: what a second one took for the number before would be wrong.
-        if self.marks.bringing {
-            self.overhaul.due = true;
+        if self.marks.is_writing_files {
+            self.marks.look_again = true;
             return;
         }
         let (mut stale, mut fresh) = (Vec::new(), Vec::new());
@@ -107,43 +100,35 @@ impl Core {
         }
         let all = fresh.iter().map(|f| (&f.mark, f.now.number));
         let all = all.chain(stale.iter().map(|(mark, funding, _)| (mark, *funding)));
-        let told = self.about_to_tell(all);
+        let told = self.register_systemd_values(all);
         let known: Vec<(Mark, Option<Written>)> = (fresh.iter())
             .map(|f| (f.mark.clone(), Some(f.now)))
             .collect();
-        self.marks.bringing = true;
-        self.record(&known, &told, move |core, recorded, marks| {
-            if !recorded {
-                core.marks.bringing = false;
-                core.marks.unsaved.extend(marks);
-                return;
-            }
-            let fresh = fresh.into_iter().map(Todo::Write);
-            let stale = (stale.into_iter()).map(|(mark, n, had)| Todo::GiveBack(mark, n, had));
-            core.marks.to_write.extend(fresh.chain(stale));
-            core.write_bite();
-        });
+        self.marks.is_writing_files = true;
+        let fresh = fresh.into_iter().map(Todo::Write);
+        let stale = (stale.into_iter()).map(|(mark, n, had)| Todo::GiveBack(mark, n, had));
+        let todo = fresh.chain(stale).collect();
+        self.record(&known, &told, Next::Write(todo));
     }
 
-    /// The second half of [`Core::bring`], some files of it: others have their turn between. What
-    /// has become another matter since is left alone, and its record mended; what is wanted is
-    /// looked at again then.
-    pub(super) fn write_bite(&mut self) {
-        let some = self.marks.to_write.len().min(BITE);
-        let bite: Vec<Todo> = self.marks.to_write.drain(..some).collect();
-        for todo in bite {
+    /// Some of the files whose numbers are recorded are written; others have their turn then. A
+    /// file of which something else is known by now is left alone, its record is mended, and what
+    /// is wanted is looked at again. True: those were the last.
+    pub fn write_some_files(&mut self) -> bool {
+        let some = self.marks.to_write.len().min(AT_ONCE);
+        let these: Vec<Todo> = self.marks.to_write.drain(..some).collect();
+        for todo in these {
             match todo {
                 Todo::Write(fresh) => self.write_fresh(fresh),
                 Todo::GiveBack(mark, funding, had) => self.write_stale(mark, funding, had),
             }
         }
-        if self.marks.to_write.is_empty() && self.marks.bringing {
-            self.marks.bringing = false;
+        let ends = self.marks.to_write.is_empty() && self.marks.is_writing_files;
+        if ends {
+            self.marks.is_writing_files = false;
             self.save_gone();
-            if !self.keeping {
-                self.overhaul_if_time();
-            }
         }
+        ends
     }
 
     fn write_fresh(&mut self, Fresh { mark, had, now }: Fresh) {
@@ -158,13 +143,13 @@ impl Core {
             self.write_all(vec![(mark, now.number)], true);
         } else {
             self.marks.unsaved.insert(mark);
-            self.overhaul.due = true;
+            self.marks.look_again = true;
         }
     }
 
     fn write_stale(&mut self, mark: Mark, funding: u64, had: Written) {
         if self.marks.get(mark.0, &mark.1) != Some(had) {
-            self.overhaul.due = true;
+            self.marks.look_again = true;
             return;
         }
         self.write_all(vec![(mark.clone(), funding)], true);
@@ -212,7 +197,7 @@ impl Core {
         let stands = match had.before {
             None => had.number,
             // Whether the last one was written is not known.
-            Some(before) => match number::read(file, &self.root, path) {
+            Some(before) => match number::read(file, self.root, path) {
                 Ok(n) if n == self.shown(file, had.number) => had.number,
                 _ => before,
             },
@@ -223,20 +208,15 @@ impl Core {
     /// Into the files, and where systemd owns the cgroups, into what systemd knows of them. Their
     /// numbers are recorded.
     pub(super) fn put_all(&mut self, all: Vec<(Mark, u64)>) {
-        if self.observes() || all.is_empty() {
+        if self.observes || all.is_empty() {
             return;
         }
-        let told = self.about_to_tell(all.iter().map(|(mark, n)| (mark, *n)));
-        self.record(&[], &told, move |core, recorded, marks| {
-            if !recorded {
-                core.marks.unsaved.extend(marks);
-            }
-            core.write_all(all, recorded);
-        });
+        let told = self.register_systemd_values(all.iter().map(|(mark, n)| (mark, *n)));
+        self.record(&[], &told, Next::Put(all));
     }
 
     /// `recorded`: what systemd is told of it is in the store.
-    fn write_all(&mut self, all: Vec<(Mark, u64)>, recorded: bool) {
+    pub(super) fn write_all(&mut self, all: Vec<(Mark, u64)>, recorded: bool) {
         for ((file, path), number) in all {
             self.try_to_put(file, &path, number);
             if recorded {
@@ -248,7 +228,7 @@ impl Core {
     }
 
     pub(super) fn tell_systemd_of(&mut self, file: File, path: &str, number: u64) {
-        if let (Some(property), Some(systemd)) = (file.property(), &self.systemd) {
+        if let (Some(property), Some(systemd)) = (file.property(), &self.marks.systemd) {
             systemd.set(path, property, number);
             self.marks.told.said(file, path, number);
         }

@@ -10,7 +10,6 @@
 //! and needs none: a job waits for no lane and for no turn of the writer, and holds no lock after
 //! it.
 
-use super::Core;
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,14 +17,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, Builder, JoinHandle};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// What a job has the writer do afterwards.
-pub(super) type Then = Box<dyn FnOnce(&mut Core) + Send>;
-type Job = Box<dyn FnOnce() -> Then + Send>;
-type Done = thread::Result<Then>;
+type Job<T> = Box<dyn FnOnce() -> T + Send>;
 
 /// Whose job goes first; within a rank, the one that came first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rank {
+pub enum Rank {
     /// The writer's own, as what is to be kept.
     Writer,
     /// What root reads.
@@ -38,19 +34,20 @@ impl Rank {
     const ALL: [Rank; 3] = [Rank::Writer, Rank::Root, Rank::Others];
 }
 
-pub(super) struct Lane {
-    waiting: [VecDeque<Job>; 3],
+/// Jobs that each find a `T`.
+pub struct Lane<T> {
+    waiting: [VecDeque<Job<T>>; 3],
     /// Of the job that the thread has, until what it found has been taken.
     running: Option<Rank>,
-    jobs: Option<Sender<Job>>,
-    done: UnboundedReceiver<Done>,
+    jobs: Option<Sender<Job<T>>>,
+    done: UnboundedReceiver<thread::Result<T>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Lane {
+impl<T: Send + 'static> Lane<T> {
     /// # Errors
     /// When the kernel gives no thread.
-    pub(super) fn start(name: &str) -> io::Result<Lane> {
+    pub fn start(name: &str) -> io::Result<Lane<T>> {
         let (jobs, given) = channel();
         let (found, done) = unbounded_channel();
         let thread = Builder::new()
@@ -65,17 +62,17 @@ impl Lane {
         })
     }
 
-    pub(super) fn push(&mut self, rank: Rank, job: impl FnOnce() -> Then + Send + 'static) {
+    pub fn push(&mut self, rank: Rank, job: impl FnOnce() -> T + Send + 'static) {
         self.waiting[rank as usize].push_back(Box::new(job));
         self.begin();
     }
 
-    pub(super) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.running.is_none()
     }
 
     /// It has, or is to have, a job of the writer's own.
-    pub(super) fn is_writing(&self) -> bool {
+    pub fn is_writing(&self) -> bool {
         self.running == Some(Rank::Writer) || !self.waiting[Rank::Writer as usize].is_empty()
     }
 
@@ -92,8 +89,8 @@ impl Lane {
         }
     }
 
-    /// What the job that has ended says. May be cancelled. A panic of the job is the writer's.
-    pub(super) async fn done(&mut self) -> Then {
+    /// What the job that has ended found. May be cancelled. A panic of the job is the writer's.
+    pub async fn done(&mut self) -> T {
         let Some(done) = self.done.recv().await else {
             return std::future::pending().await;
         };
@@ -103,7 +100,7 @@ impl Lane {
     }
 }
 
-fn work(given: &Receiver<Job>, found: &UnboundedSender<Done>) {
+fn work<T>(given: &Receiver<Job<T>>, found: &UnboundedSender<thread::Result<T>>) {
     while let Ok(job) = given.recv() {
         let done = catch_unwind(AssertUnwindSafe(job));
         if found.send(done).is_err() {
@@ -112,7 +109,7 @@ fn work(given: &Receiver<Job>, found: &UnboundedSender<Done>) {
     }
 }
 
-impl Drop for Lane {
+impl<T> Drop for Lane<T> {
     /// What is being written is written to its end, and the ledger's file is free then.
     fn drop(&mut self) {
         drop(self.jobs.take());
@@ -139,7 +136,6 @@ mod tests {
         // One that has begun is not taken back.
         lane.push(Rank::Others, move || {
             wait.recv().unwrap();
-            Box::new(|_| ())
         });
         assert!(
             !lane.is_writing(),
@@ -155,14 +151,13 @@ mod tests {
             let order = Arc::clone(&order);
             lane.push(rank, move || {
                 order.lock().unwrap().push(name);
-                Box::new(|_| ())
             });
         }
         assert!(lane.is_writing());
         go.send(()).unwrap();
         runtime.block_on(async {
             while !lane.is_idle() {
-                drop(lane.done().await);
+                lane.done().await;
             }
         });
         assert_eq!(*order.lock().unwrap(), "wWroO");

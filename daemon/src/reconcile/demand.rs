@@ -5,11 +5,10 @@
 //! it has one outstanding), but only where the graph is no tree, and while nobody uses a disk only
 //! at the root.
 
-use super::Core;
-use crate::reconcile::weight;
+use super::weight;
 use std::collections::HashMap;
 use tix_cgroupfs::Root;
-use tix_ledger::{BASE, Cid, Resource};
+use tix_ledger::{BASE, Cid, Ledger, Resource};
 
 /// Looked at in one second: some 20 µs each.
 const AT_ONCE: usize = 128;
@@ -17,7 +16,7 @@ const AT_ONCE: usize = 128;
 const QUIET: u32 = 3;
 
 #[derive(Debug, Default)]
-pub(super) struct Demand {
+pub struct Demand {
     /// Requests of the whole machine so far.
     all: Option<u64>,
     seen: HashMap<Cid, Seen>,
@@ -44,37 +43,39 @@ fn requests(root: &Root, path: &str) -> Option<u64> {
     Some(counted.filter_map(|(_, n)| n.parse::<u64>().ok()).sum())
 }
 
-impl Core {
-    /// Once a second.
-    pub(super) fn look_at_demand(&mut self) {
-        let all = requests(&self.root, "/");
-        if all.is_some() && all == self.demand.all {
-            return;
+impl Demand {
+    /// Once a second. True: others want the disk than before.
+    pub fn look(&mut self, ledger: &mut Ledger, root: &Root) -> bool {
+        let all = requests(root, "/");
+        if all.is_some() && all == self.all {
+            return false;
         }
-        self.demand.all = all;
-        let shape = Some(self.ledger.shape());
-        if self.demand.units.0 != shape {
-            self.demand.units = (shape, weight::units(&self.ledger, Resource::Disk));
+        self.all = all;
+        let shape = Some(ledger.shape());
+        if self.units.0 != shape {
+            self.units = (shape, weight::units(ledger, Resource::Disk));
         }
-        let units = &self.demand.units.1;
+        let units = &self.units.1;
         if units.is_empty() {
-            if std::mem::take(&mut self.demand.looking) {
-                self.demand.seen.clear();
-                self.all_want_the_disk();
+            if std::mem::take(&mut self.looking) {
+                self.seen.clear();
+                for leaf in leaves(ledger, BASE) {
+                    ledger.set_running(leaf, Resource::Disk, true);
+                }
             }
-            return;
+            return false;
         }
-        self.demand.looking = true;
+        self.looking = true;
         let (mut woken, mut idle) = (Vec::new(), Vec::new());
-        let first = self.demand.next % units.len();
+        let first = self.next % units.len();
         let turn = units.iter().cycle().skip(first).take(units.len());
         for (cid, path) in turn.take(AT_ONCE) {
             // Where it cannot be seen everybody wants it.
-            let Some(now) = requests(&self.root, path) else {
+            let Some(now) = requests(root, path) else {
                 woken.push(*cid);
                 continue;
             };
-            let known = self.demand.seen.get(cid);
+            let known = self.seen.get(cid);
             let quiet = match known {
                 Some(seen) if seen.requests == now => seen.quiet.saturating_add(1),
                 _ => 0,
@@ -88,43 +89,34 @@ impl Core {
                 requests: now,
                 quiet,
             };
-            self.demand.seen.insert(*cid, seen);
+            self.seen.insert(*cid, seen);
         }
-        self.demand.next = first + AT_ONCE.min(units.len());
+        self.next = first + AT_ONCE.min(units.len());
         let here: std::collections::HashSet<Cid> = units.iter().map(|(c, _)| *c).collect();
-        self.demand.seen.retain(|c, _| here.contains(c));
+        self.seen.retain(|c, _| here.contains(c));
         let mut turned = false;
         for (units, on) in [(woken, true), (idle, false)] {
-            let leaves: Vec<Cid> = units.into_iter().flat_map(|u| self.leaves(u)).collect();
+            let leaves: Vec<Cid> = units.into_iter().flat_map(|u| leaves(ledger, u)).collect();
             for leaf in leaves {
-                let was = self.ledger.is_running(leaf, Resource::Disk);
+                let was = ledger.is_running(leaf, Resource::Disk);
                 turned |= was != on;
-                self.ledger.set_running(leaf, Resource::Disk, on);
+                ledger.set_running(leaf, Resource::Disk, on);
             }
         }
-        if turned {
-            tracing::debug!("others want the disk than before");
-            self.write_disk();
-        }
+        turned
     }
+}
 
-    /// The cgroups at and below `c` that have processes of their own.
-    fn leaves(&self, c: Cid) -> Vec<Cid> {
-        let (mut out, mut todo) = (Vec::new(), vec![c]);
-        while let Some(c) = todo.pop() {
-            let before = todo.len();
-            let children = self.ledger.get(c).into_iter();
-            todo.extend(children.flat_map(|x| x.mirrored_children()));
-            if todo.len() == before && c != BASE {
-                out.push(c);
-            }
-        }
-        out
-    }
-
-    fn all_want_the_disk(&mut self) {
-        for leaf in self.leaves(BASE) {
-            self.ledger.set_running(leaf, Resource::Disk, true);
+/// The cgroups at and below `c` that have processes of their own.
+fn leaves(ledger: &Ledger, c: Cid) -> Vec<Cid> {
+    let (mut out, mut todo) = (Vec::new(), vec![c]);
+    while let Some(c) = todo.pop() {
+        let before = todo.len();
+        let children = ledger.get(c).into_iter();
+        todo.extend(children.flat_map(|x| x.mirrored_children()));
+        if todo.len() == before && c != BASE {
+            out.push(c);
         }
     }
+    out
 }

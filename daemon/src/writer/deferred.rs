@@ -4,7 +4,7 @@
 //! it would be most of what a commit takes: there it waits, so that it takes no more than a part of
 //! the time.
 
-use super::Core;
+use crate::reconcile::guarantees::Guarantees;
 use std::time::{Duration, Instant};
 
 /// So long may it take with each commit.
@@ -13,16 +13,26 @@ const QUICK: Duration = Duration::from_micros(200);
 const PART: u32 = 10;
 
 #[derive(Default)]
-pub(super) struct Overhaul {
+pub struct DeferredReconcile {
     /// Something has changed.
-    pub due: bool,
+    pub(super) due: bool,
     /// Not before then.
     not_before: Option<Instant>,
+    pub guarantees: Guarantees,
 }
 
-impl Overhaul {
-    fn is_time(&self) -> bool {
-        self.not_before.is_none_or(|at| Instant::now() >= at)
+impl DeferredReconcile {
+    /// Now, if it is due and time for it; [`DeferredReconcile::end`] is told when it began.
+    pub(super) fn begin(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        let begins = self.due && self.not_before.is_none_or(|at| now >= at);
+        self.due &= !begins;
+        begins.then_some(now)
+    }
+
+    pub(super) fn end(&mut self, start: Instant) {
+        let took = start.elapsed();
+        self.not_before = (took > QUICK).then(|| start + took * PART);
     }
 
     /// When it is time for what is due. May be cancelled.
@@ -31,20 +41,5 @@ impl Overhaul {
             Some(at) => tokio::time::sleep_until(at.into()).await,
             None => std::future::pending().await,
         }
-    }
-}
-
-impl Core {
-    /// Does what is due, unless it has been done a moment ago and takes long.
-    pub(super) fn overhaul_if_time(&mut self) {
-        if !self.overhaul.due || !self.overhaul.is_time() {
-            return;
-        }
-        self.overhaul.due = false;
-        let start = Instant::now();
-        self.write_marks();
-        self.look_at_guarantees();
-        let took = start.elapsed();
-        self.overhaul.not_before = (took > QUICK).then(|| start + took * PART);
     }
 }

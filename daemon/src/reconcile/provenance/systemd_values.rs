@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What systemd was told of files that tixd wrote (`marks`). It sets that again whenever it reads
-//! its units or makes the cgroup anew, and before it knows better an earlier number: neither is
-//! anybody's tickets. So it is kept in the store before systemd is told, for the next tixd: systemd
-//! does not forget it when tixd ends.
+//! The numbers that systemd has from tixd for cgroups' files.
+//!
+//! The problem: systemd sets what it was told whenever it reads its units or makes a cgroup anew,
+//! and an earlier number until it has been told the later one. Neither is anybody's tickets. The
+//! rule: a number that systemd was told, and that may still be set, is no funding. It is in the
+//! store before systemd is told, since systemd does not forget it when tixd ends. Worked example:
+//! told 434, then 500: until systemd knows of 500, and 10 s longer, 434 in the file is systemd's
+//! doing. Limits: 16 numbers of a file are remembered.
 
-use super::Core;
+use super::Reconcile;
 use crate::reconcile::number::{self, lasts};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use tix_model::{File, Mark, Numbers};
 use tix_store::{self as store, Store};
 
-/// A number that systemd is told, when there is time for it.
+/// A number for one file: systemd is told it when there is time.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct SystemdValue {
     number: u64,
     at: Instant,
-    /// systemd has been told: what could not be recorded is not, and nobody's doing.
+    /// systemd has been told. What could not be recorded is not told, and nobody sets it.
     said: bool,
     /// When systemd knew of it.
     known: Option<Instant>,
@@ -25,14 +29,14 @@ struct Told {
     replaced: Option<Instant>,
 }
 
-/// For so long what systemd set before it knew better may be what is read.
+/// A number may be read for so long after systemd knew a later one.
 const LATE: Duration = Duration::from_secs(10);
 /// How many numbers of a file are remembered.
 const MOST: usize = 16;
 
-impl Told {
-    fn new(number: u64, at: Instant) -> Told {
-        Told {
+impl SystemdValue {
+    fn new(number: u64, at: Instant) -> SystemdValue {
+        SystemdValue {
             number,
             at,
             said: false,
@@ -46,35 +50,36 @@ impl Told {
     }
 }
 
+/// Of each file the numbers that systemd was told, the last one last.
 #[derive(Debug, Default)]
-pub(super) struct Tellings(BTreeMap<Mark, VecDeque<Told>>);
+pub(super) struct SystemdValues(BTreeMap<Mark, VecDeque<SystemdValue>>);
 
-impl Tellings {
+impl SystemdValues {
     /// What an earlier tixd told systemd; which of it systemd knew to be out of date is not known
     /// any more.
-    pub(super) fn new(kept: Vec<(Mark, Numbers)>) -> Tellings {
+    pub(super) fn new(kept: Vec<(Mark, Numbers)>) -> SystemdValues {
         let now = Instant::now();
         // Of one alone there is nothing that systemd could mistake for it.
         let told = |numbers: Numbers| {
             let known = (numbers.len() == 1).then_some(now);
             // Whether it came to telling it the last one is not known.
-            let told = |n| Told {
+            let told = |n| SystemdValue {
                 known,
                 said: true,
-                ..Told::new(n, now)
+                ..SystemdValue::new(n, now)
             };
             numbers.into_iter().map(told).collect()
         };
-        Tellings(kept.into_iter().map(|(m, n)| (m, told(n))).collect())
+        SystemdValues(kept.into_iter().map(|(m, n)| (m, told(n))).collect())
     }
 
     /// What systemd has been told of `mark`, and last `number`. Is that news, which has to be kept?
     pub(super) fn tell(&mut self, mark: &Mark, number: u64) -> bool {
         let its = self.0.entry(mark.clone()).or_default();
-        let now = Told::new(number, Instant::now());
+        let now = SystemdValue::new(number, Instant::now());
         if let Some(last) = its.back_mut().filter(|t| t.number == number) {
             let (known, said) = (last.known, last.said);
-            *last = Told { known, said, ..now };
+            *last = SystemdValue { known, said, ..now };
             return false;
         }
         its.retain(|t| t.number != number && t.may_be_set());
@@ -173,7 +178,7 @@ impl Tellings {
         let mut swept = Vec::new();
         self.0.retain(|mark, told| {
             let many = told.len();
-            told.retain(Told::may_be_set);
+            told.retain(SystemdValue::may_be_set);
             let fresh = told.back().is_some_and(|t| t.at.elapsed() < old);
             let stays = fresh || here(mark);
             if !stays || told.len() != many {
@@ -190,21 +195,21 @@ impl Tellings {
 ///
 /// # Errors
 /// When it cannot be read.
-pub(super) fn read(store: &Store) -> Result<(Tellings, Vec<(Mark, Numbers)>), store::Error> {
+pub(super) fn read(store: &Store) -> Result<(SystemdValues, Vec<(Mark, Numbers)>), store::Error> {
     let all = store.told()?.into_iter();
     let (had, gone): (Vec<_>, Vec<_>) = all.partition(|((file, path), _)| lasts(*file, path));
     let gone = gone.into_iter().map(|(mark, _)| (mark, vec![])).collect();
-    Ok((Tellings::new(had), gone))
+    Ok((SystemdValues::new(had), gone))
 }
 
-impl Core {
+impl Reconcile<'_> {
     /// systemd is going to be told of these. What is returned is to be recorded before that is
-    /// done, as [`Core::put_all`] does it.
-    pub(super) fn about_to_tell<'a>(
+    /// done, as [`Reconcile::put_all`] does it.
+    pub(super) fn register_systemd_values<'a>(
         &mut self,
         all: impl Iterator<Item = (&'a Mark, u64)>,
     ) -> Vec<(Mark, Numbers)> {
-        let Some(systemd) = &self.systemd else {
+        let Some(systemd) = &self.marks.systemd else {
             return vec![];
         };
         let mut news = Vec::new();
@@ -217,7 +222,7 @@ impl Core {
     }
 
     /// Is it systemd's doing that `file` says `number`, and that tixd's?
-    pub(super) fn was_told(&self, file: File, path: &str, number: u64) -> bool {
+    pub(super) fn is_systemd_value(&self, file: File, path: &str, number: u64) -> bool {
         let mut told = self.marks.told.of(file, path);
         told.any(|n| self.set_by_systemd(file, n) == number)
     }
@@ -232,25 +237,25 @@ impl Core {
     /// A tixd that was killed may not have come to tell systemd its last word. Where nothing of
     /// tixd's is in force any more systemd has it now, or else what others have set meanwhile: an
     /// earlier one is nobody's.
-    pub(super) fn tell_last_words(&mut self) {
-        let mut last_words = Vec::new();
+    pub fn restore_last_values(&mut self) {
+        let mut last_values = Vec::new();
         for ((file, path), number) in self.marks.told.unsure() {
-            let Ok(found) = number::read(file, &self.root, &path) else {
+            let Ok(found) = number::read(file, self.root, &path) else {
                 continue;
             };
             let ours = found == self.shown(file, number);
             let marked = self.marks.get(file, &path).is_some();
-            if ours || (!marked && self.was_told(file, &path, found)) {
-                last_words.push(((file, path), number));
+            if ours || (!marked && self.is_systemd_value(file, &path, found)) {
+                last_values.push(((file, path), number));
             } else if !marked && (file != File::IoWeight || self.disk.has_iocost) {
-                last_words.push(((file, path), found));
+                last_values.push(((file, path), found));
             }
         }
-        self.put_all(last_words);
+        self.put_all(last_values);
     }
 
     /// What systemd was told of units that it has no more, and what it has been told better since.
-    pub(super) fn forget_told(&mut self) {
+    pub(super) fn forget_systemd_values(&mut self) {
         const EACH: Duration = Duration::from_secs(60);
         if self.marks.swept.is_some_and(|at| at.elapsed() < EACH) {
             return;
@@ -275,8 +280,8 @@ mod tests {
 
     #[test]
     fn what_systemd_sets_late_was_nobody_elses() {
-        let mut told = Tellings::default();
-        let before = |told: &Tellings, read| told.before(File::MemoryMin, SLICE, read);
+        let mut told = SystemdValues::default();
+        let before = |told: &SystemdValues, read| told.before(File::MemoryMin, SLICE, read);
         assert_eq!(before(&told, 64), 64);
         // Guaranteed for a unit in it, given back as the unit ended, and set by systemd after that.
         for n in [64, 0] {
@@ -298,8 +303,8 @@ mod tests {
 
     #[test]
     fn what_could_not_be_recorded_was_never_told() {
-        let mut told = Tellings::default();
-        let before = |told: &Tellings, read| told.before(File::MemoryMin, SLICE, read);
+        let mut told = SystemdValues::default();
+        let before = |told: &SystemdValues, read| told.before(File::MemoryMin, SLICE, read);
         // Recording 64 fails: 64 is somebody else's, then.
         assert!(told.tell(&guarantee(), 64));
         assert_eq!((before(&told, 64), before(&told, 32)), (64, 32));
@@ -317,11 +322,11 @@ mod tests {
 
     #[test]
     fn the_next_tixd_knows_it_as_well() {
-        let mut told = Tellings::default();
+        let mut told = SystemdValues::default();
         for n in [434, 500] {
             told.tell(&guarantee(), n);
         }
-        let mut next = Tellings::new(vec![told.kept(&guarantee())]);
+        let mut next = SystemdValues::new(vec![told.kept(&guarantee())]);
         assert_eq!(next.before(File::MemoryMin, SLICE, 434), 500);
         assert_eq!(next.unsure(), [(guarantee(), 500)]);
         // Once systemd knows better there is nothing left to be unsure of.
@@ -335,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_systemd_has_is_the_last_to_be_forgotten() {
-        let mut told = Tellings::default();
+        let mut told = SystemdValues::default();
         for n in 1..=100 {
             told.tell(&guarantee(), n);
         }

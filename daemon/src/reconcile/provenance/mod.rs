@@ -7,14 +7,26 @@
 //! anybody's tickets. Whatever else is read was written by others and is funding. A guarantee is
 //! nobody's funding: what others write instead of it is corrected.
 
-use super::Core;
-use super::foreign::Corrected;
-use super::told::Tellings;
-use crate::reconcile::number::{self, lasts};
+mod foreign;
+mod giveback;
+mod record;
+mod systemd_values;
+mod write;
+
+use super::disk::Disk;
+use super::number::{self, lasts};
+use foreign::Corrected;
+pub use giveback::{GivenBack, give_back};
+pub use record::Recording;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeBounds;
 use std::time::Instant;
-use tix_model::{DEFAULT_CGROUP_WEIGHT, File, Mark, Written};
+use systemd_values::SystemdValues;
+use tix_cgroupfs::Root;
+use tix_ledger::Ledger;
+use tix_model::{DEFAULT_CGROUP_WEIGHT, File, Mark, Numbers, Written};
+use tix_store::{self as store, Store};
+use tix_systemd::PropertySync;
 
 /// A number that is recorded.
 #[derive(Debug)]
@@ -32,54 +44,144 @@ pub(super) struct Fresh {
     pub(super) now: Written,
 }
 
+/// What is known of the numbers in files, and what is to be done with it.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
-    pub(super) written: BTreeMap<Mark, Written>,
-    pub(super) told: Tellings,
+pub struct Marks {
+    written: BTreeMap<Mark, Written>,
+    told: SystemdValues,
+    /// Tells systemd what is set where systemd owns the cgroup.
+    systemd: Option<PropertySync>,
+    /// What systemd would not have, by cgroup.
+    pub unsettled: BTreeMap<String, String>,
     /// What of both is not in the store yet, which could not be written.
-    pub(super) unsaved: BTreeSet<Mark>,
+    unsaved: BTreeSet<Mark>,
     /// What stands in the file by now: that it may be the number before need not be in the store
     /// any more.
-    pub(super) done: BTreeSet<Mark>,
+    done: BTreeSet<Mark>,
     /// What systemd is to be told once that is in the store.
-    pub(super) untold: BTreeSet<Mark>,
+    untold: BTreeSet<Mark>,
     /// Why numbers are not written: they could not be recorded.
-    pub(super) unrecorded: Option<String>,
+    unrecorded: Option<String>,
     /// Numbers are being recorded, to be written then, or are being written.
-    pub(super) bringing: bool,
+    is_writing_files: bool,
     /// Recorded, and to be written.
-    pub(super) to_write: VecDeque<Todo>,
+    to_write: VecDeque<Todo>,
     /// Forgotten with its cgroup, and in the store yet.
-    pub(super) gone: BTreeSet<Mark>,
+    gone: BTreeSet<Mark>,
     /// What could not be brought about, and why.
-    pub(super) failed: BTreeMap<Mark, String>,
+    failed: BTreeMap<Mark, String>,
     /// Guarantees that others wrote over.
-    pub(super) corrected: BTreeMap<Mark, Corrected>,
+    corrected: BTreeMap<Mark, Corrected>,
     /// The last ones that were looked at, and tried again.
-    pub(super) looked: Option<Mark>,
-    pub(super) tried: Option<Mark>,
+    looked: Option<Mark>,
+    tried: Option<Mark>,
     /// When it was last seen to what systemd was told.
-    pub(super) swept: Option<Instant>,
+    swept: Option<Instant>,
+    /// Files that have been written since that was asked last.
+    files: u64,
+    /// Handed out to be recorded, and not answered yet.
+    recordings: usize,
+    requests: Requests,
+    /// Other numbers than before may be wanted.
+    look_again: bool,
+}
+
+/// What the writer is to do for the marks, after any call.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// To be put into the store, in this order.
+    pub record: Vec<Recording>,
+    /// The cgroup of a guarantee that was written over, and what happened.
+    pub corrected: Vec<(String, String)>,
 }
 
 impl Marks {
-    pub(super) fn new(known: Vec<(Mark, Written)>, told: Tellings) -> Marks {
-        Marks {
-            written: known.into_iter().collect(),
+    /// Also what systemd has forgotten, which the store is to be told ([`Reconcile::save_marks`]).
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn read(
+        store: &Store,
+        systemd: Option<PropertySync>,
+    ) -> Result<(Marks, Vec<(Mark, Numbers)>), store::Error> {
+        let (told, forgotten) = systemd_values::read(store)?;
+        let marks = Marks {
+            written: store.marks()?.into_iter().collect(),
             told,
+            systemd,
             ..Marks::default()
-        }
+        };
+        Ok((marks, forgotten))
     }
 
-    pub(super) fn get(&self, file: File, path: &str) -> Option<Written> {
+    fn get(&self, file: File, path: &str) -> Option<Written> {
         self.written.get(&(file, path.to_owned())).copied()
     }
 
-    pub(super) fn of(&self, file: File) -> impl Iterator<Item = (&String, &Written)> {
+    fn of(&self, file: File) -> impl Iterator<Item = (&String, &Written)> {
         self.written
             .range(all_of(file))
             .map(|((_, path), w)| (path, w))
     }
+
+    /// What the writer is to do now.
+    pub fn take_requests(&mut self) -> Requests {
+        std::mem::take(&mut self.requests)
+    }
+
+    /// Other numbers than before may be wanted.
+    pub fn take_look_again(&mut self) -> bool {
+        std::mem::take(&mut self.look_again)
+    }
+
+    /// Are there numbers that are recorded and not written yet?
+    pub fn has_to_write(&self) -> bool {
+        !self.to_write.is_empty()
+    }
+
+    /// How many files were written since that was asked last.
+    pub fn take_files(&mut self) -> u64 {
+        std::mem::take(&mut self.files)
+    }
+
+    /// What could not be written, and why.
+    pub fn not_written(&self) -> impl Iterator<Item = &str> {
+        let failed = self.failed.values();
+        failed.chain(&self.unrecorded).map(String::as_str)
+    }
+
+    /// Why `file` of the cgroup `path` is not as it should be, if it is not.
+    pub fn why_not_written(&self, file: File, path: &str) -> Option<&str> {
+        let failed = self.failed.get(&(file, path.to_owned()));
+        failed.map(String::as_str)
+    }
+
+    /// Is any cgroup guaranteed memory?
+    pub fn guarantees_memory(&self) -> bool {
+        let mut all = [File::MemoryMin, File::MemoryLow].into_iter();
+        all.any(|f| self.of(f).next().is_some())
+    }
+
+    /// What of the cgroup `path` tixd has set.
+    pub fn set_by_tix(&self, file: File, path: &str) -> Option<Written> {
+        self.get(file, path)
+    }
+}
+
+/// The marks beside what they follow from: the files of cgroups are reconciled with the ledger.
+pub struct Reconcile<'a> {
+    pub marks: &'a mut Marks,
+    pub ledger: &'a Ledger,
+    pub root: &'a Root,
+    pub disk: &'a Disk,
+    /// Nothing is written.
+    pub observes: bool,
+    /// `cpu.weight` has to do, as tix's scheduler is not in force.
+    pub by_weight: bool,
+    /// The tree is mounted with `memory_recursiveprot`.
+    pub recursive: bool,
+    /// The whole tree is known.
+    pub complete: bool,
 }
 
 fn all_of(file: File) -> impl RangeBounds<Mark> {
@@ -90,20 +192,20 @@ fn all_of(file: File) -> impl RangeBounds<Mark> {
     (first, last)
 }
 
-impl Core {
+impl Reconcile<'_> {
     /// The funding that a weight read from `file` of the cgroup `path` stands for. `fresh`: the
     /// cgroup was not known before.
-    pub(super) fn funding_of(&mut self, file: File, path: &str, read: u64, fresh: bool) -> u64 {
+    pub fn funding_of(&mut self, file: File, path: &str, read: u64, fresh: bool) -> u64 {
         let written = self.marks.get(file, path);
         if written.is_none() {
             match self.funding(file, path) {
                 Some(known) if known == read => return read,
-                None if !self.was_told(file, path, read) => return read,
+                None if !self.is_systemd_value(file, path, read) => return read,
                 _ => {}
             }
         }
         // tixd may have written another since it was read.
-        let now = number::read(file, &self.root, path).unwrap_or(read);
+        let now = number::read(file, self.root, path).unwrap_or(read);
         let Some(w) = written else {
             return self.given_back_to(file, path, now);
         };
@@ -111,13 +213,13 @@ impl Core {
             self.stands(file, path);
             return w.funding;
         }
-        let ours = self.is_before(file, &w, now) || self.was_told(file, path, now);
+        let ours = self.is_before(file, &w, now) || self.is_systemd_value(file, path, now);
         if now != w.funding && ours {
             self.try_to_put(file, path, w.number);
             return w.funding;
         }
         self.forget(file, path);
-        self.overhaul.due = true;
+        self.marks.look_again = true;
         // systemd sets what it was told a moment after it has made the cgroup.
         if fresh && self.complete && now == DEFAULT_CGROUP_WEIGHT {
             return w.funding;
@@ -157,7 +259,7 @@ impl Core {
     /// may set a moment late what it was told.
     fn given_back_to(&mut self, file: File, path: &str, now: u64) -> u64 {
         let last = self.marks.told.last(file, path);
-        let Some(last) = last.filter(|_| self.was_told(file, path, now)) else {
+        let Some(last) = last.filter(|_| self.is_systemd_value(file, path, now)) else {
             return now;
         };
         if self.shown(file, last) != now {
@@ -172,7 +274,7 @@ impl Core {
 
     /// The cgroup is gone. What systemd sets again when the unit comes back is no funding then,
     /// either.
-    pub(super) fn forget_all(&mut self, path: &str) {
+    pub fn forget_all(&mut self, path: &str) {
         for file in File::ALL {
             let mark = (file, path.to_owned());
             self.marks.failed.remove(&mark);
@@ -187,16 +289,16 @@ impl Core {
                 self.marks.gone.insert(mark);
             }
         }
-        self.unsettled.remove(path);
+        self.marks.unsettled.remove(path);
     }
 
     /// What was forgotten with cgroups that went, in one commit for all of them.
-    pub(super) fn save_gone(&mut self) {
+    pub fn save_gone(&mut self) {
         self.save_marks(&[], &[]);
     }
 
     /// The cgroup is another than the one whose files were written.
-    pub(super) fn put_marked(&mut self, path: &str) {
+    pub fn put_marked(&mut self, path: &str) {
         for file in File::ALL {
             if let Some(w) = self.marks.get(file, path) {
                 self.try_to_put(file, path, w.number);
@@ -205,7 +307,7 @@ impl Core {
     }
 
     /// The number of the cgroup that is known at `path`.
-    pub(super) fn mirror_id(&self, path: &str) -> Option<u64> {
+    pub fn mirror_id(&self, path: &str) -> Option<u64> {
         let c = self.ledger.get(self.ledger.find(path)?)?;
         c.mirror.as_ref().map(|m| m.id)
     }
@@ -227,24 +329,20 @@ impl Core {
                 Some(w) => Some(w.funding),
                 // Unreadable: it is tried, and said when it is not possible.
                 None => {
-                    let read = number::read(file, &self.root, path).unwrap_or(0);
+                    let read = number::read(file, self.root, path).unwrap_or(0);
                     Some(self.marks.told.before(file, path, read))
                 }
             },
         }
     }
 
-    pub(super) fn observes(&self) -> bool {
-        !self.cpu.outlook().enforces()
-    }
-
     pub(super) fn try_to_put(&mut self, file: File, path: &str, number: u64) {
-        if self.observes() {
+        if self.observes {
             return;
         }
         let mark = (file, path.to_owned());
-        self.files += 1;
-        match number::put(file, &self.root, path, number) {
+        self.marks.files += 1;
+        match number::put(file, self.root, path, number) {
             Ok(()) => {
                 self.marks.failed.remove(&mark);
                 if self
@@ -266,28 +364,5 @@ impl Core {
                 }
             }
         }
-    }
-
-    /// What could not be written, and why.
-    pub fn not_written(&self) -> impl Iterator<Item = &str> {
-        let failed = self.marks.failed.values();
-        failed.chain(&self.marks.unrecorded).map(String::as_str)
-    }
-
-    /// Why `file` of the cgroup `path` is not as it should be, if it is not.
-    pub fn why_not_written(&self, file: File, path: &str) -> Option<&str> {
-        let failed = self.marks.failed.get(&(file, path.to_owned()));
-        failed.map(String::as_str)
-    }
-
-    /// Is any cgroup guaranteed memory?
-    pub fn guarantees_memory(&self) -> bool {
-        let mut all = [File::MemoryMin, File::MemoryLow].into_iter();
-        all.any(|f| self.marks.of(f).next().is_some())
-    }
-
-    /// What of the cgroup `path` tixd has set.
-    pub fn set_by_tix(&self, file: File, path: &str) -> Option<Written> {
-        self.marks.get(file, path)
     }
 }
