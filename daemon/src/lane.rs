@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Work that may block for as long as a disk or a file system takes, beside the writer.
 //!
-//! A lane does one job at a time, on a thread that it has from tixd's start: the kernel may give no
-//! other later. What a job found is handed to the writer when that has its turn; the writer never
+//! A lane does one job at a time, on a thread that it has from tixd's start: later the kernel may
+//! refuse one (`pids.max`). What a job found is handed to the writer when that has its turn; the writer never
 //! waits for it.
 //!
 //! A job of a lower [`Rank`] is begun only when none of a higher one waits, and is a slice of what
@@ -22,7 +22,7 @@ type Job<T> = Box<dyn FnOnce() -> T + Send>;
 /// Whose job goes first; within a rank, the one that came first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rank {
-    /// The writer's own, as what is to be kept.
+    /// The writer's own, such as commits.
     Writer,
     /// What root reads.
     Root,
@@ -37,7 +37,7 @@ impl Rank {
 /// Jobs that each find a `T`.
 pub struct Lane<T> {
     waiting: [VecDeque<Job<T>>; 3],
-    /// Of the job that the thread has, until what it found has been taken.
+    /// The rank of the job that runs, until its result was taken by [`Lane::done`].
     running: Option<Rank>,
     jobs: Option<Sender<Job<T>>>,
     done: UnboundedReceiver<thread::Result<T>>,
@@ -89,7 +89,7 @@ impl<T: Send + 'static> Lane<T> {
         }
     }
 
-    /// What the job that has ended found. May be cancelled. A panic of the job is the writer's.
+    /// What the job that has ended found. May be cancelled. If the job panicked, this does.
     pub async fn done(&mut self) -> T {
         let Some(done) = self.done.recv().await else {
             return std::future::pending().await;

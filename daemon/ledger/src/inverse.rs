@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What would take an operation back: its inverse, as of what it is about to change.
 //!
-//! An operation that adds is taken back by as much; one that sets, by what was set before. What
-//! the inverse gives is its caller's: so there is none where it was another's before, as what
-//! belongs to root outlives its cgroup, and what belongs to a user counts against that user.
+//! An operation that adds is taken back by as much; one that sets, by what was set before. Whoever
+//! takes something back becomes the giver of what comes back. Where another had given it there is
+//! no inverse: root's gifts outlive their cgroup, and a user's count against that user's quota.
 
 use super::brokers::is_root;
 use super::{BASE, Broker, By, Caller, Grant, Hard, Kind, Ledger, Op, POLICY, Ref, Resource};
@@ -11,8 +11,10 @@ use super::{BASE, Broker, By, Caller, Grant, Hard, Kind, Ledger, Op, POLICY, Ref
 impl Op {
     /// The operations that take it back, once `caller` has done it; `ledger` is as it is before.
     ///
+    /// None where it changes nothing, and where the service decides (`server/undo.rs`).
+    ///
     /// # Errors
-    /// Why there are none, in words.
+    /// It has an opposite that must not be used here: why, in words.
     pub fn inverse(&self, ledger: &Ledger, caller: &Caller) -> Result<Vec<Op>, String> {
         let uid = caller.uid;
         let one = match self {
@@ -152,8 +154,8 @@ impl Op {
         Ok(vec![one])
     }
 
-    /// Does it set what `earlier` did, to the same currency, so that taking that back would take
-    /// this back, too? What adds tickets or takes them away does not.
+    /// Would taking `earlier` back also take this back, as both set the same thing? That both are
+    /// of the same currency the caller has seen to. What adds tickets or takes them away does not.
     pub fn overrides(&self, earlier: &Op) -> bool {
         let ticket = |op: &Op| match op {
             Op::Reserve {
@@ -237,8 +239,8 @@ fn limit(ledger: &Ledger, name: &Ref, resource: Resource) -> Op {
     }
 }
 
-/// What has lapsed goes before what is held when either is withdrawn, and for good: beside it
-/// tickets given are not taken back by as many.
+/// Refuses where the holder has lapsed tickets (given up, not withdrawn yet): a withdrawal takes
+/// these first, so that giving some and taking as many back would not leave what was before.
 fn nothing_lapsed(
     ledger: &Ledger,
     caller: &Caller,
@@ -254,8 +256,8 @@ fn nothing_lapsed(
     }
 }
 
-/// What is there stays what it is when more comes to it and goes again: root's and the policy's,
-/// and what is the caller's own.
+/// More is added to a gift, or taken from it, and its giver stays: may `uid` take that back? What
+/// root's or the policy's is anybody may who could change it, else what is one's own.
 fn stays(by: Option<By>, uid: u32, what: &str) -> Result<(), String> {
     match by {
         Some(by) if is_root(by) => Ok(()),
@@ -264,7 +266,7 @@ fn stays(by: Option<By>, uid: u32, what: &str) -> Result<(), String> {
     }
 }
 
-/// What was `by`'s comes back as that of `uid`.
+/// What comes back has `uid` as its giver: refused unless it had before.
 fn comes_back(by: By, uid: u32, what: &str) -> Result<(), String> {
     if by == uid {
         return Ok(());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which guarantees cannot be held, as there is not enough of what they are of.
+//! Which guarantees cannot be held, as their issuer is worth too little.
 
 use std::collections::HashSet;
 use tix_ledger::{Cid, Ledger, Unheld};
@@ -21,7 +21,7 @@ pub struct Change {
 }
 
 impl Guarantees {
-    /// Which cannot be held, and which can be again, since this was asked last.
+    /// What is new since the last call: guarantees that cannot be held, or can be again.
     pub fn look(&mut self, ledger: &Ledger) -> Vec<Change> {
         let now = ledger.unheld();
         if now == self.unheld {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `Rehearse`: the next change on a connection is done to a copy of the ledger, so that the caller
-//! sees what would come of it: what would be done, and whose share would be another.
+//! `tixctl … --dry-run`: after `Rehearse` the next change on a connection is done to a copy of the
+//! ledger, so that the caller sees what would be done, and whose share would be another.
 //!
 //! The writer makes the copy, and all else is done beside it. For users but root there is one copy
-//! at a time, and making copies takes one part in [`PART`] of the writer's time; who may not export
-//! the ledger has one of [`LARGEST`] currencies at most copied. What the copy costs, and what is
-//! done with it, is the asker's.
+//! at a time, and making copies takes one part in [`PART`] of the writer's time. For callers who
+//! may not export the ledger it is copied only if it has at most [`LARGEST`] currencies. What the
+//! copy costs, and what is done with it, is charged to the caller.
 
 use super::errors::{bad, internal};
 use super::pace::Pace;
@@ -83,7 +83,7 @@ impl Rehearsal {
     }
 }
 
-/// Who has a change tried.
+/// The caller who asked to try a change.
 pub struct Asker {
     pub caller: Caller,
     /// Whose time it takes.

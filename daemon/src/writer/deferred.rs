@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What looks at the whole ledger when any of it has changed: weights without the scheduler, and
-//! guarantees that cannot be held. In a small ledger that is done with each commit. In a large one
-//! it would be most of what a commit takes: there it waits, so that it takes no more than a part of
-//! the time.
+//! Two checks go over the whole ledger after a change: the weights in files, while the scheduler is
+//! not in force, and guarantees that cannot be held. In a small ledger that is done with each
+//! commit. In a large one it would be most of what a commit takes: there the next check waits, so
+//! that checks take a tenth of the time at most.
 
 use crate::reconcile::guarantees::Guarantees;
 use std::time::{Duration, Instant};
 
-/// So long may it take with each commit.
+/// A check that takes no longer is done with each commit.
 const QUICK: Duration = Duration::from_micros(200);
-/// Otherwise one part in so many of the time.
+/// After a longer one, the next waits until so many times as long has passed.
 const PART: u32 = 10;
 
 #[derive(Default)]

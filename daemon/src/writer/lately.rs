@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Names of currencies that were changed lately: the log has what was done before it was read, and
-//! this what was done after that.
+//! Names of currencies that were changed lately. `undo` reads the log beside the writer, and
+//! meanwhile a currency may be changed again: here the writer sees whether it was. A *place* is the
+//! number of a change since the start; what is too old to be known counts as changed.
 
 use std::collections::VecDeque;
 

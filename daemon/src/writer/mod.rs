@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The one writer: it alone has the ledger. Check, journal, apply, push to the kernel, publish; and
-//! follow what the cgroup tree does.
+//! The one writer: it alone has the ledger. A change is checked, applied in memory, stored (one
+//! fsync for several), pushed to the kernel, and then told to who asked and who watches. It also
+//! follows what the cgroup tree does.
 //!
 //! `turns` has its loop, `follow` what one change has others do; each other file is a part that
 //! owns its state.

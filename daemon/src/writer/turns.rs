@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whose turn it is with the one writer: those who look, those who change something, the tree, and
-//! what other threads have done for it.
+//! Whose turn it is with the one writer: requests that only read, requests that change something,
+//! the tree, and what other threads have done for it.
 //!
-//! A turn is short: a slice of a long request, or changes that are kept together. While something
-//! is being kept those who look have their turns still; what would change rows waits.
+//! A turn is short: a part of a long request, or changes that are stored together. While something
+//! is being stored requests that read have their turns still; what would change rows waits.
 
 use super::handle::{Asks, Job, Queue};
 use super::{Core, now_usec, warned};
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 /// After a turn that took longer, connections are read before the next one.
 const LONG: Duration = Duration::from_millis(1);
-/// So long changes are taken into one group.
+/// Changes that arrive within this time go into one group.
 const MOST: Duration = Duration::from_millis(10);
 /// Changes of the tree, and steps in the ledger for them, after which others have their turn: they
 /// are kept together.

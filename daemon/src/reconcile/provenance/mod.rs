@@ -53,10 +53,9 @@ pub struct Marks {
     systemd: Option<PropertySync>,
     /// What systemd would not have, by cgroup.
     pub unsettled: BTreeMap<String, String>,
-    /// What of both is not in the store yet, which could not be written.
+    /// Entries of `written` and `told` that could not be stored: tried again.
     unsaved: BTreeSet<Mark>,
-    /// What stands in the file by now: that it may be the number before need not be in the store
-    /// any more.
+    /// Written: the number that stood there before can be deleted from the store.
     done: BTreeSet<Mark>,
     /// What systemd is to be told once that is in the store.
     untold: BTreeSet<Mark>,
@@ -66,7 +65,7 @@ pub struct Marks {
     is_writing_files: bool,
     /// Recorded, and to be written.
     to_write: VecDeque<Todo>,
-    /// Forgotten with its cgroup, and in the store yet.
+    /// Their cgroup is gone, and they are to be deleted from the store.
     gone: BTreeSet<Mark>,
     /// What could not be brought about, and why.
     failed: BTreeMap<Mark, String>,
@@ -75,7 +74,7 @@ pub struct Marks {
     /// The last ones that were looked at, and tried again.
     looked: Option<Mark>,
     tried: Option<Mark>,
-    /// When it was last seen to what systemd was told.
+    /// When what systemd was told was last checked.
     swept: Option<Instant>,
     /// Files that have been written since that was asked last.
     files: u64,
