@@ -87,6 +87,39 @@ fn a_user_may_try_a_change_and_nobody_else_sees_it() {
     });
 }
 
+/// Whatever it is refused for, what comes next is done.
+#[test]
+fn a_change_that_is_refused_was_tried_and_the_next_one_is_done() {
+    with(&runtime(), async |world| {
+        let mut alice = world.connect(ALICE);
+        alice.done("Create", json!({"name": "gold"})).await;
+        let refused = [
+            ("Reserve", ticket("gold", ALICES)),
+            ("Bind", json!({"name": "nothing", "target": ALICES})),
+            ("Undo", json!({"seq": 4711})),
+            ("NiceBegin", json!({"cgroup": ALICES})),
+            ("ImportBegin", json!({})),
+            // Refused before any method is called.
+            ("Fund", json!({"holder": "gold"})),
+            ("Fond", json!({})),
+        ];
+        for (n, (method, parameters)) in (1..).zip(refused) {
+            alice.done("Rehearse", json!({})).await;
+            alice.refused(method, parameters).await;
+            alice.done("Fund", fund("gold", ALICES, 1)).await;
+            assert_eq!(held(world, GOLD, ALICES).await, (n, 0), "{method}");
+        }
+        // Whoever only looks changes nothing of that.
+        let had = held(world, GOLD, ALICES).await;
+        alice.done("Rehearse", json!({})).await;
+        alice.done("Status", json!({})).await;
+        alice.refused("Explain", json!({"name": "nothing"})).await;
+        alice.done("Fund", fund("gold", ALICES, 1)).await;
+        assert_eq!(held(world, GOLD, ALICES).await, had);
+        alice.done("Rehearsed", json!({})).await;
+    });
+}
+
 /// All the connections that alice may have, each of which has a change tried at once.
 #[test]
 fn changes_that_are_tried_hold_up_nobody() {

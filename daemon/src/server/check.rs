@@ -5,7 +5,9 @@
 //! zlink hangs up on a call that it cannot take apart, whatever the reason. So each call is held
 //! against the interface's own description before it gets there.
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::sync::OnceLock;
 use zlink::idl::{CustomType, Interface, Type};
 
@@ -19,6 +21,39 @@ const STANDARD_METHODS: [(&str, Option<&str>); 2] = [
     ("GetInfo", None),
     ("GetInterfaceDescription", Some("interface")),
 ];
+
+/// The methods that change nothing: they look, or speak of what is tried.
+const LOOKS: [&str; 12] = [
+    "Status",
+    "Tree",
+    "ListCurrencies",
+    "Explain",
+    "Offers",
+    "Exchanges",
+    "ShowExchange",
+    "Log",
+    "Export",
+    "Watch",
+    "Rehearse",
+    "Rehearsed",
+];
+
+/// Is `message` a call that may change something? What is not known is.
+pub fn may_change(message: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Call<'a> {
+        #[serde(borrow)]
+        method: Cow<'a, str>,
+    }
+    let Ok(Call { method }) = serde_json::from_slice(message) else {
+        return true;
+    };
+    match method.rsplit_once('.') {
+        Some((tix_api::INTERFACE, method)) => !LOOKS.contains(&method),
+        Some((STANDARD, _)) => false,
+        _ => true,
+    }
+}
 
 fn interface() -> Option<&'static Interface<'static>> {
     static PARSED: OnceLock<Option<Interface<'static>>> = OnceLock::new();
@@ -134,6 +169,27 @@ mod tests {
         let (end, text) = answer.split_last().unwrap();
         assert_eq!(*end, 0);
         Some(serde_json::from_slice(text).unwrap())
+    }
+
+    #[test]
+    fn what_looks_is_told_from_what_changes() {
+        let of = |method: &str| format!(r#"{{"method":"{method}","parameters":{{}}}}"#);
+        let own = |method: &str| of(&format!("{}.{method}", tix_api::INTERFACE));
+        for looks in LOOKS {
+            let mut all = interface().unwrap().methods();
+            assert!(all.any(|m| m.name().as_str() == looks), "{looks}");
+            assert!(!may_change(own(looks).as_bytes()), "{looks}");
+        }
+        assert!(!may_change(of("org.varlink.service.GetInfo").as_bytes()));
+        for changes in [
+            own("Fund"),
+            own("Fond"),
+            of("Status"),
+            of("a.Status"),
+            "{".into(),
+        ] {
+            assert!(may_change(changes.as_bytes()), "{changes}");
+        }
     }
 
     #[test]

@@ -12,7 +12,9 @@
 
 use super::check;
 use super::pace::Pace;
+use super::rehearse::Rehearsal;
 use super::whole;
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{Error, ErrorKind};
 use std::os::fd::AsFd;
@@ -35,6 +37,7 @@ pub struct Guarded {
     stream: UnixStream,
     pace: Rc<Pace>,
     uid: u32,
+    rehearsal: Rc<RefCell<Rehearsal>>,
 }
 
 /// Whatever it is waiting for when it is dropped, it goes on from there: `read` may be cancelled.
@@ -49,6 +52,8 @@ pub struct Reader {
     owed: Vec<u8>,
     pace: Rc<Pace>,
     uid: u32,
+    /// What each call has to do with what is to be tried.
+    rehearsal: Rc<RefCell<Rehearsal>>,
     /// When the next message may be looked at, once that is known.
     turn: Option<Instant>,
 }
@@ -57,8 +62,18 @@ pub struct Reader {
 pub struct Writer(OwnedWriteHalf);
 
 impl Guarded {
-    pub fn new(stream: UnixStream, uid: u32, pace: Rc<Pace>) -> Guarded {
-        Guarded { stream, pace, uid }
+    pub fn new(
+        stream: UnixStream,
+        uid: u32,
+        pace: Rc<Pace>,
+        rehearsal: Rc<RefCell<Rehearsal>>,
+    ) -> Guarded {
+        Guarded {
+            stream,
+            pace,
+            uid,
+            rehearsal,
+        }
     }
 }
 
@@ -75,6 +90,7 @@ impl Socket for Guarded {
             owed: Vec::new(),
             pace: self.pace,
             uid: self.uid,
+            rehearsal: self.rehearsal,
             turn: None,
         };
         (reader, Writer(write))
@@ -91,6 +107,7 @@ impl Reader {
         let Some(end) = self.held.iter().position(|b| *b == 0) else {
             return;
         };
+        self.rehearsal.borrow_mut().call(&self.held[..end]);
         match check::complaint(&self.held[..end]) {
             None => self.good = end + 1,
             Some(answer) => {

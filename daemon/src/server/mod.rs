@@ -221,6 +221,7 @@ impl Hall {
             return;
         };
         let spent = (uid != 0).then(|| self.pace.spent(uid));
+        let rehearsal = Rc::default();
         let session = Session {
             handle: match &spent {
                 None => self.handle.first(),
@@ -238,12 +239,12 @@ impl Hall {
             directory: self.directory.clone(),
             logging: Rc::clone(&self.logging),
             import: Default::default(),
-            rehearsal: Default::default(),
+            rehearsal: Rc::clone(&rehearsal),
             trying: Rc::clone(&self.trying),
         };
         let pace = Rc::clone(&self.pace);
         place.hold(async move {
-            let listener = zlink::ReadyListener::new(Guarded::new(stream, uid, pace));
+            let listener = zlink::ReadyListener::new(Guarded::new(stream, uid, pace, rehearsal));
             let mut server = pin!(zlink::Server::new(listener, session).run());
             // Reading and writing takes time as well.
             let timed = poll_fn(|cx| {

@@ -7,6 +7,7 @@
 //! may not export the ledger it is copied only if it has at most [`LARGEST`] currencies. What the
 //! copy costs, and what is done with it, is charged to the caller.
 
+use super::check;
 use super::errors::{bad, internal};
 use super::pace::Pace;
 use super::readers::behind;
@@ -66,16 +67,28 @@ pub enum Rehearsal {
     Off,
     /// The next change is only tried.
     Next,
+    /// What is being called is, if it is a change.
+    Now,
     /// It was.
     Done(RehearsedReply),
 }
 
 impl Rehearsal {
+    /// Each call begins with this, also one that is refused before any method sees it: what was to
+    /// be tried is that one, and none after it.
+    pub fn call(&mut self, message: &[u8]) {
+        match self {
+            Rehearsal::Next if check::may_change(message) => *self = Rehearsal::Now,
+            Rehearsal::Now => *self = Rehearsal::Off,
+            _ => {}
+        }
+    }
+
     /// What the last one came to; once.
     pub fn reply(self) -> Result<RehearsedReply, Error> {
         match self {
             Rehearsal::Done(reply) => Ok(reply),
-            Rehearsal::Off | Rehearsal::Next => Err(bad(
+            Rehearsal::Off | Rehearsal::Next | Rehearsal::Now => Err(bad(
                 "nothing was rehearsed on this connection".to_owned(),
                 "call Rehearse, then what would change something",
             )),

@@ -522,12 +522,14 @@ impl Session {
     }
 
     async fn import_begin(&self) -> Result<ImportBeginReply, Error> {
+        self.not_rehearsed()?;
         self.root_only("import a ledger", "tixctl import FILE")?;
         *self.import.borrow_mut() = Some(Import::default());
         Ok(ImportBeginReply { id: 1 })
     }
 
     async fn import_chunk(&self, id: u64, chunk: String) -> Result<(), Error> {
+        self.not_rehearsed()?;
         match self.import.borrow_mut().as_mut().filter(|_| id == 1) {
             Some(import) => import.add(&chunk),
             None => Err(bad(format!("no import {id}"), "begin with ImportBegin")),

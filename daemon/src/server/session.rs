@@ -37,8 +37,8 @@ pub struct Session {
     pub directory: Directory,
     /// A document that is being handed in.
     pub import: RefCell<Option<Import>>,
-    /// Whether the next change is only tried.
-    pub rehearsal: RefCell<Rehearsal>,
+    /// Whether the next change is only tried, or what is being called.
+    pub rehearsal: Rc<RefCell<Rehearsal>>,
     /// Whose turn it is to have one tried.
     pub trying: Rc<Turns>,
 }
@@ -149,22 +149,19 @@ impl Session {
         self.change_as(caller, None, plan).await
     }
 
-    /// Is the next change only to be tried?
+    /// Is what is being called only to be tried?
     pub(super) fn rehearses(&self) -> bool {
-        matches!(*self.rehearsal.borrow(), Rehearsal::Next)
+        matches!(*self.rehearsal.borrow(), Rehearsal::Now)
     }
 
-    /// Refuses what cannot be tried without being done; nothing is tried after it.
+    /// Refuses what cannot be tried without being done.
     pub(super) fn not_rehearsed(&self) -> Result<(), Error> {
         match self.rehearses() {
             false => Ok(()),
-            true => {
-                self.rehearsal.replace(Rehearsal::Off);
-                Err(super::errors::bad(
-                    "this cannot be tried: it is more than a change of the ledger".to_owned(),
-                    "type it without --dry-run",
-                ))
-            }
+            true => Err(errors::bad(
+                "this cannot be tried: it is more than a change of the ledger".to_owned(),
+                "type it without --dry-run",
+            )),
         }
     }
 
@@ -177,7 +174,6 @@ impl Session {
         T: Send + 'static,
         R: FnOnce(&Ledger, &[Event]) -> T + Send + 'static,
     {
-        self.rehearsal.replace(Rehearsal::Off);
         self.wait_for_all().await?;
         let asker = Asker {
             caller,
