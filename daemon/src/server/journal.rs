@@ -10,8 +10,8 @@ use tix_api::{Error, LogReply};
 use tix_store::{Page, Query, SCAN};
 
 /// Records of the log that are looked at, and told, before others' requests have their turn.
-const SLICE: i64 = 500;
-const SLICE_TOLD: usize = 100;
+pub(super) const SLICE: i64 = 500;
+pub(super) const SLICE_TOLD: usize = 100;
 
 /// What a caller asks of the log.
 pub struct Asked {

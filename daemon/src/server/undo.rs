@@ -3,19 +3,19 @@
 //! with it; or the caller is told which later one stands in the way.
 
 use super::errors::{bad, internal};
+use super::journal::{SLICE, SLICE_TOLD};
 use super::session::Session;
 use crate::writer::Undoes;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tix_api::{Error, UndoReply};
 use tix_ledger::{BASE, Event, Kind, Ledger, Op, Resource};
 use tix_store::{Query, Record};
 
-/// Records that are looked at, at most, for the caller's own and for later ones of the currency:
-/// as many as a page of the log costs.
-const SCANNED: i64 = 500;
-/// Of these, at most so many are read.
-const MOST: usize = 100;
+/// For who is not root: so many of the caller's own are looked at for what is to be taken back, and
+/// so many that may stand in its way are known at a time. The log itself is read in slices, at the
+/// caller's pace, however long it is.
+const MOST: usize = 500;
 
 /// An operation in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,13 +34,107 @@ struct Logged {
     undoes: Option<i64>,
 }
 
-/// What was read of the log.
-struct Found {
-    all: Vec<Logged>,
-    /// There is more than was read.
-    more: bool,
-    /// The newest import of a ledger, which is no operation.
+/// Whoever looks through the log.
+trait Looks: Send + 'static {
+    fn look(&mut self, record: (i64, Record));
+    /// Is nothing more wanted?
+    fn is_done(&self) -> bool;
+}
+
+/// Looks for what is to be taken back among the caller's own, newest first: the one of a number, or
+/// the newest that is not taken back yet and takes none back.
+#[derive(Debug, Default)]
+struct Own {
+    uid: u32,
+    seq: Option<i64>,
+    most: usize,
+    looked: usize,
+    /// Which numbers were taken back.
+    undone: BTreeSet<i64>,
+    found: Option<Logged>,
+    /// A later import of a ledger, which is no operation.
     import: Option<i64>,
+}
+
+impl Looks for Own {
+    fn look(&mut self, record: (i64, Record)) {
+        if self.is_done() {
+            return;
+        }
+        if record.1.kind == "import" {
+            self.import.get_or_insert(record.0);
+        }
+        if record.1.uid != self.uid {
+            return;
+        }
+        self.looked += 1;
+        let Some(logged) = Logged::of(record) else {
+            return;
+        };
+        match (self.seq, logged.undoes) {
+            (Some(seq), _) if seq != logged.seq => {}
+            (None, Some(other)) => drop(self.undone.insert(other)),
+            (None, None) if self.undone.contains(&logged.seq) => {}
+            _ => self.found = Some(logged),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.found.is_some() || self.looked >= self.most
+    }
+}
+
+/// Looks for what was done to the subject of `target` after it, oldest first.
+#[derive(Debug)]
+struct Later {
+    target: Logged,
+    most: usize,
+    /// What took it back.
+    by: Option<i64>,
+    /// What would be taken back with it, and was not taken back itself: its kind, and whose it is.
+    in_force: BTreeMap<i64, (String, u32)>,
+}
+
+impl Looks for Later {
+    fn look(&mut self, record: (i64, Record)) {
+        let Some(later) = Logged::of(record) else {
+            return;
+        };
+        match later.undoes {
+            Some(seq) if seq == self.target.seq => drop(self.by.get_or_insert(later.seq)),
+            Some(seq) => drop(self.in_force.remove(&seq)),
+            None if later.op.overrides(&self.target.op) => {
+                self.in_force.insert(later.seq, (later.kind, later.uid));
+            }
+            None => {}
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.by.is_some() || self.in_force.len() > self.most
+    }
+}
+
+/// Looks for what an undo of `seq` has done: its sentences, the last one first.
+#[derive(Debug)]
+struct Done {
+    seq: i64,
+    told: Vec<String>,
+    /// It begins before this one.
+    is_past: bool,
+}
+
+impl Looks for Done {
+    fn look(&mut self, record: (i64, Record)) {
+        match Logged::of(record) {
+            Some(logged) if logged.undoes == Some(self.seq) => self.told.push(logged.text),
+            _ => self.is_past |= !self.told.is_empty(),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_past
+    }
 }
 
 impl Logged {
@@ -135,93 +229,108 @@ fn filled(mut op: Value, subject: &str) -> Option<Op> {
     serde_json::from_value(op).ok()
 }
 
-/// Which numbers were taken back, and by which.
-fn undone(all: &[Logged]) -> BTreeMap<i64, i64> {
-    let undos = all.iter().filter_map(|l| Some((l.undoes?, l.seq)));
-    undos.collect()
-}
-
-/// What is to be taken back: of the caller's own, newest first, the one of that number, or the
-/// newest that is not taken back yet and takes none back.
-fn wanted(own: &[Logged], seq: Option<i64>) -> Result<&Logged, Error> {
-    let undone = undone(own);
-    let found = match seq {
-        Some(seq) => own.iter().find(|l| l.seq == seq),
-        None => (own.iter()).find(|l| l.undoes.is_none() && !undone.contains_key(&l.seq)),
-    };
-    let hint = "`tixctl log --mine` shows what you did, with its numbers";
-    let found = found.ok_or_else(|| match seq {
-        Some(seq) => bad(format!("there is no operation {seq} of yours"), hint),
-        None => bad(
-            "there is no operation of yours to take back".to_owned(),
-            hint,
-        ),
-    })?;
-    if let Some(other) = found.undoes {
-        let again = "to have it again, type what you typed then: `tixctl log --mine` shows it";
-        return Err(bad(
-            format!("{} took back {other} itself", found.seq),
-            again,
-        ));
-    }
-    if let Some(by) = undone.get(&found.seq) {
-        return Err(bad(format!("{} was taken back by {by}", found.seq), hint));
-    }
-    if found.back.is_empty() {
-        let (why, hint) = found.why_for_good();
-        let what = format!("{} ({}) cannot be taken back: {why}", found.seq, found.kind);
-        return Err(bad(what, &hint));
-    }
-    Ok(found)
-}
-
-/// Refuses if something later would be taken back with it.
-fn check_later(target: &Logged, later: &[Logged], uid: u32) -> Result<(), Error> {
-    let undone = undone(later);
-    if let Some(by) = undone.get(&target.seq) {
+impl Own {
+    /// What is to be taken back.
+    fn target(self) -> Result<Logged, Error> {
         let hint = "`tixctl log --mine` shows what you did, with its numbers";
-        return Err(bad(format!("{} was taken back by {by}", target.seq), hint));
+        let found = self.found.ok_or_else(|| match self.seq {
+            Some(seq) => bad(format!("there is no operation {seq} of yours"), hint),
+            None if self.looked >= self.most => bad(
+                format!("your last {} records have none to take back", self.looked),
+                "`tixctl log --mine` shows what you did before; `tixctl undo NUMBER` takes that \
+                 back",
+            ),
+            None => bad(
+                "there is no operation of yours to take back".to_owned(),
+                hint,
+            ),
+        })?;
+        if let Some(other) = found.undoes {
+            let again = "to have it again, type what you typed then: `tixctl log --mine` shows it";
+            return Err(bad(
+                format!("{} took back {other} itself", found.seq),
+                again,
+            ));
+        }
+        if found.back.is_empty() {
+            let (why, hint) = found.why_for_good();
+            let what = format!("{} ({}) cannot be taken back: {why}", found.seq, found.kind);
+            return Err(bad(what, &hint));
+        }
+        if let Some(import) = self.import {
+            let seq = found.seq;
+            return Err(bad(
+                format!("{import} (import) came after what else you did last, {seq}"),
+                &format!(
+                    "`tixctl import` of what `tixctl export` printed before takes an import back; \
+                     `tixctl undo {seq}` takes {seq} back all the same"
+                ),
+            ));
+        }
+        Ok(found)
     }
-    let mut in_force =
-        (later.iter()).filter(|l| l.undoes.is_none() && !undone.contains_key(&l.seq));
-    let Some(other) = in_force.find(|l| l.op.overrides(&target.op)) else {
-        return Ok(());
-    };
-    let (seq, kind) = (other.seq, &other.kind);
-    let hint = match other.uid == uid {
-        true => format!("`tixctl undo {seq}` takes that back first"),
-        false => format!(
-            "somebody else did that; `tixctl log {}` shows what is yours to see",
-            tix_api::shell::word(&target.subject)
-        ),
-    };
-    let what = format!(
-        "{} cannot be taken back: {seq} ({kind}) came after it",
-        target.seq
-    );
-    Err(bad(what, &hint))
+}
+
+impl Later {
+    /// Refuses if something later would be taken back with it.
+    fn check(&self, uid: u32) -> Result<(), Error> {
+        let (target, subject) = (self.target.seq, &self.target.subject);
+        if let Some(by) = self.by {
+            let hint = "`tixctl log --mine` shows what you did, with its numbers";
+            return Err(bad(format!("{target} was taken back by {by}"), hint));
+        }
+        if self.in_force.len() > self.most {
+            return Err(bad(
+                format!("{target} cannot be taken back: too much came after it"),
+                "`tixctl log` shows what did; type what takes back what of it you mean",
+            ));
+        }
+        let Some((seq, (kind, by))) = self.in_force.first_key_value() else {
+            return Ok(());
+        };
+        let hint = match *by == uid {
+            true => format!("`tixctl undo {seq}` takes that back first"),
+            false => format!(
+                "somebody else did that; `tixctl log {}` shows what is yours to see",
+                tix_api::shell::word(subject)
+            ),
+        };
+        let what = format!("{target} cannot be taken back: {seq} ({kind}) came after it");
+        Err(bad(what, &hint))
+    }
 }
 
 impl Session {
-    async fn operations(
+    /// Has `looks` look at the records that `query` asks for, in slices between which others have
+    /// their turn. Returns after which number the last slice began, too.
+    async fn look<L: Looks>(
         &self,
-        query: Query<'static>,
-        subject: Option<String>,
-    ) -> Result<Found, Error> {
-        let read = self.handle.read(move |store| {
-            let page = store.log(&Query {
-                subject: subject.as_deref(),
-                ..query
-            })?;
-            let imports = page.records.iter().filter(|(_, r)| r.kind == "import");
-            Ok(Found {
-                import: imports.map(|(seq, _)| *seq).max(),
-                more: page.next.is_some(),
-                all: page.records.into_iter().filter_map(Logged::of).collect(),
-            })
-        });
-        let read = read.await.map_err(internal)?;
-        read.map_err(|e: tix_store::Error| internal(e.into()))
+        mut query: Query<'static>,
+        subject: Option<&str>,
+        mut looks: L,
+    ) -> Result<(L, i64), Error> {
+        query.limit = SLICE_TOLD;
+        query.scan = SLICE;
+        loop {
+            self.pace.wait(self.user, 1.0).await;
+            let subject = subject.map(str::to_owned);
+            let read = self.handle.read(move |store| {
+                let page = store.log(&Query {
+                    subject: subject.as_deref(),
+                    ..query
+                })?;
+                page.records.into_iter().for_each(|r| looks.look(r));
+                Ok((looks, page.next))
+            });
+            let read = read.await.map_err(internal)?;
+            let (looked, next) = read.map_err(|e: tix_store::Error| internal(e.into()))?;
+            looks = looked;
+            match next.filter(|_| !looks.is_done()) {
+                None => return Ok((looks, query.after)),
+                Some(next) if query.newest => query.before = next,
+                Some(next) => query.after = next,
+            }
+        }
     }
 
     /// What others hold of it would go with it, and the log has that under their names.
@@ -286,55 +395,51 @@ impl Session {
     pub(super) async fn take_back(&self, seq: Option<i64>) -> Result<UndoReply, Error> {
         let uid = self.caller.uid;
         self.pace.wait(self.user, 10.0).await;
-        // What was done before is in the log by then, and of what is done later the writer knows.
-        let place = self.handle.act(|core| core.commits.here()).await;
-        let place = place.map_err(internal)?;
-        let newest = Query {
+        let most = match self.caller.is_root() {
+            true => usize::MAX,
+            false => MOST,
+        };
+        let of_own = Query {
             newest: true,
-            limit: MOST,
             concerning: Some(uid),
-            scan: SCANNED,
             ..Query::default()
         };
         let asked = match seq {
+            None => of_own,
             Some(seq) => Query {
                 after: seq.saturating_sub(1),
-                limit: 1,
-                scan: 1,
-                ..Query::default()
+                before: seq.saturating_add(1),
+                ..of_own
             },
-            None => newest,
         };
-        let mut own = self.operations(asked, None).await?;
-        own.all.retain(|l| l.uid == uid);
-        let target = wanted(&own.all, seq)?.clone();
-        if let Some(import) = own.import.filter(|import| *import > target.seq) {
-            let seq = target.seq;
-            return Err(bad(
-                format!("{import} (import) came after what else you did last, {seq}"),
-                &format!(
-                    "`tixctl import` of what `tixctl export` printed before takes an import back; \
-                     `tixctl undo {seq}` takes {seq} back all the same"
-                ),
-            ));
-        }
-        let later = Query {
-            after: target.seq,
-            limit: MOST,
-            scan: SCANNED,
+        let own = Own {
+            uid,
+            seq,
+            most,
+            ..Own::default()
+        };
+        let target = self.look(asked, None, own).await?.0.target()?;
+        let subject = target.subject.clone();
+        let after = |after| Query {
+            after,
             ..Query::default()
         };
-        let later = self.operations(later, Some(target.subject.clone())).await?;
-        check_later(&target, &later.all, uid)?;
-        if later.more {
-            return Err(bad(
-                format!(
-                    "{} cannot be taken back: too much came after it",
-                    target.seq
-                ),
-                "`tixctl log` shows what did; type what takes back what of it you mean",
-            ));
-        }
+        let later = Later {
+            target,
+            most,
+            by: None,
+            in_force: BTreeMap::new(),
+        };
+        let (later, from) = self
+            .look(after(later.target.seq), Some(&subject), later)
+            .await?;
+        // Until here that may have taken long. What was done before is in the log by now, and of
+        // what is done from now on the writer knows.
+        let place = self.handle.act(|core| core.commits.here()).await;
+        let place = place.map_err(internal)?;
+        let (later, from) = self.look(after(from), Some(&subject), later).await?;
+        later.check(uid)?;
+        let target = later.target;
         if matches!(target.op, Op::Create { .. }) {
             self.check_funds_nobody(&target).await?;
         }
@@ -346,16 +451,69 @@ impl Session {
             place,
         };
         let plan = move |_: &Ledger| Ok((back, |_: &Ledger, _: &[Event]| ()));
+        let tried = self.rehearses();
         self.change_as(self.caller.clone(), Some(undoes), plan)
             .await?;
+        let mut done = Done {
+            seq,
+            told: Vec::new(),
+            is_past: tried,
+        };
         // What the log says of it; of a rehearsal, nothing.
-        let done = self.operations(newest, None).await?.all;
-        let its = done.iter().rev().filter(|l| l.undoes == Some(seq));
-        let told: Vec<&str> = its.map(|l| l.text.as_str()).collect();
+        if !tried {
+            let since = Query {
+                after: from,
+                ..of_own
+            };
+            done = self.look(since, None, done).await?.0;
+        }
+        let told: Vec<String> = done.told.into_iter().rev().collect();
         Ok(UndoReply {
             seq: seq.unsigned_abs(),
             undone: target.text,
             message: told.join("; "),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(uid: u32, op: &str) -> Record {
+        Record {
+            uid,
+            kind: "chmod".to_owned(),
+            subject: "a".to_owned(),
+            op: op.to_owned(),
+            ..Record::default()
+        }
+    }
+
+    const CHMOD: &str = r#"{"chmod":{"mode":448},"undo":[{"chmod":{"mode":457}}]}"#;
+
+    /// Others' records do not count, and a user's own do up to a number that is told.
+    #[test]
+    fn ones_own_are_looked_at_and_so_many_of_them() {
+        let own = |most| Own {
+            uid: 1000,
+            most,
+            ..Own::default()
+        };
+        let mut few = own(2);
+        (10..5_000)
+            .rev()
+            .for_each(|seq| few.look((seq, record(1001, CHMOD))));
+        assert_eq!((few.looked, few.is_done()), (0, false));
+        few.look((9, record(1000, r#"{"chmod":{"mode":457},"undoes":8}"#)));
+        few.look((8, record(1000, CHMOD)));
+        assert!(few.is_done() && few.found.is_none());
+        let why = format!("{:?}", few.target().unwrap_err());
+        assert!(why.contains("your last 2 records have none"), "{why}");
+        let mut more = own(3);
+        more.look((9, record(1000, r#"{"chmod":{"mode":457},"undoes":8}"#)));
+        more.look((8, record(1000, CHMOD)));
+        more.look((7, record(1000, CHMOD)));
+        assert_eq!(more.target().unwrap().seq, 7);
     }
 }
