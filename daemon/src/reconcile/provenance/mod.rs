@@ -63,6 +63,8 @@ pub struct Marks {
     unrecorded: Option<String>,
     /// Numbers are being recorded, to be written then, or are being written.
     is_writing_files: bool,
+    /// Forgotten meanwhile with their cgroup: the store deletes them, whatever is being recorded.
+    dropped: BTreeSet<Mark>,
     /// Recorded, and to be written.
     to_write: VecDeque<Todo>,
     /// Their cgroup is gone, and they are to be deleted from the store.
@@ -285,7 +287,10 @@ impl Reconcile<'_> {
                 self.marks.gone.insert(mark.clone());
             }
             if self.marks.told.forget(&mark) {
-                self.marks.gone.insert(mark);
+                self.marks.gone.insert(mark.clone());
+            }
+            if self.marks.is_writing_files {
+                self.marks.dropped.insert(mark);
             }
         }
         self.marks.unsettled.remove(path);

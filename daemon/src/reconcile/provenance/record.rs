@@ -128,7 +128,7 @@ impl Reconcile<'_> {
         match next {
             Next::Nothing => {}
             Next::Write(todo) if recorded => self.marks.to_write.extend(todo),
-            Next::Write(_) => self.marks.is_writing_files = false,
+            Next::Write(_) => self.ends_writing_files(),
             Next::Put(all) => self.write_all(all, recorded),
             Next::CatchUp if recorded => self.catch_up(),
             Next::CatchUp => {}
@@ -163,13 +163,15 @@ impl Reconcile<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::systemd_values::SystemdValues;
     use super::super::{Marks, Reconcile};
     use super::Recording;
     use crate::reconcile::disk::Disk;
     use std::path::{Path, PathBuf};
     use tix_cgroupfs::Root;
     use tix_ledger::{Caller, Cgroup, Hard, Ledger, Op, Resource};
-    use tix_store::Error;
+    use tix_model::File;
+    use tix_store::{Error, Store};
 
     const BYTES: u64 = 8 << 20;
 
@@ -285,5 +287,40 @@ mod tests {
         let recording = machine.recording();
         machine.files().recorded(recording, Ok(()));
         assert_eq!(machine.written(), BYTES);
+    }
+
+    /// systemd may set the number when the unit comes back, so its record is deleted with the
+    /// cgroup, also where the number itself is being recorded.
+    #[test]
+    fn no_number_stands_in_a_file_whose_record_is_deleted() {
+        let state = tempfile::tempdir().unwrap();
+        let (mut store, _) = Store::open(state.path()).unwrap();
+        let mut machine = Machine::new();
+        let min = (File::MemoryMin, "/a".to_owned());
+        machine.marks.told = SystemdValues::new(vec![(min.clone(), vec![BYTES])]);
+        std::fs::write(machine.dir.path().join("a/memory.min"), "0\n").unwrap();
+        machine.files().write_all_files();
+        let first = machine.recording();
+        machine.files().forget_all("/a");
+        machine.files().save_gone();
+        let second = machine.recording();
+        for recording in [first, second] {
+            let kept = recording.put(&mut store);
+            machine.files().recorded(recording, kept);
+        }
+        let recorded = |store: &Store| {
+            let mut all = store.marks().unwrap().into_iter();
+            all.find(|(mark, _)| *mark == min).map(|(_, w)| w.number)
+        };
+        let says = machine.written();
+        assert_eq!((says, recorded(&store)), (0, None));
+        // It is wanted still, and recorded first once more.
+        assert!(machine.marks.take_look_again());
+        machine.files().write_all_files();
+        for recording in machine.marks.take_requests().record {
+            let kept = recording.put(&mut store);
+            machine.files().recorded(recording, kept);
+        }
+        assert_eq!((machine.written(), recorded(&store)), (BYTES, Some(BYTES)));
     }
 }

@@ -125,10 +125,15 @@ impl Reconcile<'_> {
         }
         let ends = self.marks.to_write.is_empty() && self.marks.is_writing_files;
         if ends {
-            self.marks.is_writing_files = false;
+            self.ends_writing_files();
             self.save_gone();
         }
         ends
+    }
+
+    pub(super) fn ends_writing_files(&mut self) {
+        self.marks.is_writing_files = false;
+        self.marks.dropped.clear();
     }
 
     fn write_fresh(&mut self, Fresh { mark, had, now }: Fresh) {
@@ -138,7 +143,8 @@ impl Reconcile<'_> {
             File::CpuWeight | File::IoWeight => self.funding(file, path) == Some(now.funding),
             File::MemoryMin | File::MemoryLow => self.ledger.find(path).is_some(),
         };
-        if funded && self.marks.get(file, path) == had {
+        let as_recorded = self.marks.get(file, path) == had && !self.marks.dropped.contains(&mark);
+        if funded && as_recorded {
             self.marks.written.insert(mark.clone(), now);
             self.write_all(vec![(mark, now.number)], true);
         } else {
