@@ -13,8 +13,9 @@ use super::pace::Pace;
 use super::readers::behind;
 use crate::parts::blocking;
 use crate::writer::{Failure, Handle, acts};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tix_api::{Effect, Error, RehearsedReply};
 use tix_ledger::{BASE, Caller, Cid, Event, Ledger, Op, Refusal, Resource, fraction};
@@ -37,24 +38,47 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const INSTEAD: &str = "leave --dry-run out: the change is done then, and `tixctl undo` takes it \
                        back; `tixctl explain` shows what is so now";
 
-/// Whose turn it is, root apart, to have a change tried. It has the time when the next copy may be
-/// made.
+/// Whose turn it is, root apart, to have a change tried. Each user waits in one place: the second
+/// try of a user comes after the first, and after those who wait by then.
 #[derive(Debug, Default)]
-pub struct Turns(Arc<Mutex<Option<Instant>>>);
+pub struct Turns {
+    /// It has the time when the next copy may be made.
+    due: Arc<Mutex<Option<Instant>>>,
+    /// The places of those who wait.
+    places: RefCell<HashMap<u32, Weak<Mutex<()>>>>,
+}
+
+struct Turn {
+    due: OwnedMutexGuard<Option<Instant>>,
+    _place: OwnedMutexGuard<()>,
+}
 
 impl Turns {
+    fn place(&self, user: u32) -> Arc<Mutex<()>> {
+        let mut places = self.places.borrow_mut();
+        places.retain(|_, place| place.strong_count() > 0);
+        let known = places.get(&user).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let place = Arc::default();
+            places.insert(user, Arc::downgrade(&place));
+            place
+        })
+    }
+
     /// Waits for it.
-    async fn next(&self) -> Result<OwnedMutexGuard<Option<Instant>>, Error> {
+    async fn next(&self, user: u32) -> Result<Turn, Error> {
+        let place = self.place(user);
         let turn = async {
-            let turn = Arc::clone(&self.0).lock_owned().await;
-            if let Some(due) = *turn {
+            let place = place.lock_owned().await;
+            let due = Arc::clone(&self.due).lock_owned().await;
+            if let Some(due) = *due {
                 tokio::time::sleep_until(due).await;
             }
-            turn
+            Turn { due, _place: place }
         };
         let turn = tokio::time::timeout(PATIENCE, turn).await;
         turn.map_err(|_| Error::LimitReached {
-            message: "other users' changes are being tried, one at a time".to_owned(),
+            message: "other changes of users are being tried, one at a time".to_owned(),
             hint: format!("try again in a moment; or {INSTEAD}"),
         })
     }
@@ -124,12 +148,16 @@ where
     let is_root = caller.is_root();
     let mut turn = match is_root {
         true => None,
-        false => Some(turns.next().await?),
+        false => {
+            let sized = handle.call(move |core| check_size(&core.ledger, reads_all));
+            sized.await.map_err(internal)??;
+            Some(turns.next(user).await?)
+        }
     };
     let copied = handle.call(move |core| copy(&core.ledger, reads_all)).await;
     let (mut copy, took) = copied.map_err(internal)??;
-    if let Some(due) = turn.as_deref_mut() {
-        *due = Some(Instant::now() + took * (PART - 1));
+    if let Some(turn) = &mut turn {
+        *turn.due = Some(Instant::now() + took * (PART - 1));
     }
     let spent = (!is_root).then(|| pace.spent(user));
     let tried = blocking(move || {
@@ -148,8 +176,8 @@ where
     tried.and_then(|tried| tried).map_err(internal)
 }
 
-/// A copy, and how long it took.
-fn copy(ledger: &Ledger, reads_all: bool) -> Result<(Ledger, Duration), Error> {
+/// Refuses what is too large to be copied for the caller.
+fn check_size(ledger: &Ledger, reads_all: bool) -> Result<(), Error> {
     let size = ledger.len();
     if !reads_all && size > LARGEST {
         return Err(Error::LimitReached {
@@ -160,6 +188,13 @@ fn copy(ledger: &Ledger, reads_all: bool) -> Result<(Ledger, Duration), Error> {
             hint: INSTEAD.to_owned(),
         });
     }
+    Ok(())
+}
+
+/// A copy, and how long it took.
+fn copy(ledger: &Ledger, reads_all: bool) -> Result<(Ledger, Duration), Error> {
+    // It may have grown since that was asked.
+    check_size(ledger, reads_all)?;
     let began = std::time::Instant::now();
     Ok((ledger.clone(), began.elapsed()))
 }
@@ -268,8 +303,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_has_the_turn_and_the_next_waits_for_it_or_is_told() {
         let turns = Turns::default();
-        let first = turns.next().await.unwrap();
-        let Err(Error::LimitReached { message, hint }) = turns.next().await else {
+        let first = turns.next(1000).await.unwrap();
+        let Err(Error::LimitReached { message, hint }) = turns.next(1001).await else {
             panic!("two have it");
         };
         assert!(message.contains("one at a time"), "{message}");
@@ -277,16 +312,45 @@ mod tests {
         drop(first);
         // Whoever has it says when the next copy may be made.
         let due = Instant::now() + PATIENCE / 2;
-        *turns.next().await.unwrap() = Some(due);
-        let next = turns.next().await.unwrap();
+        *turns.next(1001).await.unwrap().due = Some(due);
+        let next = turns.next(1000).await.unwrap();
         assert!(Instant::now() >= due);
         // The time that the last one took is paid for before somebody else may.
         let mut next = next;
-        *next = Some(Instant::now() + 2 * PATIENCE);
+        *next.due = Some(Instant::now() + 2 * PATIENCE);
         drop(next);
-        assert!(turns.next().await.is_err());
+        assert!(turns.next(1000).await.is_err());
         tokio::time::sleep(2 * PATIENCE).await;
-        assert!(turns.next().await.is_ok());
+        assert!(turns.next(1000).await.is_ok());
+    }
+
+    /// All of alice's connections wait before bob does: he has the second turn.
+    #[tokio::test(start_paused = true)]
+    async fn a_user_waits_in_one_place_however_many_wait_of_that_user() {
+        let turns = Turns::default();
+        let first = turns.next(1000).await.unwrap();
+        let order = RefCell::new(Vec::new());
+        let wait = async |user: u32| {
+            let turn = turns.next(user).await.unwrap();
+            order.borrow_mut().push(user);
+            tokio::task::yield_now().await;
+            drop(turn);
+        };
+        let ends = async {
+            tokio::task::yield_now().await;
+            drop(first);
+        };
+        tokio::join!(
+            wait(1000),
+            wait(1000),
+            wait(1000),
+            wait(1001),
+            wait(1002),
+            ends
+        );
+        assert_eq!(*order.borrow(), [1001, 1002, 1000, 1000, 1000]);
+        turns.next(1003).await.unwrap();
+        assert_eq!(turns.places.borrow().len(), 1);
     }
 
     #[test]
