@@ -212,6 +212,8 @@ pub struct Ledger {
     /// Their numbers, so that a part of them can be told, and then the next.
     numbers: BTreeSet<Cid>,
     by_name: FxHashMap<String, Cid>,
+    /// Bytes of their names.
+    name_bytes: usize,
     /// The label of each uid that has made a currency, and whose each label is.
     spaces: BTreeMap<u32, String>,
     labels: FxHashMap<String, u32>,
@@ -286,6 +288,7 @@ impl Ledger {
             limits: BTreeMap::new(),
             waiting: BTreeMap::new(),
             waits_for: FxHashMap::default(),
+            name_bytes: 0,
             lapsed: BTreeMap::new(),
             lapsed_total: [0; Resource::COUNT],
             exchanges: BTreeMap::new(),
@@ -309,6 +312,7 @@ impl Ledger {
             setting: false,
             steps: Default::default(),
         };
+        ledger.name_bytes = base.name.len();
         ledger.currencies.insert(BASE, Box::new(base));
         ledger.by_name.insert("base".to_owned(), BASE);
         ledger.by_name.insert("/".to_owned(), BASE);
@@ -360,6 +364,11 @@ impl Ledger {
         self.currencies.len()
     }
 
+    /// Bytes of the names of all currencies: paths of cgroups may be long.
+    pub fn name_bytes(&self) -> usize {
+        self.name_bytes
+    }
+
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -393,6 +402,7 @@ impl Ledger {
     fn insert(&mut self, cid: Cid, c: Currency) {
         self.next = self.next.max(cid + 1);
         self.by_name.insert(c.name.clone(), cid);
+        self.name_bytes += c.name.len();
         if let Some(path) = &c.transient {
             self.transient.entry(path.clone()).or_default().insert(cid);
         }
@@ -410,6 +420,7 @@ impl Ledger {
         };
         self.numbers.remove(&cid);
         self.by_name.remove(&c.name);
+        self.name_bytes -= c.name.len();
         if !c.is_mirror() {
             self.made.entry(c.owner).or_default().currencies -= 1;
         }

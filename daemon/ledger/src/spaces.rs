@@ -303,6 +303,7 @@ impl Ledger {
             return;
         };
         let was = std::mem::replace(&mut c.name, name.to_owned());
+        self.name_bytes = self.name_bytes + name.len() - was.len();
         self.by_name.remove(&was);
         self.by_name.insert(name.to_owned(), cid);
     }

@@ -242,6 +242,11 @@ impl Ledger {
             names == self.currencies.len() + 1,
             format!("{names} names, base has two"),
         );
+        let long: usize = self.currencies.values().map(|c| c.name.len()).sum();
+        tell(
+            long == self.name_bytes,
+            format!("names have {long} bytes, not {}", self.name_bytes),
+        );
         tell(
             bytes == self.in_bytes,
             format!("in bytes: {:?}", self.in_bytes),

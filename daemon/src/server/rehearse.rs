@@ -3,8 +3,8 @@
 //! ledger, so that the caller sees what would be done, and whose share would be another.
 //!
 //! The writer makes the copy, and all else is done beside it. For users but root there is one copy
-//! at a time, and making copies takes one part in [`PART`] of the writer's time. For callers who
-//! may not export the ledger it is copied only if it has at most [`LARGEST`] currencies. What the
+//! at a time, and making copies takes one part in [`PART`] of the writer's time; for them it is copied
+//! only if it has at most [`LARGEST`] currencies, with names of [`USUAL`] bytes on average. What the
 //! copy costs, and what is done with it, is charged to the caller.
 
 use super::check;
@@ -28,9 +28,11 @@ const MOST: usize = 100;
 const LONGEST: usize = 32 << 10;
 /// Shares that differ by less are the same.
 const NEAR: f64 = 1e-9;
-/// The largest ledger that is copied for who may not export it, currencies. With ten tickets each
-/// that takes some 12 ms, for which others wait.
+/// The largest ledger that is copied for who is not root, currencies. With ten tickets each that
+/// takes some 12 ms, for which others wait.
 const LARGEST: usize = 5_000;
+/// Bytes that a name has on average there, at most: paths of cgroups may have 3,500, three times.
+const USUAL: usize = 128;
 /// Of the writer's time, copies for users but root take one part in so many.
 const PART: u32 = 10;
 /// So long a change waits for its turn to be tried.
@@ -125,8 +127,6 @@ pub struct Asker {
     pub caller: Caller,
     /// Whose time it takes.
     pub user: u32,
-    /// May export the ledger.
-    pub reads_all: bool,
 }
 
 /// Tries what `plan` says: the answer is as if it had been done.
@@ -134,11 +134,7 @@ pub async fn rehearse<T, R>(
     handle: &Handle,
     turns: &Turns,
     pace: &Pace,
-    Asker {
-        caller,
-        user,
-        reads_all,
-    }: Asker,
+    Asker { caller, user }: Asker,
     plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
 ) -> Result<(T, RehearsedReply), Error>
 where
@@ -149,12 +145,12 @@ where
     let mut turn = match is_root {
         true => None,
         false => {
-            let sized = handle.call(move |core| check_size(&core.ledger, reads_all));
+            let sized = handle.call(move |core| check_size(&core.ledger, is_root));
             sized.await.map_err(internal)??;
             Some(turns.next(user).await?)
         }
     };
-    let copied = handle.call(move |core| copy(&core.ledger, reads_all)).await;
+    let copied = handle.call(move |core| copy(&core.ledger, is_root)).await;
     let (mut copy, took) = copied.map_err(internal)??;
     if let Some(turn) = &mut turn {
         *turn.due = Some(Instant::now() + took * (PART - 1));
@@ -176,25 +172,28 @@ where
     tried.and_then(|tried| tried).map_err(internal)
 }
 
-/// Refuses what is too large to be copied for the caller.
-fn check_size(ledger: &Ledger, reads_all: bool) -> Result<(), Error> {
-    let size = ledger.len();
-    if !reads_all && size > LARGEST {
-        return Err(Error::LimitReached {
-            message: format!(
-                "only root and its readers may have a change tried here: the ledger has {size} \
-                 currencies, more than {LARGEST}"
-            ),
-            hint: INSTEAD.to_owned(),
-        });
-    }
-    Ok(())
+/// Refuses what is too large to be copied for who is not root.
+fn check_size(ledger: &Ledger, is_root: bool) -> Result<(), Error> {
+    let (size, long) = (ledger.len(), ledger.name_bytes());
+    let why = match () {
+        () if is_root => return Ok(()),
+        () if size > LARGEST => format!("{size} currencies, more than {LARGEST}"),
+        () if long > LARGEST * USUAL => format!(
+            "currencies whose names have {long} bytes, more than {}",
+            LARGEST * USUAL
+        ),
+        () => return Ok(()),
+    };
+    Err(Error::LimitReached {
+        message: format!("only root may have a change tried here: the ledger has {why}"),
+        hint: INSTEAD.to_owned(),
+    })
 }
 
 /// A copy, and how long it took.
-fn copy(ledger: &Ledger, reads_all: bool) -> Result<(Ledger, Duration), Error> {
+fn copy(ledger: &Ledger, is_root: bool) -> Result<(Ledger, Duration), Error> {
     // It may have grown since that was asked.
-    check_size(ledger, reads_all)?;
+    check_size(ledger, is_root)?;
     let began = std::time::Instant::now();
     Ok((ledger.clone(), began.elapsed()))
 }
@@ -298,7 +297,7 @@ fn fitting(lengths: impl Iterator<Item = usize>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tix_ledger::DEFAULT_MODE;
+    use tix_ledger::{Cgroup, DEFAULT_MODE};
 
     #[tokio::test(start_paused = true)]
     async fn one_has_the_turn_and_the_next_waits_for_it_or_is_told() {
@@ -353,30 +352,57 @@ mod tests {
         assert_eq!(turns.places.borrow().len(), 1);
     }
 
-    #[test]
-    fn what_is_large_is_copied_for_readers_alone() {
-        let mut ledger = Ledger::new(1, 0);
-        let grow = |ledger: &mut Ledger| {
-            let cid = ledger.next_cid();
-            let op = Op::Create {
-                cid,
-                name: format!("c{cid}"),
-                owner: 0,
-                group: 0,
-                mode: DEFAULT_MODE,
-            };
-            ledger.apply(&op, &Caller::ROOT).unwrap();
+    /// A ledger with a currency more of that name.
+    fn grow(ledger: &mut Ledger, name: String) {
+        let op = Op::Create {
+            cid: ledger.next_cid(),
+            name,
+            owner: 0,
+            group: 0,
+            mode: DEFAULT_MODE,
         };
+        ledger.apply(&op, &Caller::ROOT).unwrap();
+    }
+
+    fn why_not(ledger: &Ledger) -> String {
+        assert!(copy(ledger, true).is_ok());
+        match copy(ledger, false) {
+            Err(Error::LimitReached { message, .. }) => message,
+            _ => panic!("it is copied"),
+        }
+    }
+
+    #[test]
+    fn what_is_large_is_copied_for_root_alone() {
+        let mut ledger = Ledger::new(1, 0);
         while ledger.len() < LARGEST {
-            grow(&mut ledger);
+            let name = format!("c{}", ledger.next_cid());
+            grow(&mut ledger, name);
         }
         assert_eq!(copy(&ledger, false).unwrap().0.len(), LARGEST);
-        grow(&mut ledger);
-        let Err(Error::LimitReached { message, .. }) = copy(&ledger, false) else {
-            panic!("it is copied");
-        };
-        assert!(message.contains("5001 currencies"), "{message}");
-        assert!(copy(&ledger, true).is_ok());
+        grow(&mut ledger, "more".to_owned());
+        let why = why_not(&ledger);
+        assert!(why.contains("5001 currencies"), "{why}");
+    }
+
+    #[test]
+    fn few_long_names_are_as_large_as_many() {
+        let mut ledger = Ledger::new(1, 0);
+        let path = "/".to_owned() + &"x".repeat(3_499);
+        for n in 0..=LARGEST * USUAL / path.len() {
+            assert!(copy(&ledger, false).is_ok(), "{n}");
+            ledger.cgroup_here(&Cgroup {
+                path: &format!("{}{n:03}", &path[..path.len() - 3]),
+                id: 7 + n as u64,
+                weight: 100,
+                disk: 100,
+                owner: 0,
+                group: 0,
+                inner_threads: false,
+            });
+        }
+        let why = why_not(&ledger);
+        assert!(why.contains("bytes, more than 640000"), "{why}");
     }
 
     #[test]

@@ -178,7 +178,6 @@ impl Session {
         let asker = Asker {
             caller,
             user: self.user,
-            reads_all: self.reads_all,
         };
         let tried = rehearse::rehearse(&self.handle, &self.trying, &self.pace, asker, plan);
         let (answer, told) = tried.await?;
