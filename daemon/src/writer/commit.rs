@@ -9,8 +9,8 @@
 //!
 //! The store is written by another thread, one job after the other. While a group is being kept
 //! nothing else changes the ledger's rows: operations and changes of the tree wait. Whoever looks
-//! is answered, and may see what is being kept; nobody is told that it is done, and the kernel is
-//! not, before it is.
+//! is answered, and may see what is not kept yet, and whoever asks for something may be refused for
+//! it. Nobody is told that what they asked for is done, and the kernel is not, before it is kept.
 
 use super::event::EventKind;
 use super::lately::Lately;
@@ -123,7 +123,7 @@ pub struct Commits {
     late: Vec<Record>,
     /// Bytes that operations have had logged so far.
     pub(super) logged: u64,
-    /// Numbers in the log of what was taken back lately.
+    /// Numbers in the log of what was taken back lately, or is being.
     undone: VecDeque<i64>,
     lately: Lately,
     /// A group is being kept: no row changes until it is.

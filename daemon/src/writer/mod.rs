@@ -62,9 +62,9 @@ pub enum Failure {
     NotKept(String),
     #[error(transparent)]
     Beside(#[from] std::io::Error),
-    #[error("{0} was taken back a moment ago")]
+    #[error("{0} is being taken back, or was a moment ago")]
     Undone(i64),
-    #[error("{0} is not taken back: {1} was changed at the same time")]
+    #[error("{0} is not taken back: {1} may have been changed meanwhile")]
     Overtaken(i64, String),
     #[error("tixd is ending")]
     Ending,

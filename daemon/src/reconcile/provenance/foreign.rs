@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What others write into files that are tixd's business. A weight is their funding (see `marks`);
+//! What others write into files that are tixd's business. A weight is their funding ([`super`]);
 //! a guarantee is written again, but not as often as they like.
 
 use super::Reconcile;
