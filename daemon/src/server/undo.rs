@@ -237,8 +237,8 @@ impl Own {
             Some(seq) => bad(format!("there is no operation {seq} of yours"), hint),
             None if self.looked >= self.most => bad(
                 format!("your last {} records have none to take back", self.looked),
-                "`tixctl log --mine` shows what you did before; `tixctl undo NUMBER` takes that \
-                 back",
+                "`tixctl log --mine` shows what you did before; `tixctl undo` with its \
+                 number takes that back",
             ),
             None => bad(
                 "there is no operation of yours to take back".to_owned(),
