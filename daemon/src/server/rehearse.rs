@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `tixctl … --dry-run`: after `Rehearse` the next change on a connection is done to a copy of the
+//! `--dry-run`: after `Rehearse` the next change on a connection is done to a copy of the
 //! ledger, so that the caller sees what would be done, and whose share would be another.
 //!
 //! The writer makes the copy, and all else is done beside it. For users but root there is one copy
