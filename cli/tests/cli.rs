@@ -241,7 +241,7 @@ fn wrong_usage_exits_with_2() {
     }
 }
 
-/// Whoever wants to see first what changes more than the ledger is told how else, before anything
+/// `--dry-run` of what changes more than the ledger says how else to see it, before anything
 /// is done or asked.
 #[test]
 fn what_cannot_be_tried_is_not_done() {

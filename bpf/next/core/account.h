@@ -155,8 +155,6 @@ TIX_INLINE void account_slice(const struct tix_account *own, struct tix_thread *
 		slice_ns = shrunk;
 	}
 	t->slice_ns = slice_ns;
-	if (period == t->period)
-		return;
 	t->period = period;
 	t->share = queue_weight(period, slice_ns);
 	t->group = vtrr_group_of(period);

@@ -18,7 +18,7 @@ fn ticket(holder: &str, issuer: &str) -> Value {
     json!({"holder": holder, "issuer": issuer, "resource": "cpu"})
 }
 
-/// What the two have of it, and what is withdrawn of base and counts still.
+/// Tickets that the two have of it, and what is withdrawn of base and counts still.
 async fn held(world: &World, holder: &str, issuer: &str) -> (u64, u64) {
     let (h, i) = (holder.to_owned(), issuer.to_owned());
     let look = world.look(move |core| {
@@ -68,7 +68,7 @@ fn a_user_may_try_a_change_and_nobody_else_sees_it() {
         assert!(gold["after"].as_f64().unwrap() > 0.0, "{gold}");
         assert_eq!(held(world, GOLD, ALICES).await, (0, 0));
         assert_eq!(world.log().await.len(), records);
-        // What would be refused is refused, for the same reason.
+        // A change that would be refused is refused, for the same reason.
         let mut bob = world.connect(BOB);
         bob.done("Rehearse", json!({})).await;
         let (tried, _) = bob.refused("Fund", fund("alice/gold", ALICES, 1)).await;
@@ -109,7 +109,7 @@ fn a_change_that_is_refused_was_tried_and_the_next_one_is_done() {
             alice.done("Fund", fund("gold", ALICES, 1)).await;
             assert_eq!(held(world, GOLD, ALICES).await, (n, 0), "{method}");
         }
-        // Whoever only looks changes nothing of that.
+        // A call that only looks changes nothing of that.
         let had = held(world, GOLD, ALICES).await;
         alice.done("Rehearse", json!({})).await;
         alice.done("Status", json!({})).await;
