@@ -61,11 +61,11 @@ static __always_inline u64 charge_levels(u32 node, u64 used, u64 clock, bool yie
 	return at + a->vtime;
 }
 
-__noinline u64 tix_charge(u32 node, u64 used)
+__noinline u64 tix_charge(u32 node, u64 used, u64 clock, bool yields)
 {
 	USES_ARENA();
 	BEGIN_LOOPS();
-	return charge_levels(node, used, 0, false);
+	return charge_levels(node, used, clock, yields);
 }
 
 /* Where the threads of principal `node` are in virtual time. Most are no members, and alone in their currency. */
@@ -73,7 +73,7 @@ static __always_inline u64 position_of(u32 node)
 {
 	struct tix_account *a = &ACCOUNTS[node];
 
-	return a->above || a->tickets > FUND_SELF ? tix_charge(node, 0) : a->vtime;
+	return a->above || a->tickets > FUND_SELF ? tix_charge(node, 0, 0, false) : a->vtime;
 }
 
 /* The thread that runs on `c` by a decision of ours, or NULL. */
@@ -249,7 +249,7 @@ static __always_inline u64 spent(const struct task_struct *p, struct tix_thread 
 		stats.lent_ns += used;
 		if (t->payer < TIX_NODES_MAX && ACCOUNTS[t->payer].epoch != GRAPH->epoch)
 			tix_update_value(t->payer);
-		tix_charge(t->payer, cost);
+		tix_charge(t->payer, cost, 0, false);
 		set_payer(t, t->node, now);
 		cost = 0;
 	}
@@ -267,7 +267,7 @@ static __always_inline void charge(const struct task_struct *p, struct tix_threa
 		return;
 	if (ACCOUNTS[t->node].epoch != GRAPH->epoch && NODES[t->node].self_active)
 		tix_update_value(t->node);
-	tix_charge(t->node, cost);
+	tix_charge(t->node, cost, 0, false);
 }
 
 /* A principal's first thread is to be placed: make it active, and have its account come back. */

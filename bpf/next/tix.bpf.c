@@ -210,14 +210,15 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		if (reads_rcu(prev))
 			goes_before_siblings(&ACCOUNTS[t->node], t);
 		first = count_runnable(prev, t);
+		if (yields && (s64)(t->tag - c->queue.clock) < 0)
+			first |= YIELDS;
+		/* What a donor is owed is not its to give up. */
 		if (WAITS[own].lock) {
-			tix_charge(t->node, cost);
+			tix_charge(t->node, cost, c->queue.clock, first & YIELDS);
 			cost = 0;
+			first &= ~YIELDS;
 			first |= set_payer(t, payer_for(prev, own, now), now);
 		}
-		/* What a donor is owed is not its to give up. */
-		if (yields && t->payer == t->node && (s64)(t->tag - c->queue.clock) < 0)
-			first |= YIELDS;
 		tix_place(own, cpu, now, first, cost);
 		if (!yields)
 			running = own;
