@@ -19,11 +19,9 @@ use std::path::Path;
 /// Version of what one build tells another (`TIX_LEADS` in intf.h).
 pub const LEADS: u32 = crate::number(env!("TIX_LEADS"));
 
-/// What of one build's word another believes, of a principal that had all of a CPU. On several CPUs
-/// what is further from virtual time is brought nearer anyway (docs/scheduler.md).
+/// What of one build's word another believes, for each CPU. It is the same for all: what a principal
+/// was due in the moment when leads were kept is not what its lead comes from.
 const MOST_NS: i64 = 128_000_000;
-/// And of any: the longest quantum.
-const LEAST_NS: i64 = 20_000_000;
 /// Beyond that no number is one of a scheduler's (LEAD_MAX in account.bpf.h).
 const BELIEVED_NS: i64 = 1 << 32;
 const ONE: u64 = 1 << 62;
@@ -131,14 +129,7 @@ pub(crate) fn settle(mut all: Vec<Lead>, cpus: usize) -> Vec<Lead> {
     for lead in &mut all {
         let share = i128::from(lead.share.min(ONE));
         let now = is(lead) - share * sum / shares.max(1);
-        let machine = i128::from(MOST_NS) * cpus.max(1) as i128;
-        // What one who sleeps would be due is not known; when it wakes up the scheduler itself says
-        // what it remembers.
-        let part = match share {
-            0 => machine,
-            _ => (share * machine) >> 62,
-        };
-        let most = part.max(LEAST_NS.into());
+        let most = i128::from(MOST_NS) * cpus.max(1) as i128;
         lead.lead_ns = i64::try_from(now.clamp(-most, most)).unwrap_or_default();
     }
     all
@@ -194,7 +185,7 @@ pub(crate) fn cpus() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{LEAST_NS, Lead, MOST_NS, ONE, settle};
+    use super::{Lead, MOST_NS, ONE, settle};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -261,7 +252,6 @@ mod tests {
         ) {
             let told = of.iter().map(|of| lead(of.0, of.1, of.2)).collect();
             let most = MOST_NS * cpus as i64;
-            prop_assert!(most >= LEAST_NS);
             prop_assert!(settle(told, cpus).iter().all(|lead| lead.lead_ns.abs() <= most));
         }
     }
