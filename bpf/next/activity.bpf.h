@@ -17,23 +17,20 @@ __noinline int tix_update_active(u32 node)
 
 	USES_ARENA();
 	BEGIN_LOOPS();
-	if (node >= TIX_NODES_MAX)
+	if (node >= TIX_NODES_MAX || !lock_graph())
 		return 0;
-	bpf_spin_lock(&tix_lock);
 	active = ACCOUNTS[node].nr_runnable > 0;
-	if (NODES[node].self_active != active) {
+	/* A thread that wakes up meanwhile counts first and looks then: in order with the look here. */
+	if (!active && __sync_lock_test_and_set(&NODES[node].self_active, 0) && ACCOUNTS[node].nr_runnable) {
+		active = NODES[node].self_active = 1;
+	} else if (ACCOUNTS[node].own_is_counted != active) {
 		fund_self(GRAPH, FUNDS, node, active);
-		/* A thread that wakes up meanwhile counts first and looks then: in order with the look below. */
-		__sync_lock_test_and_set(&NODES[node].self_active, active);
-		if (!active && ACCOUNTS[node].nr_runnable) {
-			NODES[node].self_active = 1;
-			fund_self(GRAPH, FUNDS, node, true);
-		}
-		count_members_locked(node);
-		release_locked(node);
+		NODES[node].self_active = active;
+		tix_count_members(node);
 	}
-	bpf_spin_unlock(&tix_lock);
-	reap();
+	unlock_graph();
+	if (!active)
+		release(node);
 	return 0;
 }
 
@@ -63,7 +60,8 @@ __noinline int tix_update_value(u32 node)
 	BEGIN_LOOPS();
 	if (node >= TIX_NODES_MAX)
 		return 0;
-	bpf_spin_lock(&tix_lock);
+	if (!lock_graph())
+		return 0;
 	fund_refresh(GRAPH, FUNDS, node);
 	ACCOUNTS[node].inverse = account_inverse(fund_self_value(GRAPH, FUNDS, node));
 	ACCOUNTS[node].epoch = GRAPH->epoch;
@@ -78,8 +76,19 @@ __noinline int tix_update_value(u32 node)
 		a->inverse_all = inverse;
 		up = a->above;
 	} while (up && up < TIX_NODES_MAX && can_loop);
-	bpf_spin_unlock(&tix_lock);
+	unlock_graph();
 	return 0;
+}
+
+/* Principal `node`, with runnable threads, is active from now on, and its value is known. In a decision. */
+static __always_inline void make_known(u32 node)
+{
+	if (node >= TIX_NODES_MAX)
+		return;
+	if (!NODES[node].self_active)
+		tix_update_active(node);
+	if (ACCOUNTS[node].epoch != GRAPH->epoch)
+		tix_update_value(node);
 }
 
 /* Virtual time that passes in `ns` on a busy machine. */
@@ -125,12 +134,14 @@ static __always_inline void linger(struct tix_cpu *c, u32 node, u64 now)
 
 #define LINGERING_MOST 4u	/* that are seen to in one decision */
 
-/* See to those on this CPU's list whose time is over. */
-static __noinline void end_lingering(struct tix_cpu *c, u64 now)
+/* See to those on `cpu`'s list, which is this one's, whose time is over. In a decision. */
+__noinline int tix_end_lingering(u32 cpu, u64 now)
 {
+	struct tix_cpu *c = CPU(cpu);
 	u32 node, i;
 
-	for (i = 0; i < LINGERING_MOST && can_loop; i++) {
+	USES_ARENA();
+	bpf_for(i, 0, LINGERING_MOST) {
 		node = c->first_lingering - 1;
 		if (node >= TIX_NODES_MAX || now - NODES[node].idle_since_ns < LINGER_NS)
 			break;
@@ -143,33 +154,26 @@ static __noinline void end_lingering(struct tix_cpu *c, u64 now)
 		if (!ACCOUNTS[node].nr_runnable)
 			tix_update_active(node);
 	}
+	return 0;
 }
 
-/* `t`, whose task is `p`, counts as runnable from now on; true: it is its principal's first. */
-static __always_inline bool count_runnable(const struct task_struct *p, struct tix_thread *t)
+__noinline u32 tix_count_runnable(u32 i, u32 weight)
 {
+	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
 	struct tix_account *own = &ACCOUNTS[t->node];
 	u32 others;
 
-	if (t->weight)
-		return false;
-	t->weight = p->scx.weight;
-	others = __sync_fetch_and_add(&own->load, t->weight);
-	join_mean(&t->served, &own->thread_mean, others, t->weight, slice_ns);
+	USES_ARENA();
+	t->weight = weight;
+	others = __sync_fetch_and_add(&own->load, weight);
+	join_mean(&t->served, &own->thread_mean, others, weight, slice_ns);
 	return !__sync_fetch_and_add(&own->nr_runnable, 1);
 }
 
-/* It does no longer; true: it was its principal's last. */
-static __always_inline bool count_asleep(struct tix_thread *t)
+/* Thread `i`, whose task is `p`, counts as runnable from now on; true: it is its principal's first. */
+static __always_inline u32 count_runnable(const struct task_struct *p, u32 i)
 {
-	struct tix_account *own = &ACCOUNTS[t->node];
-	u32 weight = t->weight;
-
-	if (!weight)
-		return false;
-	t->weight = 0;
-	leave_mean(t->served, &own->thread_mean, __sync_fetch_and_add(&own->load, -weight) - weight, weight);
-	return __sync_fetch_and_add(&own->nr_runnable, -1) == 1;
+	return THREADS[i & (TIX_THREADS_MAX - 1)].weight ? 0 : tix_count_runnable(i, p->scx.weight);
 }
 
 #endif

@@ -44,7 +44,7 @@ void BPF_STRUCT_OPS(tix_dump_task, struct scx_dump_ctx *dump, struct task_struct
 		     own->nr_runnable, own->load, own->inverse >> 16, NODES[t->node].self_active);
 	scx_bpf_dump("on queue %d, tag %lld us after its clock, account %lld us; period %llu us, slice %u us\n",
 		     t->queue - 1, (s64)(t->tag - CPU(t->cpu)->queue.clock) / 1000,
-		     (s64)(position_of(t->node) - CPU(t->cpu)->queue.clock) / 1000, t->period / 1000, t->slice_ns / 1000);
+		     (s64)(own->vtime - CPU(t->cpu)->queue.clock) / 1000, t->period / 1000, t->slice_ns / 1000);
 }
 
 #endif

@@ -2,11 +2,14 @@
 /*
  * Principals' leads, for another build of the scheduler that takes this one's place (bpf/src/leads.rs).
  *
- * A principal's lead is told in ns of CPU: that means the same to any build. It is what its account is ahead of the
- * first CPU's clock, without what is reserved; the loader makes the sum of all nothing. It is kept before this one
- * is taken out, or when the kernel finds that it failed: as threads leave, principals cease to be active. What they
- * are charged from then on is told as well. The new one adds a lead to the account. A principal that slept is told to owe
- * what it owes, and nothing else.
+ * A principal's lead is told in ns of CPU: that means the same to any build. It is how far its threads are ahead of the
+ * first CPU's clock, all levels of account.h included, as CPU time of theirs; the loader makes the sum of all nothing.
+ * It is kept before this one is taken out, or when the kernel finds that it failed: as threads leave, principals cease
+ * to be active. What they are charged from then on is told as well. The new one charges a lead at each level, as if
+ * that much had been used; one that is behind is given it back.
+ *
+ * Of a node all of whose members sleep what it owes at its own level is told, and nothing of those below: once, whoever
+ * used it. It is charged at that level alone, since what is above has its own lead.
  *
  * None of this is looked at, or kept up to date, while decisions are made.
  */
@@ -26,6 +29,19 @@ static __always_inline s64 bounded(s64 lead)
 	return lead < -LEAD_MAX ? -LEAD_MAX : lead;
 }
 
+/* What node `i`, none of whose members is busy, owes those that are at its level, ns. */
+static __always_inline s64 owed_by(u32 i, u64 now)
+{
+	struct tix_account *a = &ACCOUNTS[i];
+	s64 ns = 0;
+
+	if (!a->above)
+		ns = unweighed(account_lag_now(a, passed_since(a->slept_ns, now)), a->inverse_all);
+	else if (a->above < TIX_NODES_MAX && ACCOUNTS[a->above].nr_busy)
+		ns = ahead_ns(a->served, ACCOUNTS[a->above].mean, a->amount);
+	return ns > 0 ? bounded(ns) : 0;
+}
+
 /* Keep what there is to be told of node `i`. */
 __noinline int tix_keep_one(u32 i)
 {
@@ -33,7 +49,6 @@ __noinline int tix_keep_one(u32 i)
 	struct tix_kept *kept;
 	struct tix_node *n;
 	u64 now = scx_bpf_now(), at;
-	s64 lag;
 
 	USES_ARENA();
 	BEGIN_LOOPS();
@@ -44,8 +59,7 @@ __noinline int tix_keep_one(u32 i)
 	kept = &n->kept;
 	if (!(n->flags & TIX_NODE_CGROUP))
 		return 0;
-	at = position_of(i);
-	bpf_spin_lock(&tix_lock);
+	at = tix_position(i);
 	kept->round = keep_round;
 	kept->cgid = n->cgid;
 	kept->quota = n->quota;
@@ -53,16 +67,11 @@ __noinline int tix_keep_one(u32 i)
 	kept->lead_ns = 0;
 	kept->share = 0;
 	if (n->self_active && own->nr_runnable) {
-		fund_refresh(GRAPH, FUNDS, i);
 		kept->share = fund_share(GRAPH, fund_self_value(GRAPH, FUNDS, i)) ?: 1;
-		lag = at - CPU(0)->queue.clock;
-		kept->lead_ns = bounded(unweighed(lag, own->inverse));
-	} else if (own->used_ns && !own->above) {
-		lag = account_lag_now(own, passed_since(own->slept_ns, now));
-		if (lag > 0)
-			kept->lead_ns = bounded(unweighed(lag, own->inverse));
+		kept->lead_ns = bounded(unweighed(at - CPU(0)->queue.clock, own->inverse));
+	} else if (!own->nr_busy && own->inverse_all) {
+		kept->lead_ns = owed_by(i, now);
 	}
-	bpf_spin_unlock(&tix_lock);
 	return 0;
 }
 
@@ -95,31 +104,36 @@ static __always_inline void tell_lead(struct tix_lead *out, u32 i)
 	out->next_at = NODES[i].next_at;
 }
 
+__noinline int tix_tell_leads(struct tix_leads_args *args)
+{
+	u32 nr, i;
+
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (!args)
+		return 0;
+	i = args->first;
+	args->next = 0;
+	args->kept = keep_round;
+	bpf_for(nr, 0, TIX_LEADS_BATCH) {
+		while (i < nodes_hi && NODES[i].kept.round != keep_round && can_loop)
+			i++;
+		args->nr = nr;
+		if (!keep_round || i >= nodes_hi)
+			return 0;
+		tell_lead(&args->lead[nr], i);
+		i++;
+	}
+	args->nr = TIX_LEADS_BATCH;
+	args->next = i;
+	return 0;
+}
+
 /* Also once it has been taken out. */
 SEC("syscall")
 int tix_leads(struct tix_leads_args *args)
 {
-	u32 nr, i = args->first;
-
-	USES_ARENA();
-	args->next = 0;
-	args->nr = 0;
-	args->kept = keep_round;
-	if (!keep_round)
-		return 0;
-	/* Unrolled: see tix_read. */
-#pragma unroll
-	for (nr = 0; nr < TIX_LEADS_BATCH; nr++) {
-		while (i < nodes_hi && NODES[i].kept.round != keep_round && can_loop)
-			i++;
-		if (i >= nodes_hi)
-			return 0;
-		tell_lead(&args->lead[nr], i);
-		args->nr = nr + 1;
-		i++;
-	}
-	args->next = i;
-	return 0;
+	return tix_tell_leads(args);
 }
 
 /* Its cpu.max goes on where it was. */
@@ -142,13 +156,41 @@ static __always_inline void go_on_locked(u32 i, const struct tix_lead *lead)
 		look_at_limit(i);
 }
 
+/* A member with that many tickets of `up` has used `ns` more, or less. */
+static __always_inline void shift_member(struct tix_account *up, u64 *served, u64 tickets, bool is_counted, s64 ns)
+{
+	account_add(served, fund_like(ns, served_by(fund_size(ns), tickets)));
+	if (is_counted)
+		account_add(&up->mean, fund_like(ns, served_by(fund_size(ns), up->tickets)));
+}
+
+/* What is charged to the threads of node `i` is `ns` more, or less; `alone`: at its own level, and no other. */
+static __noinline void shift_locked(u32 i, s64 ns, bool alone)
+{
+	struct tix_account *a = &ACCOUNTS[i];
+
+	if (!alone)
+		shift_member(a, &a->own_served, FUND_SELF, a->own_is_counted, ns);
+	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
+		shift_member(&ACCOUNTS[a->above], &a->served, a->amount, a->is_counted, ns);
+		if (alone)
+			return;
+		a = &ACCOUNTS[a->above];
+	}
+	/* One that has not run in this build is worth what it holds of base, as far as can be told. */
+	if (!a->inverse_all) {
+		a->inverse_all = account_inverse(fund_of_base(GRAPH, a->amount));
+		a->slept_ns = now_ns;
+	}
+	charge_top(a, in_vtime(ns, a->inverse_all));
+}
+
 SEC("syscall")
 int tix_take(struct tix_take_args *args)
 {
 	u64 now = scx_bpf_now();
 	struct tix_lead lead;
-	u32 i = args->node, up;
-	s64 ns;
+	u32 i = args->node;
 
 	USES_ARENA();
 	copy_words(&lead, &args->lead, sizeof(lead));
@@ -156,12 +198,11 @@ int tix_take(struct tix_take_args *args)
 	if (i >= nodes_hi || i >= TIX_NODES_MAX || !(NODES[i].flags & TIX_NODE_CGROUP) ||
 	    NODES[i].cgid != lead.cgid)
 		return 0;
-	ns = bounded(lead.lead);
 	bpf_spin_lock(&tix_lock);
 	advance_locked(now);
-	for (up = i; ACCOUNTS[up].above && ACCOUNTS[up].above < TIX_NODES_MAX && can_loop;)
-		up = ACCOUNTS[up].above;
-	charge_top(&ACCOUNTS[up], in_vtime(ns, ACCOUNTS[up].inverse_all));
+	shift_locked(i, bounded(lead.lead), !lead.share);
+	/* Whoever waits is placed anew. */
+	GRAPH->epoch++;
 	go_on_locked(i, &lead);
 	bpf_spin_unlock(&tix_lock);
 	if (limit_due)

@@ -64,7 +64,7 @@ __noinline int tix_hold(u32 i, u64 now)
 		left = limit_left;
 	bpf_spin_unlock(&tix_lock);
 	if (held)
-		uncount(&THREADS[i], now);
+		uncount(i, now);
 	if (limit_due)
 		tix_arm_limits();
 	return left;
@@ -136,23 +136,21 @@ out:
 	return 0;
 }
 
-/* Thread `i`, which waited for a limit, waits for its CPU again. */
-static __noinline void release_thread(u32 i, u64 now)
+/*
+ * Thread `i`, which waited for a limit, waits for its CPU again: where that CPU's clock is, until it is placed. It was in
+ * the list, so it is queued; if it no longer is, whoever takes it out unlinks it.
+ */
+static __always_inline void release_thread(u32 i, u64 now)
 {
-	struct task_struct *p = bpf_task_from_pid(THREADS[i & (TIX_THREADS_MAX - 1)].pid);
-	u32 cpu = THREADS[i & (TIX_THREADS_MAX - 1)].cpu;
+	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
+	u32 cpu = t->cpu;
 
-	if (!p)
-		return;
-	/* It was in the list, so it is queued; if it no longer is, whoever takes it out unlinks it. */
-	if (thread_of(p) == i) {
-		if (CPU(cpu)->offline)
-			cpu = bpf_get_smp_processor_id();
-		tix_place(i, cpu, now, count_runnable(p, &THREADS[i]), 0);
-		tix_link(cpu, i, now);
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	}
-	bpf_task_release(p);
+	if (CPU(cpu)->offline)
+		cpu = bpf_get_smp_processor_id();
+	t->tag = CPU(cpu)->queue.clock;
+	tix_link(cpu, i, now);
+	CPU(cpu)->stale = i;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 static int limit_timer_fired(void *map, u32 *key, struct slice_timer *timer)

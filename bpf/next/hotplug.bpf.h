@@ -6,10 +6,8 @@
 /* What slices are computed from. */
 static void count_online(u32 more)
 {
-	bpf_spin_lock(&tix_lock);
 	nr_online += more;
-	GRAPH->epoch++;
-	bpf_spin_unlock(&tix_lock);
+	__sync_fetch_and_add(&GRAPH->epoch, 1);
 }
 
 void BPF_STRUCT_OPS(tix_cpu_online, s32 cpu)
@@ -35,11 +33,13 @@ void BPF_STRUCT_OPS(tix_cpu_offline, s32 cpu)
 		if (to != cpu && !CPU(to)->offline)
 			break;
 	bpf_for(n, 0, TIX_THREADS_MAX) {
-		i = tix_pick(cpu, 0, now);
-		if (!i || i >= TIX_THREADS_MAX)
+		i = CPU(cpu)->queue.vt.oldest;
+		if (!CPU(cpu)->queue.vt.nr || i >= TIX_THREADS_MAX)
 			break;
-		THREADS[i].cpu = to;
-		tix_link(to, i, now);
+		if (tix_unlink(i)) {
+			THREADS[i].cpu = to;
+			tix_link(to, i, now);
+		}
 	}
 	scx_bpf_kick_cpu(to, 0);
 }

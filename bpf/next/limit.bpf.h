@@ -157,10 +157,12 @@ static __noinline u32 spent_locked(u32 idx)
  * The same without the lock: it may be said of a period that is over, and where limits have just come or gone nothing is
  * said until somebody has looked under the lock.
  */
-static __noinline bool seems_spent(u32 idx)
+__noinline u32 tix_seems_spent(u32 idx)
 {
 	u32 at = idx, l = 0;
 
+	USES_ARENA();
+	BEGIN_LOOPS();
 	while (at < TIX_NODES_MAX && can_loop) {
 		if (!l && NODES[at].limit_seen == limits_epoch)
 			at = l = NODES[at].limit;

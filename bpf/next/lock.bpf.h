@@ -47,7 +47,7 @@ static __always_inline bool waits_for(u32 i, u64 lock)
 static __always_inline s64 lag_on(u32 node, u32 cpu, u64 now)
 {
 	struct tix_account *a = top_of(node);
-	s64 lag = position_of(node) - a->vtime;
+	s64 lag = tix_position(node) - a->vtime;
 
 	if (a->nr_busy)
 		return lag + (s64)(a->vtime - CPU(cpu)->queue.clock);
@@ -55,7 +55,7 @@ static __always_inline s64 lag_on(u32 node, u32 cpu, u64 now)
 }
 
 /* The principal that pays for the next run of thread `i`, whose task is `p`: its own, or a donor's. */
-static __noinline u32 payer_for(struct task_struct *p, u32 i, u64 now)
+__noinline u32 tix_payer_for(struct task_struct *p __arg_trusted, u32 i, u64 now)
 {
 	struct tix_wait *w = &WAITS[i & (TIX_THREADS_MAX - 1)];
 	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
@@ -63,6 +63,7 @@ static __noinline u32 payer_for(struct task_struct *p, u32 i, u64 now)
 	u64 lock = w->lock;
 	s64 lag;
 
+	USES_ARENA();
 	if (!has(p, lock, w->kind)) {
 		if (!w->waits)
 			w->lock = 0;
@@ -89,21 +90,16 @@ static void offer_donor(u64 lock, u32 i)
 	bpf_map_update_elem(&donors, &lock, &i, BPF_ANY);
 }
 
-/* Thread `i`, whose task is `p` and which may wait for a CPU, owns a lock that others wait for: place it anew. */
-static void boost(struct task_struct *p, u32 i, u64 now)
+/* Thread `i`, whose task is `p` and which may wait for a CPU, owns a lock that others wait for: it is placed anew there. */
+static __always_inline void boost(struct task_struct *p, u32 i, u64 now)
 {
 	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
-	u32 payer, cpu = t->cpu;
+	u32 cpu = t->queue - 1;
 
-	if (!t->queue)
+	if (cpu >= TIX_CPUS_MAX || tix_payer_for(p, i, now) == t->payer)
 		return;
-	payer = payer_for(p, i, now);
-	if (payer == t->payer || !tix_unlink(i))
-		return;
-	tix_place(i, cpu, now, set_payer(t, payer, now), 0);
-	tix_link(cpu, i, now);
-	if (goes_before_running(CPU(cpu), t, now))
-		preempt(cpu, CPU(cpu));
+	CPU(cpu)->boosted = i;
+	preempt(cpu, CPU(cpu));
 }
 
 /* Boost the owner of `lock`; if it waits for another lock in turn, that one is the result, else 0. */

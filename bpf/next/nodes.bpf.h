@@ -32,20 +32,22 @@ struct {
 } cgroups SEC(".maps");
 
 static STATE u32 nodes_hi, threads_hi = 1;	/* indexes from here on were never used */
-static STATE u32 dead_nodes = VTRR_NONE, free_nodes = VTRR_NONE, free_threads;
+static STATE u32 free_nodes, free_threads, first_changed, last_changed;	/* 0: none */
 
 /* Make sure that [start, end) of the arena has pages. May sleep. */
-static void provide(u64 start, u64 end)
+__noinline int tix_provide(u64 start, u64 end)
 {
 	u64 page;
 
+	BEGIN_LOOPS();
 	for (page = start & ~(PAGE - 1); page < end && can_loop; page += PAGE)
 		if (bpf_arena_alloc_pages(&arena, (void __arena *)(ARENA_BASE + page), 1, NUMA_NO_NODE, 0))
 			__sync_fetch_and_add(&stats.pages, 1);
+	return 0;
 }
 
 #define PROVIDE(off, type, i) \
-	provide((off) + sizeof(type) * (u64)(i), (off) + sizeof(type) * ((u64)(i) + 1))
+	tix_provide((off) + sizeof(type) * (u64)(i), (off) + sizeof(type) * ((u64)(i) + 1))
 
 static u32 take_fresh(u32 *hi, u32 end)
 {
@@ -58,15 +60,64 @@ static u32 take_fresh(u32 *hi, u32 end)
 	return i;
 }
 
-/* If nothing needs `idx` any longer put it on the list of the dead, for reap(). */
-static __noinline void release_locked(u32 idx)
+/*
+ * What backs node `idx` is to be another, or nothing needs it any longer. It is noted: the graph is changed by decisions
+ * alone, the next one first of all.
+ */
+static __always_inline void note_change_locked(u32 idx)
 {
-	struct tix_node *n = &NODES[idx];
-
-	if (!idx || n->flags || n->nr_tasks || n->nr_holders || n->next_free || n->spent_at || n->self_active)
+	if (NODES[idx].is_changed)
 		return;
-	n->next_free = dead_nodes;
-	dead_nodes = idx;
+	NODES[idx].is_changed = 1;
+	NODES[idx].next_free = 0;
+	if (first_changed)
+		NODES[last_changed].next_free = idx;
+	else
+		first_changed = idx;
+	last_changed = idx;
+}
+
+static __always_inline bool is_needed(const struct tix_node *n)
+{
+	return n->flags || n->nr_tasks || n->nr_holders || n->spent_at || n->self_active;
+}
+
+/* If nothing needs `idx` any longer have it freed. */
+static __always_inline void release_locked(u32 idx)
+{
+	if (idx && !is_needed(&NODES[idx]))
+		note_change_locked(idx);
+}
+
+static __always_inline void release(u32 idx)
+{
+	bpf_spin_lock(&tix_lock);
+	release_locked(idx);
+	bpf_spin_unlock(&tix_lock);
+}
+
+/* Node `idx` backs one more, or one less. */
+static __always_inline void hold_node_locked(u32 idx, u32 more)
+{
+	NODES[idx].nr_holders += more;
+	release_locked(idx);
+}
+
+/* The issuers of `edge` back one more each, or one less. */
+__noinline int tix_hold_issuers(const struct fund_edge *edge __arg_arena, u32 nr, u32 more)
+{
+	u32 i;
+
+	USES_ARENA();
+	FUND_HERE(edge);
+	bpf_for(i, 0, FUND_FUNDERS) {
+		if (i >= nr)
+			break;
+		bpf_spin_lock(&tix_lock);
+		hold_node_locked(edge[i].issuer, more);
+		bpf_spin_unlock(&tix_lock);
+	}
+	return 0;
 }
 
 /* No limit caps `idx` any longer. */
@@ -77,53 +128,89 @@ static __noinline void drop_cap_locked(u32 idx)
 	if (!cap || cap >= TIX_NODES_MAX)
 		return;
 	NODES[idx].cap = 0;
-	NODES[cap].nr_holders--;
-	release_locked(cap);
+	hold_node_locked(cap, -1);
 }
 
-/*
- * Free one dead node; its issuers may die of that. It keeps its queues for whoever gets
- * the index next. Called wherever nodes die or are made, so the list stays short.
- */
-static __noinline void reap(void)
+/* Node `idx`, which nothing needs, is free from now on. */
+static __always_inline void free_node(u32 idx)
 {
-	u32 idx, i, up;
+	struct tix_node *n = &NODES[idx];
 
-	if (dead_nodes == VTRR_NONE)
-		return;
 	bpf_spin_lock(&tix_lock);
-	idx = dead_nodes;
-	if (idx < TIX_NODES_MAX) {
-		dead_nodes = NODES[idx].next_free;
-		leave_above_locked(idx);
-		fund_detach(GRAPH, FUNDS, idx);
-		for (i = tix_forget(0); i < FUNDS[idx].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
-			up = FUNDS[idx].edge[i].issuer;
-			NODES[up].nr_holders--;
-			release_locked(up);
-		}
-		FUNDS[idx].nr_edges = 0;
-		FUNDS[idx].hard = 0;
-		FUNDS[idx].delta = 0;
-		FUNDS[idx].seen = 0;
-		FUNDS[idx].value = 0;
-		FUNDS[idx].ver++;
-		drop_cap_locked(idx);
-		if (NODES[idx].quota) {
-			NODES[idx].quota = 0;
-			nr_limits--;
-			limits_epoch++;
-		}
-		NODES[idx].nr_periods = NODES[idx].nr_throttled = NODES[idx].throttled_ns = 0;
-		NODES[idx].held_by = NODES[idx].limit_seen = 0;
-		ACCOUNTS[idx].used_ns = 0;
-		join_above_locked(idx);
-		NODES[idx].cgid = 0;
-		NODES[idx].next_free = free_nodes;
-		free_nodes = idx;
-		stats.nodes--;
+	drop_cap_locked(idx);
+	if (n->quota) {
+		n->quota = 0;
+		nr_limits--;
+		limits_epoch++;
 	}
+	n->nr_periods = n->nr_throttled = n->throttled_ns = 0;
+	n->held_by = n->limit_seen = 0;
+	n->cgid = 0;
+	FUNDS[idx].seen = FUNDS[idx].value = 0;
+	FUNDS[idx].ver++;
+	n->next_free = free_nodes;
+	free_nodes = idx;
+	stats.nodes--;
 	bpf_spin_unlock(&tix_lock);
+}
+
+/* Have node `idx` backed by the tickets that are to back it; one that nothing needs by none. Under the graph's lock. */
+static __always_inline void fund_node(u32 idx)
+{
+	struct fund_node *f = &FUNDS[idx];
+	struct tix_wanted *new = &WANTED[idx];
+	bool is_dead;
+
+	bpf_spin_lock(&tix_lock);
+	is_dead = !is_needed(&NODES[idx]);
+	bpf_spin_unlock(&tix_lock);
+	leave_above(idx);
+	fund_detach(GRAPH, FUNDS, idx);
+	if (is_dead) {
+		tix_hold_issuers(new->edge, new->nr, -1);
+		new->nr = new->hard = new->delta = 0;
+	}
+	tix_hold_issuers(f->edge, f->nr_edges, -1);
+	bpf_spin_lock(&tix_lock);
+	copy_words(f->edge, new->edge, sizeof(f->edge));
+	copy_words(f->part, new->part, sizeof(f->part));
+	f->nr_edges = new->nr;
+	f->hard = new->hard;
+	f->delta = new->delta;
+	bpf_spin_unlock(&tix_lock);
+	tix_hold_issuers(f->edge, f->nr_edges, 1);
+	fund_attach(GRAPH, FUNDS, idx);
+	join_above(idx);
+	if (is_dead)
+		free_node(idx);
+}
+
+#define CHANGES_MOST 4u	/* in one decision */
+
+/* See to nodes that have been noted. In a decision. */
+__noinline int tix_change_nodes(void)
+{
+	u32 i, idx;
+
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (!lock_graph())
+		return 0;
+	fund_settle(GRAPH, FUNDS);
+	bpf_for(i, 0, CHANGES_MOST) {
+		bpf_spin_lock(&tix_lock);
+		idx = first_changed;
+		if (idx && idx < TIX_NODES_MAX) {
+			first_changed = NODES[idx].next_free;
+			NODES[idx].is_changed = NODES[idx].next_free = 0;
+		}
+		bpf_spin_unlock(&tix_lock);
+		if (!idx || idx >= TIX_NODES_MAX)
+			break;
+		fund_node(idx);
+	}
+	unlock_graph();
+	return 0;
 }
 
 /* An unused node, flagged `flags`, or VTRR_NONE when there is no room. May sleep. */
@@ -131,18 +218,17 @@ static u32 node_alloc(u32 flags)
 {
 	u32 i;
 
-	reap();
 	bpf_spin_lock(&tix_lock);
 	i = free_nodes;
-	if (i < TIX_NODES_MAX) {
+	if (i && i < TIX_NODES_MAX) {
 		free_nodes = NODES[i].next_free;
 		NODES[i].next_free = 0;
 		NODES[i].flags = flags;
-		ACCOUNTS[i].epoch = 0;
+		ACCOUNTS[i].epoch = ACCOUNTS[i].used_ns = 0;
 		stats.nodes++;
 	}
 	bpf_spin_unlock(&tix_lock);
-	if (i < TIX_NODES_MAX)
+	if (i && i < TIX_NODES_MAX)
 		return i;
 
 	i = take_fresh(&nodes_hi, TIX_NODES_MAX);
@@ -151,37 +237,16 @@ static u32 node_alloc(u32 flags)
 	PROVIDE(FUNDS_OFF, struct fund_node, i);
 	PROVIDE(NODES_OFF, struct tix_node, i);
 	PROVIDE(ACCOUNTS_OFF, struct tix_account, i);
+	PROVIDE(WANTED_OFF, struct tix_wanted, i);
 	/* A page that could not be had swallows what is written to it. */
-	FUNDS[i].seen = NODES[i].weight = ACCOUNTS[i].inverse = 1;
-	if (FUNDS[i].seen != 1 || NODES[i].weight != 1 || ACCOUNTS[i].inverse != 1)
+	FUNDS[i].seen = NODES[i].weight = ACCOUNTS[i].inverse = WANTED[i].hard = 1;
+	if (FUNDS[i].seen != 1 || NODES[i].weight != 1 || ACCOUNTS[i].inverse != 1 || WANTED[i].hard != 1)
 		return VTRR_NONE;
-	FUNDS[i].seen = 0;
+	FUNDS[i].seen = WANTED[i].hard = 0;
+	ACCOUNTS[i].inverse = INVERSE_MAX;	/* until it is known */
 	NODES[i].flags = flags;
 	__sync_fetch_and_add(&stats.nodes, 1);
 	return i;
-}
-
-/* Replace the tickets that back `idx`. The caller checked the issuers. */
-static __noinline void fund_locked(u32 idx, const struct tix_funding_args *new)
-{
-	struct fund_node *f = &FUNDS[idx];
-	u32 i;
-
-	leave_above_locked(idx);
-	fund_detach(GRAPH, FUNDS, idx);
-	for (i = tix_forget(0); i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
-		NODES[f->edge[i].issuer].nr_holders--;
-		release_locked(f->edge[i].issuer);
-	}
-	copy_words(f->edge, new->edge, sizeof(f->edge));
-	copy_words(f->part, new->part, sizeof(f->part));
-	f->nr_edges = new->nr;
-	for (i = tix_forget(0); i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++)
-		NODES[f->edge[i].issuer].nr_holders++;
-	f->hard = new->hard;
-	f->delta = new->delta << FUND_DELTA_LOG;
-	fund_attach(GRAPH, FUNDS, idx);
-	join_above_locked(idx);
 }
 
 /* Index of the node whose principal the threads of `cgrp` belong to. */
@@ -268,12 +333,11 @@ static void node_mirror(struct cgroup *cgrp, u32 weight)
 	NODES[i].parent = parent;
 	NODES[i].weight = weight;
 	NODES[parent].nr_holders++;
-	FUNDS[i].edge[0].issuer = parent;
-	FUNDS[i].edge[0].amount = weight;
-	FUNDS[i].part[0] = 0xffff;
-	FUNDS[i].nr_edges = 1;
-	fund_attach(GRAPH, FUNDS, i);
-	join_above_locked(i);
+	WANTED[i].edge[0].issuer = parent;
+	WANTED[i].edge[0].amount = weight;
+	WANTED[i].part[0] = 0xffff;
+	WANTED[i].nr = 1;
+	note_change_locked(i);
 	bpf_spin_unlock(&tix_lock);
 	bpf_map_update_elem(&cgroups, &cgid, &i, BPF_ANY);
 }
@@ -297,7 +361,6 @@ static void node_unmirror(struct cgroup *cgrp)
 	NODES[i].flags = 0;
 	release_locked(i);
 	bpf_spin_unlock(&tix_lock);
-	reap();
 }
 
 static void node_weight(u32 i, u32 weight)
@@ -307,11 +370,8 @@ static void node_weight(u32 i, u32 weight)
 	bpf_spin_lock(&tix_lock);
 	NODES[i].weight = weight;
 	if (NODES[i].flags & TIX_NODE_BY_PARENT) {
-		leave_above_locked(i);
-		fund_detach(GRAPH, FUNDS, i);
-		FUNDS[i].edge[0].amount = weight;
-		fund_attach(GRAPH, FUNDS, i);
-		join_above_locked(i);
+		WANTED[i].edge[0].amount = weight;
+		note_change_locked(i);
 	}
 	bpf_spin_unlock(&tix_lock);
 }
@@ -329,7 +389,6 @@ static void task_leave(u32 node)
 	NODES[node].nr_tasks--;
 	release_locked(node);
 	bpf_spin_unlock(&tix_lock);
-	reap();
 }
 
 /* An unused thread's index, or 0. May sleep. */
@@ -368,9 +427,9 @@ static s32 nodes_init(void)
 
 	/* What is there when it is put in force again (bpf/src/swap.rs) is of the first time. */
 	bpf_arena_free_pages(&arena, (void __arena *)ARENA_BASE, ARENA_PAGES);
-	provide(GRAPH_OFF, ARENA_END);
-	for (i = 0; i < nr_cpu_ids && can_loop; i++)
-		provide(CPUS_OFF + CPU_SIZE * i, CPUS_OFF + CPU_SIZE * (i + 1));
+	tix_provide(GRAPH_OFF, ARENA_END);
+	bpf_for(i, 0, nr_cpu_ids)
+		tix_provide(CPUS_OFF + CPU_SIZE * i, CPUS_OFF + CPU_SIZE * (i + 1));
 	/* A page that could not be had swallows what is written to it. */
 	if ((stats.pages - had) * PAGE < ARENA_END - GRAPH_OFF + CPU_SIZE * nr_cpu_ids || node_alloc(TIX_NODE_CGROUP)) {
 		scx_bpf_error("there is not enough memory for the tables of %u CPUs: free some and load it again", nr_cpu_ids);

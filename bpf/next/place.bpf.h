@@ -6,6 +6,7 @@
 #define OWN_FIRST 1u
 #define PAYER_FIRST 2u
 #define YIELDS 4u
+#define RAN 8u
 #define TURNS_MOST 2u	/* own slices that a thread may be ahead of its siblings, or behind */
 
 /* What CPU time costs thread `t`, which ran on this CPU, Q8. */
@@ -21,26 +22,41 @@ static __always_inline u32 price_for(const struct tix_thread *t)
 	return PRICE;
 }
 
+/* How far the threads of a node itself are ahead of its members' mean, and a member of currency `up` of its siblings'. */
+static __always_inline s64 lead_of_own(const struct tix_account *a)
+{
+	return a->tickets > FUND_SELF ? in_vtime(ahead_ns(a->own_served, a->mean, FUND_SELF), a->inverse) : 0;
+}
+
+static __always_inline s64 lead_of_member(const struct tix_account *a, const struct tix_account *up)
+{
+	return in_vtime(ahead_ns(a->served, up->mean, a->amount), a->inverse_all);
+}
+
 /*
  * Charge `used` ns of a thread of principal `node` at each level. If it `yields` while it is behind, what it does
- * not want now is owed to it no longer. The result: where the principal's threads are then, in virtual time.
+ * not want now is owed to it no longer. The result: where the principal's threads are then, in virtual time, and in
+ * `*top` whose account that is.
  */
-static __always_inline u64 charge_levels(u32 node, u64 used, u64 clock, bool yields)
+__noinline u64 tix_charge(u32 node, u64 used, u64 clock, bool yields, u64 *top)
 {
 	struct tix_account *a, *up;
 	u64 at = 0, by;
 
-	if (node >= TIX_NODES_MAX)
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (node >= TIX_NODES_MAX || !top)
 		return 0;
 	a = &ACCOUNTS[node];
 	if (!a->own_is_counted || a->tickets > FUND_SELF) {
 		account_add(&a->own_served, served_by(used, FUND_SELF));
-		if (a->own_is_counted)
+		if (a->own_is_counted) {
 			account_add(&a->mean, served_by(used, a->tickets));
+			forgive(&a->own_served, &a->mean, FUND_SELF, a->tickets, DEBT_NS / 2);
+		}
 		if (yields)
 			clamp_served(&a->own_served, a->mean, FUND_SELF, 0);
-		if (a->tickets > FUND_SELF)
-			at = in_vtime(ahead_ns(a->own_served, a->mean, FUND_SELF), a->inverse);
+		at = lead_of_own(a);
 	}
 	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
 		up = &ACCOUNTS[a->above];
@@ -49,31 +65,44 @@ static __always_inline u64 charge_levels(u32 node, u64 used, u64 clock, bool yie
 			if (a->is_counted)
 				account_add(&up->mean, served_by(used, up->tickets));
 		}
+		if (a->is_counted)
+			forgive(&a->served, &up->mean, a->amount, up->tickets, DEBT_NS / 2);
 		if (yields)
 			clamp_served(&a->served, up->mean, a->amount, 0);
-		at += in_vtime(ahead_ns(a->served, up->mean, a->amount), a->inverse_all);
+		at += lead_of_member(a, up);
+		node = a->above;
 		a = up;
 	}
 	by = tix_mul_q32(used, a->inverse_all);
 	if (yields && a->nr_busy <= 1 && (s64)(a->vtime + by - clock) < 0)
 		by = clock - a->vtime;
 	charge_top(a, by);
+	*top = node;
 	return at + a->vtime;
 }
 
-__noinline u64 tix_charge(u32 node, u64 used, u64 clock, bool yields)
+/* The same of one whose place is not asked for. */
+static __always_inline u64 charge_node(u32 node, u64 used, u64 clock, bool yields)
 {
-	USES_ARENA();
-	BEGIN_LOOPS();
-	return charge_levels(node, used, clock, yields);
+	u64 top = 0;
+
+	return tix_charge(node, used, clock, yields, &top);
 }
 
-/* Where the threads of principal `node` are in virtual time. Most are no members, and alone in their currency. */
-static __always_inline u64 position_of(u32 node)
+/* Where the threads of principal `node` are in virtual time. */
+__noinline u64 tix_position(u32 node)
 {
-	struct tix_account *a = &ACCOUNTS[node];
+	struct tix_account *a = &ACCOUNTS[node < TIX_NODES_MAX ? node : 0];
+	u64 at;
 
-	return a->above || a->tickets > FUND_SELF ? tix_charge(node, 0, 0, false) : a->vtime;
+	USES_ARENA();
+	BEGIN_LOOPS();
+	at = lead_of_own(a);
+	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
+		at += lead_of_member(a, &ACCOUNTS[a->above]);
+		a = &ACCOUNTS[a->above];
+	}
+	return at + a->vtime;
 }
 
 /* The thread that runs on `c` by a decision of ours, or NULL. */
@@ -120,7 +149,7 @@ static __always_inline u64 clock_to_join(u32 cpu, u64 now)
 	u64 clock = tix_clock(cpu, now), other;
 	u32 at = CPU(cpu)->probe;
 
-	if (nr_cpu_ids == 1 || at == cpu || (CPU(at)->idle && !CPU(at)->queue.vt.nr))
+	if (nr_cpu_ids == 1 || at == cpu || (!CPU(at)->queue.vt.nr && (CPU(at)->idle || CPU(cpu)->queue.vt.nr)))
 		return clock;
 	other = tix_clock(at, now);
 	return (s64)(other - clock) < 0 ? other : clock;
@@ -158,7 +187,7 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 	a->busy_in = 0;
 	credit = tix_mul_q32(slice_ns, a->inverse_all);
 	weight = queue_weight(credit, slice_ns);
-	account_return(a, clock_to_join(cpu, now), credit, passed_since(a->slept_ns, now),
+	account_return(a, clock_to_join(cpu, now), credit, passes(AHEAD_NS), passed_since(a->slept_ns, now),
 		       joins ? queue_join(&c->queue, running_on(c), weight) : 256);
 	return 0;
 }
@@ -198,13 +227,15 @@ __noinline int tix_fall(u32 node, u64 now)
 }
 
 /*
- * Principal `node` pays for the coming runs of `t`. A donor counts as active meanwhile. The result: PAYER_FIRST
+ * Principal `node` pays for the coming runs of thread `i`. A donor counts as active meanwhile. The result: PAYER_FIRST
  * if it was not.
  */
-static __always_inline u32 set_payer(struct tix_thread *t, u32 node, u64 now)
+__noinline u32 tix_set_payer(u32 i, u32 node, u64 now)
 {
+	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
 	u32 was = t->payer;
 
+	USES_ARENA();
 	if (was == node)
 		return 0;
 	t->payer = node;
@@ -216,18 +247,54 @@ static __always_inline u32 set_payer(struct tix_thread *t, u32 node, u64 now)
 	return __sync_fetch_and_add(&ACCOUNTS[node].nr_runnable, 1) ? 0 : PAYER_FIRST;
 }
 
-/* Thread `t` does not count as runnable any longer, and nobody pays for it. */
-static __always_inline void uncount(struct tix_thread *t, u64 now)
+/* A thread of principal `node` does not count as runnable any longer. */
+__noinline int tix_count_asleep(u32 node, u32 weight, u64 served, u64 now)
 {
-	set_payer(t, t->node, now);
-	if (count_asleep(t))
-		tix_fall(t->node, now);
+	struct tix_account *own = &ACCOUNTS[node];
+
+	USES_ARENA();
+	if (!weight)
+		return 0;
+	leave_mean(served, &own->thread_mean, __sync_fetch_and_add(&own->load, -weight) - weight, weight);
+	if (__sync_fetch_and_add(&own->nr_runnable, -1) == 1)
+		tix_fall(node, now);
+	return 0;
 }
 
-/* `p` has run: the result is what its principal is to be charged for that yet, ns. */
-static __always_inline u64 spent(const struct task_struct *p, struct tix_thread *t)
+/* Thread `i` does not count as runnable any longer, and nobody pays for it. */
+static __always_inline void uncount(u32 i, u64 now)
 {
-	u64 sum = p->se.sum_exec_runtime, used = sum - t->sum_ns, now, cost;
+	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
+	u32 weight = t->weight;
+
+	tix_set_payer(i, t->node, now);
+	t->weight = 0;
+	tix_count_asleep(t->node, weight, t->served, now);
+}
+
+/* Thread `i` has used `used` ns, for which another principal pays `cost`, or of which a limit is to know; the rest of that. */
+__noinline u64 tix_spend(u32 i, u64 used, u64 cost)
+{
+	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
+	u64 now = scx_bpf_now();
+
+	USES_ARENA();
+	if (t->payer != t->node) {
+		stats.lent_ns += used;
+		charge_node(t->payer, cost, 0, false);
+		tix_set_payer(i, t->node, now);
+		cost = 0;
+	}
+	if (nr_limits && may_have_limit(t->node))
+		tix_debit(t->node, used, now);
+	return cost;
+}
+
+/* Thread `i`, whose task is `p`, has run: the result is what its principal is to be charged for that yet, ns. */
+static __always_inline u64 spent(const struct task_struct *p, u32 i)
+{
+	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
+	u64 sum = p->se.sum_exec_runtime, used = sum - t->sum_ns, cost;
 	struct tix_account *own = &ACCOUNTS[t->node];
 
 	t->placed = 0;
@@ -236,50 +303,22 @@ static __always_inline u64 spent(const struct task_struct *p, struct tix_thread 
 		return 0;
 	account_add(&own->used_ns, used);
 	cost = used * price_for(t) >> 8;
-	if (t->payer == t->node) {
-		if (t->weight && own->load > t->weight) {
-			t->served += served_by(used, t->weight);
-			account_add(&own->thread_mean, served_by(used, own->load));
-		}
-		if (!(nr_limits && may_have_limit(t->node)))
-			return cost;
+	if (t->payer == t->node && t->weight && own->load > t->weight) {
+		t->served += served_by(used, t->weight);
+		account_add(&own->thread_mean, served_by(used, own->load));
 	}
-	now = scx_bpf_now();
-	if (t->payer != t->node) {
-		stats.lent_ns += used;
-		if (t->payer < TIX_NODES_MAX && ACCOUNTS[t->payer].epoch != GRAPH->epoch)
-			tix_update_value(t->payer);
-		tix_charge(t->payer, cost, 0, false);
-		set_payer(t, t->node, now);
-		cost = 0;
-	}
-	if (nr_limits && may_have_limit(t->node))
-		tix_debit(t->node, used, now);
+	if (t->payer != t->node || (nr_limits && may_have_limit(t->node)))
+		cost = tix_spend(i, used, cost);
 	return cost;
 }
 
-/* `p` has run: charge it. */
-static __always_inline void charge(const struct task_struct *p, struct tix_thread *t)
+/* Thread `i`, whose task is `p`, has run: charge it. */
+static __always_inline void charge(const struct task_struct *p, u32 i)
 {
-	u64 cost = spent(p, t);
+	u64 cost = spent(p, i);
 
-	if (!cost)
-		return;
-	if (ACCOUNTS[t->node].epoch != GRAPH->epoch && NODES[t->node].self_active)
-		tix_update_value(t->node);
-	tix_charge(t->node, cost, 0, false);
-}
-
-/* A principal's first thread is to be placed: make it active, and have its account come back. */
-static __noinline void wake_up(u32 node, u32 cpu, u64 now, bool joins)
-{
-	if (node >= TIX_NODES_MAX)
-		return;
-	if (!NODES[node].self_active)
-		tix_update_active(node);
-	if (ACCOUNTS[node].epoch != GRAPH->epoch)
-		tix_update_value(node);
-	tix_rise(node, cpu, now, joins);
+	if (cost)
+		charge_node(THREADS[i & (TIX_THREADS_MAX - 1)].node, cost, 0, false);
 }
 
 /* Thread `t`, for which others wait, is as far behind its siblings as any may be: they pay, and nobody else. */
@@ -294,24 +333,36 @@ static __always_inline s64 lead_of(const struct tix_account *own, struct tix_thr
 	s64 x = within(t->served - own->thread_mean, served_by(t->slice_ns * TURNS_MOST, t->weight));
 
 	t->served = own->thread_mean + x;
-	/* It is x * weight ns, of which each is worth inverse * load / weight. */
-	return fund_like(x, tix_mul_q32((fund_size(x) >> 8) * own->load >> (SERVED_LOG - 8), own->inverse));
+	/* It is x * weight ns, of which a slice is a period. */
+	return fund_like(x, (fund_size(x) * t->weight >> SERVED_LOG) * ((t->period << 4) / t->slice_ns) >> 4);
 }
 
-/* Limit how far an account is ahead of `clock` to AHEAD_NS and `near`; the result: by how much it moves. */
-static __always_inline s64 bound_top(struct tix_account *a, u64 clock, u64 near)
+/*
+ * Limit how far an account is ahead of CPU `c` to AHEAD_NS and `near`, and how far it is behind both that and another
+ * one to BEHIND_NS of its own; the result: by how much it moves.
+ */
+static __always_inline s64 bound_top(struct tix_account *a, const struct tix_cpu *c, u64 near)
 {
-	s64 by = clock + near + passes(AHEAD_NS) - a->vtime;
+	u64 clock = c->queue.clock;
+	s64 off = a->vtime - clock, most = near + passes(AHEAD_NS), by = 0;
+	s64 least = -in_vtime(BEHIND_NS, a->inverse_all) - (nr_cpu_ids > 1 ? 2 * passes(APART_NS) : 0);
 
-	if (by >= 0)
-		return 0;
-	account_add(&a->vtime, by);
+
+	if (off > most) {
+		by = most - off;
+	} else if (off < least) {
+		if (nr_cpu_ids > 1 && (s64)(a->vtime - CPU(c->probe)->queue.clock) > off)
+			off = a->vtime - CPU(c->probe)->queue.clock;
+		by = off < least ? least - off : 0;
+	}
+	if (by)
+		account_add(&a->vtime, by);
 	return by;
 }
 
 /*
  * Give thread `i`, which counts as runnable, its tag for a run on `cpu`. `first`: OWN_FIRST if it is its principal's
- * first that does, PAYER_FIRST if its payer was not active; YIELDS. It has used `cost` ns that its payer has not been
+ * first that does, PAYER_FIRST if its payer was not active; RAN: there, until now; YIELDS. It has used `cost` ns that its payer has not been
  * charged for.
  */
 __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
@@ -319,9 +370,9 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
 	struct tix_queue *q = &CPU(cpu)->queue;
 	struct tix_account *own, *payer;
-	u64 clock = q->clock, at;
+	struct tix_account *top;
+	u64 clock = q->clock, at, above = 0, least;
 	u32 load;
-	s64 off;
 	bool is_one_of;
 
 	USES_ARENA();
@@ -331,11 +382,9 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 	own = &ACCOUNTS[t->node];
 	payer = &ACCOUNTS[t->payer];
 	if (first & OWN_FIRST)
-		wake_up(t->node, cpu, now, true);
+		tix_rise(t->node, cpu, now, true);
 	if (first & PAYER_FIRST)
-		wake_up(t->payer, cpu, now, true);
-	if (payer->epoch != GRAPH->epoch)
-		tix_update_value(t->payer);
+		tix_rise(t->payer, cpu, now, true);
 	is_one_of = t->payer == t->node && own->load > t->weight;
 	load = is_one_of ? own->load : 0;
 	if (t->of_rate != GRAPH->rate || t->as_of != (u32)payer->epoch || t->of_load != load) {
@@ -344,14 +393,17 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 		t->of_load = load;
 		account_slice(payer, t, is_one_of, slice_ns, passes(ROUND_NS));
 	}
-	at = charge_levels(t->payer, cost, clock, first & YIELDS);
+	at = tix_charge(t->payer, cost, clock, first & YIELDS, &above);
+	top = &ACCOUNTS[above < TIX_NODES_MAX ? above : 0];
 	/* Where others wait an account is not too far ahead of the clock. Most are near. */
-	off = at - clock;
-	if (!(first & ~YIELDS) && q->vt.nr && off > (s64)t->period * 2)
-		at += bound_top(top_of(t->payer), clock, t->period * 2);
+	if ((first & RAN) && q->vt.nr)
+		at += bound_top(top, CPU(cpu), t->period * 2);
 	t->tag = at;
 	if (is_one_of)
 		t->tag += lead_of(own, t);
+	least = top->vtime - in_vtime(EARLY_NS, top->inverse_all);
+	if ((s64)(least - clock) > 0 && (s64)(t->tag - least) < 0)
+		t->tag = least;
 	t->placed = 1;
 	return 0;
 }

@@ -63,14 +63,27 @@ __noinline int tix_unlink(u32 t)
 }
 
 /*
- * The thread to run next on `cpu`, which waits no longer; 0: `running`, which may go on and is not
- * linked, goes before all that wait, or nobody waits.
+ * Whether thread `i`, which waits, was placed as of values that are others now, or as one of many more siblings or
+ * far fewer.
  */
-__noinline int tix_pick(u32 cpu, u32 running, u64 now)
+static __always_inline bool is_stale(u32 i)
+{
+	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
+	u32 load = ACCOUNTS[t->node < TIX_NODES_MAX ? t->node : 0].load;
+
+	return t->as_of != (u32)GRAPH->epoch || (t->of_load && t->of_load - load + load / 8 > load / 4);
+}
+
+/*
+ * The thread to run next on `cpu`, which waits no longer; 0: `running`, which may go on and is not
+ * linked, goes before all that wait, or nobody waits; QUEUE_AGAIN, if that `may` be.
+ */
+__noinline u32 tix_pick(u32 cpu, u32 running, u64 now, bool may)
 {
 	struct queue_lock *l = bpf_map_lookup_elem(&queue_locks, &cpu);
 	struct tix_thread *own = NULL;
-	u32 t;
+	struct tix_cpu *c = CPU(cpu);
+	u32 t, r;
 
 	USES_ARENA();
 	if (!l || running >= TIX_THREADS_MAX)
@@ -78,15 +91,34 @@ __noinline int tix_pick(u32 cpu, u32 running, u64 now)
 	if (running)
 		own = &THREADS[running];
 	bpf_spin_lock(&l->lock);
-	t = queue_pick(&CPU(cpu)->queue, CLIENTS, THREADS, own, now);
+	t = queue_pick(&c->queue, CLIENTS, THREADS, own, now, may);
 	if (t < TIX_THREADS_MAX) {
 		THREADS[t].queue = 0;
 		stats.overdue += (s64)(now - CLIENTS[t].since) > (s64)OVERDUE_NS;
-	} else {
-		t = 0;
+	}
+	c->stale = 0;
+	if (c->queue.vt.nr && t != QUEUE_AGAIN) {
+		r = queue_review(&c->queue, CLIENTS, THREADS);
+		if (r < TIX_THREADS_MAX && is_stale(r))
+			c->stale = r;
 	}
 	bpf_spin_unlock(&l->lock);
-	return t;
+	return t == VTRR_NONE ? 0 : t;
+}
+
+/* Thread `t` has been placed anew while it waits on `cpu`. */
+__noinline int tix_refile(u32 cpu, u32 t)
+{
+	struct queue_lock *l = bpf_map_lookup_elem(&queue_locks, &cpu);
+
+	USES_ARENA();
+	if (!l || t >= TIX_THREADS_MAX)
+		return 0;
+	bpf_spin_lock(&l->lock);
+	if (THREADS[t].queue == cpu + 1)
+		queue_refile(&CPU(cpu)->queue, CLIENTS, &THREADS[t], t);
+	bpf_spin_unlock(&l->lock);
+	return 0;
 }
 
 #define LOOKS_MOST 8	/* threads of another CPU's that are looked at for one that may be taken over */
@@ -105,7 +137,7 @@ __noinline int tix_take_over(u32 from, u32 cpu)
 	q = &CPU(from)->queue;
 	bpf_spin_lock(&l->lock);
 	t = vtrr_peek(&q->vt, q->clock);
-	for (i = 0; i < LOOKS_MOST && t < TIX_THREADS_MAX && !(THREADS[t].cpus & bit) && can_loop; i++)
+	for (i = vtrr_forget(&q->vt, 0); i < LOOKS_MOST && t < TIX_THREADS_MAX && !(THREADS[t].cpus & bit) && can_loop; i++)
 		t = i ? CLIENTS[t].newer : q->vt.oldest;
 	if (t < TIX_THREADS_MAX && i < LOOKS_MOST) {
 		queue_unlink(q, CLIENTS, t);

@@ -3,8 +3,9 @@
  * The scheduler's memory: an arena whose pages are provided when an index is first used, and what
  * hangs on a CPU.
  *
- * Locks: one for each CPU's queue (queue.bpf.h), and the graph's (tix_lock), for currencies and
- * limits, which is taken when a principal's activity or value really changes. Nobody holds two.
+ * Locks: one for each CPU's queue (queue.bpf.h); one for the funding graph (activity.bpf.h), which decisions take
+ * alone, when a principal's activity or value really changes; tix_lock for lists of nodes and threads, and for limits.
+ * tix_lock may be taken under the graph's.
  */
 #ifndef TIX_STATE_BPF_H
 #define TIX_STATE_BPF_H
@@ -30,7 +31,7 @@ struct tix_kept {
 	u32 round;		/* when it was kept: whoever is taken out has no cgroups any longer */
 };
 
-/* A node's side of scheduling; FUNDS has its side of funding, ACCOUNTS its account. Under tix_lock. */
+/* A node's side of scheduling; FUNDS has its side of funding, ACCOUNTS its account. Under tix_lock, but for self_active. */
 struct tix_node {
 	u64 cgid;
 	u32 parent;
@@ -39,7 +40,8 @@ struct tix_node {
 	u32 nr_tasks;		/* threads that belong to it, runnable or not */
 	u32 nr_holders;		/* nodes that hold a ticket of its */
 	u32 self_active;
-	u32 next_free;
+	u32 next_free;		/* of those that are free; of those that are changed the next, or 0 */
+	u32 is_changed;		/* a decision is to see to it (nodes.bpf.h) */
 	/* activity.bpf.h */
 	u32 lingering;		/* it is on a CPU's list of those that went to sleep lately */
 	u32 next_lingering;
@@ -61,6 +63,14 @@ struct tix_node {
 	u32 held_by, nr_held;	/* of its own threads so many wait for a limit, this one */
 };
 
+/* The tickets that are to back a node. Under tix_lock, and counted as FUNDS' are by the issuers' nr_holders. */
+struct tix_wanted {
+	struct fund_edge edge[FUND_FUNDERS];
+	u16 part[FUND_FUNDERS];
+	s64 delta;
+	u32 nr, hard;
+};
+
 /* A CPU. Its own, but for what other CPUs look at in passing. */
 struct tix_cpu {
 	struct tix_queue queue;
@@ -74,6 +84,8 @@ struct tix_cpu {
 	u32 probe;		/* the CPU to look at next */
 	u32 price;		/* of this CPU's time for threads that may not use all, Q8 (balance.bpf.h) */
 	u32 vain;		/* firings of the timer in a row that ended no slice */
+	u32 stale;		/* a thread that waits here, and is to be placed anew; or 0 */
+	u32 boosted;		/* one whose payer may be another (lock.bpf.h); or 0 */
 	u32 first_lingering, last_lingering;	/* nodes (activity.bpf.h), or 0 */
 };
 
@@ -82,7 +94,8 @@ struct tix_cpu {
 #define FUNDS_OFF PAGE
 #define NODES_OFF (FUNDS_OFF + ROUND_UP(sizeof(struct fund_node) * TIX_NODES_MAX))
 #define ACCOUNTS_OFF (NODES_OFF + ROUND_UP(sizeof(struct tix_node) * TIX_NODES_MAX))
-#define THREADS_OFF (ACCOUNTS_OFF + ROUND_UP(sizeof(struct tix_account) * TIX_NODES_MAX))
+#define WANTED_OFF (ACCOUNTS_OFF + ROUND_UP(sizeof(struct tix_account) * TIX_NODES_MAX))
+#define THREADS_OFF (WANTED_OFF + ROUND_UP(sizeof(struct tix_wanted) * TIX_NODES_MAX))
 #define CLIENTS_OFF (THREADS_OFF + ROUND_UP(sizeof(struct tix_thread) * TIX_THREADS_MAX))
 #define WAITS_OFF (CLIENTS_OFF + ROUND_UP(sizeof(struct vtrr_client) * TIX_THREADS_MAX))
 #define CPUS_OFF (WAITS_OFF + ROUND_UP(sizeof(struct tix_wait) * TIX_THREADS_MAX))
@@ -117,6 +130,7 @@ static __always_inline void *arena_at(u64 offset)
 #define FUNDS ((struct fund_node *)arena_at(FUNDS_OFF))
 #define NODES ((struct tix_node *)arena_at(NODES_OFF))
 #define ACCOUNTS ((struct tix_account *)arena_at(ACCOUNTS_OFF))
+#define WANTED ((struct tix_wanted *)arena_at(WANTED_OFF))
 #define THREADS ((struct tix_thread *)arena_at(THREADS_OFF))
 #define CLIENTS ((struct vtrr_client *)arena_at(CLIENTS_OFF))
 #define WAITS ((struct tix_wait *)arena_at(WAITS_OFF))
@@ -127,7 +141,6 @@ static __always_inline void *arena_at(u64 offset)
 #define copy_words(to, from, size) \
 	__builtin_memcpy(__builtin_assume_aligned(to, 8), __builtin_assume_aligned(from, 8), size)
 
-/* The graph's lock. */
 private(TIX) struct bpf_spin_lock tix_lock;
 
 STATE struct tix_stats stats SEC(".data.stats");
@@ -141,6 +154,25 @@ static __always_inline u32 thread_of(const struct task_struct *p)
 	u64 i = p->scx.dsq_vtime;
 
 	return i < TIX_THREADS_MAX ? i : 0;
+}
+
+/* The kernel clears that field where a task leaves sched_ext for another class: here it is kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, u32);
+} indexes SEC(".maps");
+
+/* The same, of a task that may be in another class. */
+static u32 index_of(struct task_struct *p)
+{
+	u32 i = thread_of(p), *kept;
+
+	if (i)
+		return i;
+	kept = bpf_task_storage_get(&indexes, p, 0, 0);
+	return kept && *kept < TIX_THREADS_MAX ? *kept : 0;
 }
 
 static bool rcu_is_preemptible(void)

@@ -52,24 +52,22 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 		c->timer_ns = 0;
 		return 0;
 	}
-	if (c->first_lingering)
-		end_lingering(c, now);
-	if (c->idle && !c->first_lingering) {
+	if (c->idle) {
 		c->timer_ns = 0;
+		if (c->first_lingering)
+			scx_bpf_kick_cpu(cpu, 0);	/* a decision sees to them */
 		return 0;
 	}
-	if (!c->idle) {
-		if (c->slice_end_ns <= now + TIMER_MIN_NS / 2) {
+	if (c->slice_end_ns <= now + TIMER_MIN_NS / 2) {
+		c->vain = 0;
+		if (c->queue.vt.nr || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
+			preempt(cpu, c);
+	} else if (c->slice_end_ns - now < next) {
+		next = c->slice_end_ns - now;
+		if (next >= LATE_NS)
 			c->vain = 0;
-			if (c->queue.vt.nr || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
-				preempt(cpu, c);
-		} else if (c->slice_end_ns - now < next) {
-			next = c->slice_end_ns - now;
-			if (next >= LATE_NS)
-				c->vain = 0;
-			else if (c->vain++ >= VAIN_MOST)
-				next = LATE_NS;
-		}
+		else if (c->vain++ >= VAIN_MOST)
+			next = LATE_NS;
 	}
 	c->timer_ns = now + next;
 	bpf_timer_start(&timer->timer, next, BPF_F_TIMER_CPU_PIN);

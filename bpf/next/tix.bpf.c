@@ -47,8 +47,6 @@ RODATA u64 slice_ns = 1000000;	/* Q: the quantum */
 #include "core.bpf.h"
 #include "dump.bpf.h"
 
-#define STALE_NS 100000000ull
-#define STALE_MOST 3	/* picks of one decision that are placed anew */
 #define TRIES 8		/* picks of one decision: a thread may be gone by then, or have to wait for a limit */
 
 s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -70,10 +68,9 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	struct tix_cpu *c = CPU(cpu);
 	u32 i = thread_of(p);
 	struct tix_thread *t = &THREADS[i];
-	u64 now = scx_bpf_now();
-	bool wakes = enq_flags & SCX_ENQ_WAKEUP;
+	bool wakes = enq_flags & SCX_ENQ_WAKEUP, is_owner;
+	u64 now;
 	s32 idle;
-	u32 first;
 
 	USES_ARENA();
 	/* One that has ended may have no pid any longer, by which a decision would find it. */
@@ -87,21 +84,25 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	t->pid = p->pid;
 	t->cpus = cpus_of(p, cpu);
 	t->cpu = cpu;
-	/* One that made room in a decision on this CPU has been charged and placed there. */
-	if (!t->placed || t->sum_ns != p->se.sum_exec_runtime) {
-		charge(p, t);
-		first = count_runnable(p, t);
-		if (WAITS[i].lock)
-			first |= set_payer(t, payer_for(p, i, now), now);
-		tix_place(i, cpu, now, first, 0);
+	if (t->placed && !c->idle && t->sum_ns == p->se.sum_exec_runtime) {
+		/* It made room in a decision here, which has charged and placed it, and waits since then. */
+		now = c->slice_end_ns - c->granted_ns;
+	} else {
+		now = scx_bpf_now();
+		charge(p, i);
+		tix_place(i, cpu, now, count_runnable(p, i), 0);
 	}
-	if (nr_limits && may_have_limit(t->node) && seems_spent(t->node) && !tix_hold(i, now))
+	if (nr_limits && may_have_limit(t->node) && tix_seems_spent(t->node) && !tix_hold(i, now))
 		return;
 	link_thread(cpu, i, now);
-	if (wakes) {
-		if (goes_before_running(c, t, now))
-			preempt(cpu, c);
-	} else if (nr_cpu_ids > 1) {
+	if (!ACCOUNTS[t->payer].epoch)
+		c->stale = i;	/* nobody knows yet what it is worth */
+	is_owner = wakes && WAITS[i].lock;
+	if (is_owner)
+		c->boosted = i;
+	if (is_owner || (wakes && goes_before_running(c, t, now))) {
+		preempt(cpu, c);
+	} else if (!wakes && nr_cpu_ids > 1) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (idle >= 0)
 			scx_bpf_kick_cpu(idle, 0);
@@ -126,13 +127,30 @@ static bool may_run(struct task_struct *p, u32 cpu)
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (!migration_disabled(p) || scx_bpf_task_cpu(p) == cpu);
 }
 
+/* For how long thread `i` may run, ns; 0: it waits for a limit from now on. */
+static __always_inline u32 slice_of(u32 i, u64 now)
+{
+	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
+	u32 slice = t->slice_ns, left;
+
+	if (!nr_limits || !may_have_limit(t->node))
+		return slice;
+	left = tix_hold(i, now);
+	return left < slice ? left : slice;
+}
+
 /* Thread `i`, which was linked on some queue until now, runs on this CPU next; false: it is gone. */
-static __always_inline bool run_thread(u32 cpu, u32 i, u64 now, u32 slice)
+static __always_inline bool run_thread(u32 cpu, u32 i, u64 now)
 {
 	struct tix_cpu *c = CPU(cpu);
 	struct task_struct *p;
+	u32 slice;
 
 	if (i >= TIX_THREADS_MAX)
+		return false;
+	make_known(THREADS[i].payer);
+	slice = slice_of(i, now);
+	if (!slice)
 		return false;
 	p = bpf_task_from_pid(THREADS[i].pid);
 	if (!p)
@@ -151,48 +169,52 @@ static __always_inline bool run_thread(u32 cpu, u32 i, u64 now, u32 slice)
 	return true;
 }
 
-/* For how long thread `i` may run, ns; 0: it waits for a limit from now on. */
-static __always_inline u32 slice_of(u32 i, u64 now)
-{
-	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
-	u32 slice = t->slice_ns, left;
+#define AGAIN (-1)
 
-	if (!nr_limits || !may_have_limit(t->node))
-		return slice;
-	left = tix_hold(i, now);
-	return left < slice ? left : slice;
+/* Have somebody else run on this CPU next; 0: nobody goes before `running`, which may be 0; AGAIN, in the `try`th place. */
+__noinline int tix_run_next(u32 cpu, u32 running, bool runnable, u64 now, u32 try)
+{
+	u32 i = 0;
+
+	USES_ARENA();
+	if (nr_cpu_ids > 1)
+		i = tix_balance(cpu, runnable);
+	if (!i && CPU(cpu)->queue.vt.nr)
+		i = tix_pick(cpu, running, now, try < REFILES);
+	if (!i)
+		return 0;
+	return run_thread(cpu, i, now) ? 1 : AGAIN;
 }
 
-/* Whether thread `i`, which has been picked, waited so long that values may be others by now. */
-static __always_inline bool is_stale(u32 i, u64 now)
-{
-	u64 waited = now - CLIENTS[i & (TIX_THREADS_MAX - 1)].since;
-
-	return waited >= STALE_NS && waited <= OVERDUE_NS;
-}
-
-/*
- * Thread `i` has been picked, and was placed so long ago that values may be others: place it anew, once. True: it is
- * not eligible any longer, and waits again.
- */
-static __noinline bool is_later_now(u32 cpu, u32 i, u64 now)
+/* Place thread `i`, which waits on this CPU, anew: what it is worth has changed since, or who pays for it may have. */
+__noinline int tix_review(u32 cpu, u32 i, u64 now)
 {
 	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
+	struct task_struct *p;
+	u32 first = 0;
 
-	if (t->placed > 1)
-		return false;
-	tix_place(i, cpu, now, 0, 0);
-	t->placed = 2;
-	if ((s64)(t->tag - CPU(cpu)->queue.clock) <= 0 || !CPU(cpu)->queue.vt.nr)
-		return false;
-	tix_link(cpu, i, now);
-	return true;
+	USES_ARENA();
+	if (i >= TIX_THREADS_MAX || t->queue != cpu + 1)
+		return 0;
+	if (!t->weight || WAITS[i].lock) {
+		p = bpf_task_from_pid(t->pid);
+		if (!p)
+			return 0;
+		first = count_runnable(p, i);
+		if (WAITS[i].lock)
+			first |= tix_set_payer(i, tix_payer_for(p, i, now), now);
+		bpf_task_release(p);
+	}
+	make_known(t->payer);
+	tix_place(i, cpu, now, first, 0);
+	return tix_refile(cpu, i);
 }
 
 void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct tix_cpu *c = CPU(cpu);
-	u32 own = prev ? thread_of(prev) : 0, running = 0, i, try, slice, first;
+	u32 own = prev ? thread_of(prev) : 0, running = 0, try, slice, first;
+	s32 done = AGAIN;
 	bool runnable = own && (prev->scx.flags & SCX_TASK_QUEUED) && !is_kernel_pinned(prev);
 	struct tix_thread *t = &THREADS[own];
 	u64 now = scx_bpf_now();
@@ -200,44 +222,44 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	u64 cost;
 
 	USES_ARENA();
+	if (first_changed || GRAPH->moved)
+		tix_change_nodes();
 	if (c->first_lingering)
-		end_lingering(c, now);
+		tix_end_lingering(cpu, now);
 	if (runnable) {
 		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
 		yields = !c->kicked && c->running == own && c->slice_end_ns > now + TIMER_MIN_NS;
 		t->cpus = cpus_of(prev, cpu);
-		cost = spent(prev, t);
+		cost = spent(prev, own);
 		if (reads_rcu(prev))
 			goes_before_siblings(&ACCOUNTS[t->node], t);
-		first = count_runnable(prev, t);
+		first = count_runnable(prev, own);
+		make_known(t->node);
 		if (yields && (s64)(t->tag - c->queue.clock) < 0)
 			first |= YIELDS;
 		/* What a donor is owed is not its to give up. */
 		if (WAITS[own].lock) {
-			tix_charge(t->node, cost, c->queue.clock, first & YIELDS);
+			charge_node(t->node, cost, c->queue.clock, first & YIELDS);
 			cost = 0;
 			first &= ~YIELDS;
-			first |= set_payer(t, payer_for(prev, own, now), now);
+			first |= tix_set_payer(own, tix_payer_for(prev, own, now), now);
+			make_known(t->payer);
 		}
-		tix_place(own, cpu, now, first, cost);
+		tix_place(own, cpu, now, first | RAN, cost);
 		if (!yields)
 			running = own;
 	}
 	c->kicked = 0;
-	for (try = 0; try < TRIES && can_loop; try++) {
-		i = 0;
-		if (nr_cpu_ids > 1)
-			i = tix_balance(cpu, runnable);
-		if (!i && c->queue.vt.nr)
-			i = tix_pick(cpu, running, now);
-		if (!i)
-			break;
-		if (is_stale(i, now) && try < STALE_MOST && is_later_now(cpu, i, now))
-			continue;
-		slice = slice_of(i, now);
-		if (slice && run_thread(cpu, i, now, slice))
-			return;
+	if (c->stale)
+		tix_review(cpu, c->stale, now);
+	if (c->boosted) {
+		tix_review(cpu, c->boosted, now);
+		c->boosted = 0;
 	}
+	for (try = 0; try < TRIES && done == AGAIN && can_loop; try++)
+		done = tix_run_next(cpu, running, runnable, now, try);
+	if (done > 0)
+		return;
 	if (!runnable) {
 		c->idle = 1;
 		c->running = 0;
@@ -247,35 +269,37 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	slice = t->slice_ns;
 	if (nr_limits && may_have_limit(t->node)) {
-		if (seems_spent(t->node))
+		if (tix_seems_spent(t->node))
 			return;		/* it is put back, and waits (tix_enqueue) */
 		slice = slice_ns;
 	}
 	if (!c->queue.vt.nr)
-		tix_pick(cpu, own, now);	/* nobody: the clock goes on */
+		tix_pick(cpu, own, now, false);	/* nobody: the clock goes on */
 	scx_bpf_task_set_slice(prev, slice);
 	run_until(cpu, c, own, now, slice);
 	stats.keeps++;
 }
 
-/* It goes to sleep. Or it is taken out for a moment, maybe while it runs, to be changed: then it still counts. */
+/*
+ * It goes to sleep. Or it is taken out for a moment, maybe while it runs, to be changed (below): then it still counts. What
+ * it has used is charged here before that.
+ */
 void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	u32 i = thread_of(p);
-	struct tix_thread *t = &THREADS[i];
 
 	USES_ARENA();
 	if (!i)
 		return;
-	charge(p, t);
+	charge(p, i);
 	if (deq_flags & SCX_DEQ_SLEEP)
-		uncount(t, scx_bpf_now());
+		uncount(i, scx_bpf_now());
 }
 
 /* Its nice value is another. What it is ahead of its siblings, in ns, stays. */
 void BPF_STRUCT_OPS(tix_set_weight, struct task_struct *p, u32 weight)
 {
-	u32 i = thread_of(p), was;
+	u32 i = index_of(p), was;
 	struct tix_thread *t = &THREADS[i];
 	struct tix_account *own = &ACCOUNTS[t->node];
 	s64 lead;
@@ -285,7 +309,6 @@ void BPF_STRUCT_OPS(tix_set_weight, struct task_struct *p, u32 weight)
 	t->of_rate = 0;
 	if (!i || !was || !weight)
 		return;
-	charge(p, t);
 	lead = within(t->served - own->thread_mean, served_by(DEBT_NS, was));
 	t->served = own->thread_mean + scaled(lead, was, weight);
 	t->weight = weight;
@@ -296,12 +319,14 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 			     struct scx_init_task_args *args)
 {
 	struct tix_thread *t;
-	u32 i;
+	u32 i, *kept;
 
 	USES_ARENA();
-	i = thread_alloc();
+	kept = bpf_task_storage_get(&indexes, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	i = kept ? thread_alloc() : 0;
 	if (!i)
 		return -ENOMEM;
+	*kept = i;
 	t = &THREADS[i];
 	t->pid = p->pid;
 	t->queue = t->weight = t->held_by = 0;
@@ -319,9 +344,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 /* Enters this class: for the first time, or back from another, whose CPU time is not ours. */
 void BPF_STRUCT_OPS(tix_enable, struct task_struct *p)
 {
-	u32 i = thread_of(p);
+	u32 i = index_of(p);
 
 	USES_ARENA();
+	p->scx.dsq_vtime = i;
 	THREADS[i].sum_ns = p->se.sum_exec_runtime;
 	THREADS[i].served = ACCOUNTS[THREADS[i].node].thread_mean;
 }
@@ -334,21 +360,18 @@ void BPF_STRUCT_OPS(tix_disable, struct task_struct *p)
 	USES_ARENA();
 	if (!i)
 		return;
-	charge(p, &THREADS[i]);
-	uncount(&THREADS[i], scx_bpf_now());
+	uncount(i, scx_bpf_now());
 }
 
 void BPF_STRUCT_OPS(tix_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	u32 i = thread_of(p);
+	u32 i = index_of(p);
 
 	USES_ARENA();
 	if (!i)
 		return;
 	if (THREADS[i].queue)
 		tix_unlink(i);
-	unhold(i);
-	uncount(&THREADS[i], scx_bpf_now());
 	task_leave(THREADS[i].node);
 	thread_free(i);
 }
@@ -356,29 +379,28 @@ void BPF_STRUCT_OPS(tix_exit_task, struct task_struct *p, struct scx_exit_task_a
 void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,
 		    struct cgroup *to)
 {
-	u32 i = thread_of(p);
+	u32 i = index_of(p);
 	struct tix_thread *t = &THREADS[i];
 	u64 now = scx_bpf_now();
 	u32 cpu = scx_bpf_task_cpu(p);
-	struct tix_thread was;
+	u32 from_node = t->node, weight;
+	u64 served;
 
 	USES_ARENA();
 	if (!i)
 		return;
-	charge(p, t);
-	was = *t;
+	tix_set_payer(i, from_node, now);
+	weight = t->weight;
+	served = t->served;
 	t->node = t->payer = node_of(to);
-	t->of_rate = 0;
+	t->of_rate = t->weight = 0;
 	t->served = ACCOUNTS[t->node].thread_mean;
 	task_join(t->node);
 	/* It may be running, and counts there as it did here: there first, so that nobody above both seems to sleep. */
-	if (was.weight) {
-		t->weight = 0;
-		if (count_runnable(p, t))
-			wake_up(t->node, cpu, now, CPU(cpu)->running != i);
-	}
-	uncount(&was, now);
-	task_leave(was.node);
+	if (weight && count_runnable(p, i))
+		tix_rise(t->node, cpu, now, CPU(cpu)->running != i);
+	tix_count_asleep(from_node, weight, served, now);
+	task_leave(from_node);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tix_cgroup_init, struct cgroup *cgrp,

@@ -107,6 +107,17 @@ TIX_INLINE void join_mean(u64 *served, u64 *mean, u64 others, u64 tickets, u64 c
 	account_add(mean, scaled(x, tickets, others + tickets));
 }
 
+/* A member of those with `all` tickets is owed by them no more than `most` ns: it may not be able to use what it is due. */
+TIX_INLINE void forgive(u64 *served, u64 *mean, u64 tickets, u64 all, u64 most)
+{
+	s64 over = *mean - *served - served_by(most, tickets);
+
+	if (over <= 0)
+		return;
+	account_add(served, over);
+	account_add(mean, scaled(over, tickets, all));
+}
+
 /* One leaves, and those with `others` tickets stay. */
 TIX_INLINE void leave_mean(u64 served, u64 *mean, u64 others, u64 tickets)
 {
@@ -140,12 +151,11 @@ TIX_INLINE u64 account_vtime(u64 ns, u64 rate, u32 nr_cpus)
 TIX_INLINE void account_slice(const struct tix_account *own, struct tix_thread *t, bool is_one_of,
 			      u64 slice_ns, u64 round)
 {
-	u64 period = tix_mul_q32(slice_ns, own->inverse), shrunk;
+	u64 period = tix_mul_q32(slice_ns, own->inverse), shrunk, ratio;
 
 	if (is_one_of && own->load > t->weight && t->weight) {
-		if (period >> 40)	/* beyond any round, however many siblings there are */
-			period = 1ull << 40;
-		period = period * own->load / t->weight;
+		ratio = ((u64)own->load << 8) / t->weight;
+		period = period < (PERIOD_MOST << 8) / ratio ? period * ratio >> 8 : PERIOD_MOST;
 	}
 	if (period > round) {
 		shrunk = slice_ns * (round >> 16) / (period >> 16);
@@ -173,15 +183,18 @@ TIX_INLINE s64 account_lag_now(const struct tix_account *a, u64 passed)
 /*
  * A node that is no member comes back on a CPU whose clock is `clock`, a mean that moves towards whoever joins it:
  * `join` (Q8) is how much further away it has to begin for its lag to be what it was afterwards. It is owed
- * `credit` at most.
+ * `credit` at most, and owes `most` and that.
  */
-TIX_INLINE void account_return(struct tix_account *a, u64 clock, u64 credit, u64 passed, u32 join)
+TIX_INLINE void account_return(struct tix_account *a, u64 clock, u64 credit, u64 most, u64 passed, u32 join)
 {
 	s64 lag = account_lag_now(a, passed);
 
 	if (lag < -(s64)credit)
 		lag = -(s64)credit;
-	a->vtime = clock + (lag >> 8) * join;
+	if (lag > (s64)(credit + most))
+		lag = credit + most;
+	/* What is beyond FAR_PERIODS does not count in the mean (queue.h), and moves it no further. */
+	a->vtime = clock + lag + (within(lag, credit * FAR_PERIODS) >> 8) * (s32)(join - 256);
 }
 
 /* The account of a node that is no member moves by `by`; of one that sleeps so that it comes back with it. */

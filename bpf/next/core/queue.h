@@ -15,7 +15,7 @@
  * back with 3; V = 2: A (3), back with 3; V = 3, and so on: A B A.
  *
  * Limits: a tag that is later than the mean by FAR_PERIODS does not count in it; a weight below
- * 2^-WEIGHT_LOG of the whole counts as that.
+ * 2^-WEIGHT_LOG of the whole counts as that, and one above 2^(32 - WEIGHT_LOG) as that.
  *
  * All of this is under the queue's lock.
  */
@@ -24,24 +24,31 @@
 
 #include "types.h"
 
-/* Weight of a client of that `period` in the mean: what share of a CPU it is due, 2^WEIGHT_LOG for all. */
+/* Weight of a client of that `period` in the mean: what part it is due, 2^WEIGHT_LOG for all. */
 TIX_INLINE u32 queue_weight(u64 period, u64 slice_ns)
 {
 	u64 weight = (slice_ns << WEIGHT_LOG) / (period ?: 1);
 
-	return weight ? (weight >> WEIGHT_LOG ? 1u << WEIGHT_LOG : weight) : 1;
+	return weight ? (weight >> 32 ? ~0u : weight) : 1;
 }
 
-/* Whether a tag is so far after the mean that it does not count there: then few move it far. */
-TIX_INLINE bool queue_is_far(const struct tix_queue *q, u64 tag, u64 period)
+#define FAR_PART 8u	/* one that has more than this part of the rest's weight always counts */
+
+/* Whether a tag is so far after the mean that it does not count there: those of little weight would move it far. */
+TIX_INLINE bool queue_is_far(const struct tix_queue *q, u64 tag, u64 period, u32 share)
 {
-	return (s64)(tag - q->zero - period * FAR_PERIODS) > 0;
+	return (s64)(tag - q->zero - period * FAR_PERIODS) > 0 && (u64)share * FAR_PART < q->weight + q->beside;
 }
 
 /* Where a tag counts in the mean. Sums have room for those that are this far before it. */
-TIX_INLINE u64 queue_counted(const struct tix_queue *q, u64 tag)
+TIX_INLINE u64 queue_counted(const struct tix_queue *q, u64 tag, u64 period)
 {
-	return (s64)(tag - q->zero) < -COUNTED_MOST ? q->zero - COUNTED_MOST : tag;
+	u64 most = period < (1ull << 61) / COUNTED_PERIODS ? period * COUNTED_PERIODS : 1ull << 61;
+	u64 least = q->zero - most, last = q->zero + period * FAR_PERIODS;
+
+	if ((s64)(tag - last) > 0)
+		return last;
+	return (s64)(tag - least) < 0 ? least : tag;
 }
 
 /* What a tag that counts adds to the sum. */
@@ -85,110 +92,130 @@ TIX_INLINE void queue_rebase(struct tix_queue *q, s64 by)
 	q->moment -= (by >> MOMENT_LOG) * (s64)q->weight;
 }
 
+/* Thread `t`, which is `client`, counts in the mean from now on. The result: whether it is far. */
+TIX_INLINE bool queue_count(struct tix_queue *q, struct vtrr_client *client, const struct tix_thread *t)
+{
+	bool is_far = queue_is_far(q, t->tag, t->period, t->share);
+
+	client->weight = is_far ? 0 : t->share;
+	client->counted = queue_counted(q, t->tag, t->period);
+	q->weight += client->weight;
+	q->moment += queue_moment(q, client->counted, client->weight);
+	return is_far;
+}
+
+/* It does no longer. */
+TIX_INLINE void queue_uncount(struct tix_queue *q, const struct vtrr_client *client)
+{
+	q->weight -= client->weight;
+	q->moment -= queue_moment(q, client->counted, client->weight);
+}
+
 /* Link thread `c`, which carries its tag and period, at the time `now` by the caller's clock. */
 TIX_INLINE void queue_link(struct tix_queue *q, struct vtrr_client *clients,
 			   const struct tix_thread *t, u32 c, u64 now)
 {
-	u32 weight = t->share;
 	bool is_far;
 
-	if (!q->weight && !q->vt.nr) {
-		q->zero = t->tag;
+	if (!q->vt.nr) {
+		q->zero = q->clock;
 		q->moment = 0;
+		q->review = VTRR_NONE;
 	}
-	is_far = queue_is_far(q, t->tag, t->period);
-	if (is_far)
-		weight = 0;
-	clients[c].weight = weight;
-	clients[c].counted = queue_counted(q, t->tag);
-	q->weight += weight;
-	q->moment += queue_moment(q, clients[c].counted, weight);
+	is_far = queue_count(q, &clients[c], t);
 	vtrr_link(&q->vt, clients, c, t->tag, queue_group(q, t, is_far), now);
 }
 
 TIX_INLINE void queue_unlink(struct tix_queue *q, struct vtrr_client *clients, u32 c)
 {
-	struct vtrr_client *client = &clients[c];
-
-	q->weight -= client->weight;
-	q->moment -= queue_moment(q, client->counted, client->weight);
+	if (q->review == c)
+		q->review = clients[c].newer;
+	queue_uncount(q, &clients[c]);
 	vtrr_unlink(&q->vt, clients, c);
 }
 
 /*
  * The mean of the tags of what is linked and of `running`, or NULL, which has gone `ran` further since it was picked,
- * in virtual time; where there is neither, the last one.
+ * in virtual time. Where all are far that is where `running` is, and where there is neither, the last one.
  */
 TIX_INLINE u64 queue_mean(const struct tix_queue *q, const struct tix_thread *running, u64 ran)
 {
-	u64 weight = q->weight, tag;
+	u64 weight = q->weight, tag = q->clock;
 	s64 moment = q->moment;
 	u32 own;
 
 	if (running) {
 		tag = running->tag + ran;
-		if (!weight)
-			return tag;
+		if (!q->vt.nr)
+			return q->most && (s64)(tag - q->most) > 0 ? q->most : tag;
 		own = running->share;
-		if (!queue_is_far(q, tag, running->period)) {
+		if (!queue_is_far(q, tag, running->period, own)) {
 			weight += own;
-			moment += queue_moment(q, queue_counted(q, tag), own);
+			moment += queue_moment(q, queue_counted(q, tag, running->period), own);
 		}
 	}
-	return weight ? q->zero + ((u64)queue_divide(moment, weight) << MOMENT_LOG) : q->clock;
+	return weight ? q->zero + ((u64)queue_divide(moment, weight) << MOMENT_LOG) : tag;
 }
 
-/* Bring the clock up to date: the mean of what is linked, and of `running`, which may go on; or NULL. */
+/* Bring the clock up to date, `running` included, or NULL. */
 TIX_INLINE void queue_advance(struct tix_queue *q, const struct tix_thread *running)
 {
 	q->clock = queue_mean(q, running, 0);
+	q->alone = running && !q->vt.nr ? running->tag : q->clock;
 	queue_rebase(q, q->clock - q->zero);
 }
 
-/* File it anew, nearer to its own group, and count it if it counts now. */
+/* File it anew, as it is to be filed now. */
 TIX_INLINE void queue_refile(struct tix_queue *q, struct vtrr_client *clients, const struct tix_thread *t, u32 c)
 {
-	struct vtrr_client *client = &clients[c];
-	u32 weight = t->share;
-	bool is_far = queue_is_far(q, t->tag, t->period);
+	bool is_far;
 
-	if (!client->weight && !is_far) {
-		client->weight = weight;
-		client->counted = t->tag;
-		q->weight += weight;
-		q->moment += queue_moment(q, t->tag, weight);
-	}
+	queue_uncount(q, &clients[c]);
+	is_far = queue_count(q, &clients[c], t);
 	vtrr_take(&q->vt, clients, c);
 	vtrr_put(&q->vt, clients, c, t->tag, queue_group(q, t, is_far));
 }
 
+/*
+ * Somebody waits: who is to be looked at, each in its turn from the one that has waited longest. One that counts
+ * elsewhere in the mean than where it is counts anew.
+ */
+TIX_INLINE u32 queue_review(struct tix_queue *q, struct vtrr_client *clients, const struct tix_thread *threads)
+{
+	u32 c = q->review < TIX_THREADS_MAX ? q->review : q->vt.oldest;
+
+	if (c >= TIX_THREADS_MAX)
+		return VTRR_NONE;
+	q->review = clients[c].newer;
+	if (clients[c].counted != threads[c].tag)
+		queue_refile(q, clients, &threads[c], c);
+	return c;
+}
+
 #define OVERDUE_PART 8u	/* of a CPU's time, this part is for who has waited too long, at most */
 #define REFILES 2u	/* in one decision */
+#define QUEUE_AGAIN (VTRR_NONE - 1)
 
-/* The eligible thread with the earliest finish tag; if there is none, the one with the earliest tag. */
-TIX_INLINE u32 queue_first(struct tix_queue *q, struct vtrr_client *clients,
-			   const struct tix_thread *threads)
+/*
+ * Groups of a longer period are less exact: whether `c`, the first of all, came up there too early and goes to a shorter
+ * one's.
+ */
+TIX_INLINE bool queue_is_early(const struct tix_queue *q, const struct vtrr_client *c, const struct tix_thread *t)
 {
-	u32 c, tries;
+	s64 early = t->tag - q->clock;
 
-	/* Groups of a longer period are less exact: one that comes up there too early goes to a shorter one's. */
-	for (tries = 0; can_loop; tries++) {
-		c = vtrr_peek(&q->vt, q->clock);
-		if (c >= TIX_THREADS_MAX || tries >= REFILES || clients[c].group == threads[c].group ||
-		    (s64)(threads[c].tag - q->clock) <= 0)
-			return c;
-		queue_refile(q, clients, &threads[c], c);
-	}
-	return VTRR_NONE;
+	return early > 0 && (c->group != t->group || (q->vt.choice.eligible && early >> vtrr_shift(c->group)));
 }
 
 /*
  * The thread to run next, which is linked no longer; or VTRR_NONE: `running` goes on, or there is
- * none. Whoever has waited too long comes first.
+ * none; or QUEUE_AGAIN: one has been filed anew, which happens if that `may` be. Whoever has waited too long comes first,
+ * else the eligible thread with the earliest finish tag; if there is none, the one with the earliest tag.
  */
-TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients,
-			  const struct tix_thread *threads, const struct tix_thread *running, u64 now)
+TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients, const struct tix_thread *threads,
+			  const struct tix_thread *running, u64 now, bool may)
 {
+	const struct tix_thread *next;
 	struct vtrr_choice own;
 	u32 c;
 
@@ -200,7 +227,11 @@ TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients,
 		/* Not many in a row, however many have waited too long: others have shares. */
 		q->overdue_ns = now + threads[c].slice_ns * OVERDUE_PART;
 	} else {
-		c = queue_first(q, clients, threads);
+		c = vtrr_peek(&q->vt, q->clock);
+		if (may && c < TIX_THREADS_MAX && queue_is_early(q, &clients[c], &threads[c])) {
+			queue_refile(q, clients, &threads[c], c);
+			return QUEUE_AGAIN;
+		}
 		if (c != VTRR_NONE && running) {
 			own.head = running->tag;
 			own.finish = own.head + vtrr_period(running->group);
@@ -208,9 +239,19 @@ TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients,
 			if (!vtrr_before(&q->vt.choice, &own))
 				c = VTRR_NONE;
 		}
+		/* Where nobody is eligible the clock goes on to the first who will be. */
+		next = c < TIX_THREADS_MAX ? &threads[c] : running;
+		if (next && (s64)(next->tag - q->clock) > 0) {
+			q->clock = next->tag;
+			queue_rebase(q, q->clock - q->zero);
+		}
 	}
-	if (c != VTRR_NONE)
+	c = vtrr_forget(&q->vt, c);
+	q->beside = running ? running->share : 0;
+	if (c < TIX_THREADS_MAX) {
+		q->beside = threads[c].share;
 		queue_unlink(q, clients, c);
+	}
 	return c;
 }
 

@@ -20,14 +20,17 @@
 #define MIN_SLICE_NS 100000ull
 #define ROUND_NS 1500000000ull		/* slices shrink so that each thread has one in it */
 #define OVERDUE_NS 5000000000ull	/* whoever waits longer is next, whatever its tag */
-#define AHEAD_NS 1000000000ull	/* how far an account may be ahead of a CPU's clock, */
+#define AHEAD_NS 300000000ull	/* how far an account may be ahead of a CPU's clock, */
+#define BEHIND_NS 8000000ull		/* how far it may be behind, of its own, */
 #define APART_NS 10000000ull		/* and CPUs' clocks apart from each other */
 #define DEBT_NS 1000000000ull	/* what anybody may be ahead or behind inside of a currency */
+#define EARLY_NS 4000000ull		/* of its top's, by which a thread's tag may be before that account */
 #define LINGER_NS 1000000ull		/* a principal that sleeps counts as active for that long */
-#define INVERSE_MAX (1ull << 56)	/* 2^-24 of what values are counted against: the smallest weight */
-#define WEIGHT_LOG 26u			/* of a whole CPU's worth in a queue's mean, 2^this */
-#define MOMENT_LOG 10u		/* sums are in 2^this of virtual time */
-#define COUNTED_MOST (1ll << 48)	/* virtual time by which a tag counts as before a queue's mean, at most */
+#define INVERSE_MAX (1ull << 62)	/* 2^-30 of what values are counted against: the smallest weight */
+#define PERIOD_MOST (1ull << 54)	/* of a thread, virtual time */
+#define WEIGHT_LOG 36u			/* of all that values are counted against in a queue's mean, 2^this */
+#define MOMENT_LOG 18u		/* sums are in 2^this of virtual time */
+#define COUNTED_PERIODS (1u << 20)	/* of its own by which a tag counts as before a queue's mean, at most */
 #define FAR_PERIODS 4u		/* of its own that a tag may be from a queue's mean to count, or be filed as it is */
 
 /* A thread. Where it waits is `queue`; its place there is the client of the same index. */
@@ -91,8 +94,12 @@ struct tix_queue {
 	u64 zero;		/* the mean is counted from here */
 	s64 moment;		/* sum of weight * (tag - zero) of what is linked */
 	u64 weight;		/* sum of these weights */
+	u32 beside;		/* the weight of what was picked last */
 	u64 clock;		/* the mean at the last pick, what ran included */
+	u64 alone;		/* that; where nothing waits, where what runs is */
+	u64 most;		/* where nothing waits it is no later than this; 0: than whatever runs is */
 	u64 overdue_ns;		/* nobody is picked before that for having waited too long */
+	u32 review;		/* the client that is looked at next, or VTRR_NONE: the oldest */
 	struct vtrr vt;
 };
 

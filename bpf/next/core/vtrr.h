@@ -29,7 +29,7 @@
  * Limits: a tag that lies further than the ring from the earliest one is put at the
  * ring's end (order within the group is lost there, the tag itself is kept by the
  * caller). Tags wrap around: those filed at one time and V are within 2^62 of each other.
- * Periods are clamped to 2^VTRR_MIN_OCTAVE ... 2^(VTRR_MIN_OCTAVE + 28).
+ * Periods are clamped to 2^VTRR_MIN_OCTAVE ... 2^(VTRR_MIN_OCTAVE + 32).
  *
  * The caller serialises all calls on one struct vtrr.
  */
@@ -41,8 +41,8 @@
 #define VTRR_NONE 0xffffffffu
 #define VTRR_SLOTS 64u
 #define VTRR_SUB_BITS 1u	/* groups per octave of the period: 2^VTRR_SUB_BITS */
-#define VTRR_MIN_OCTAVE 14u	/* 16 us: shortest period, one minimal slice of all there is */
-#define VTRR_OCTAVES 28u
+#define VTRR_MIN_OCTAVE 17u	/* 0.1 ms: shortest period, one minimal slice of all there is */
+#define VTRR_OCTAVES 32u
 #define VTRR_GROUPS (VTRR_OCTAVES << VTRR_SUB_BITS)
 #define VTRR_LATER (1ull << 63)
 #define VTRR_SLOT_BITS 3u	/* slots per octave's lower bound: 2^VTRR_SLOT_BITS */
@@ -165,7 +165,12 @@ TIX_INLINE void vtrr_put(struct vtrr *v, struct vtrr_client *clients, u32 c, u64
 		ahead = -1;
 	} else if (ahead < 0) {
 		span = tix_fls64(vtrr_rotate(g->map, vtrr_lo(v, group))) - ahead;
-		if (span >= VTRR_SLOTS) {
+		if (span >= VTRR_SLOTS && (~v->map & ((1ull << group) - 1))) {
+			group = tix_fls64(~v->map & ((1ull << group) - 1));
+			g = &v->g[group];
+			shift = vtrr_shift(group);
+			no = tag >> shift;
+		} else if (span >= VTRR_SLOTS) {
 			no += span - (VTRR_SLOTS - 1);
 			ahead += span - (VTRR_SLOTS - 1);
 		}

@@ -256,6 +256,25 @@ void lab_dump(void)
 		fprintf(stderr, "  %u of node %u: %s, cpu %u of %llx, tag %+lld, period %llu, slice %u, account %+lld\n", i,
 			t->node, p->state == ASLEEP ? "asleep" : t->queue ? "waits" : "runs", p->cpu,
 			(unsigned long long)p->cpus.bits[0], lab_us(t->tag), (unsigned long long)(t->period / unit),
-			t->slice_ns, lab_us(position_of(t->node)));
+			t->slice_ns, lab_us(tix_position(t->node)));
 	}
+}
+
+/* A line: the time, each CPU's clock and what runs there, and where each thread is, all in us of the machine. */
+void lab_trace(void)
+{
+	u64 unit = passes(1000) ?: 1;
+
+	fprintf(stderr, "%.2f ms", M->now / 1e6);
+	for (u32 i = 0; i < M->nr_cpus; i++)
+		fprintf(stderr, " [%+lld runs %u price %u]", lab_us(CPU(i)->queue.clock), M->cpu[i].curr, CPU(i)->price);
+	for (u32 i = 1; i <= M->nr_tasks; i++) {
+		const struct lab_task *p = M->task[i];
+		const struct tix_thread *t = &THREADS[thread_of(&p->p)];
+
+		fprintf(stderr, " %u on %u%s: %+lld of %llu, account %+lld;", i, p->cpu,
+			p->state == ASLEEP ? " sleeps" : t->queue ? " waits" : " runs", lab_us(t->tag),
+			(unsigned long long)(t->period / unit), lab_us(top_of(t->node)->vtime));
+	}
+	fprintf(stderr, "\n");
 }

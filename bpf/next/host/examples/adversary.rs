@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Searches for plots: `adversary [CPUS [SEEDS [FIRST]]]`; tells the worst; of one seed, what of it is enough.
+//! Searches for plots: `adversary [CPUS [SEEDS [FIRST]]]`; tells the worst; of one seed, what of it is enough, and, with
+//! `CPUS 1 SEED FROM TO STEP`, what the scheduler keeps between these moments, us.
 
 use tix_lab::adversary::{Plot, reduced};
 
@@ -26,6 +27,9 @@ fn main() {
         );
         if was.alice >= 0.99 {
             less.dump_when_late(5, was.longest / 2);
+        }
+        if let [_, _, _, from, to, step] = args[..] {
+            less.trace(from * 1000, to * 1000, step * 1000);
         }
         println!("{was:?}\n{less:#?}\n{:?}", less.outcome(5));
         return;

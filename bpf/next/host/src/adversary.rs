@@ -165,6 +165,18 @@ impl Plot {
         });
     }
 
+    /// Tell what the scheduler keeps every `step` ns between these moments.
+    pub fn trace(&self, from: u64, to: u64, step: u64) {
+        run(self.cpus, |m| {
+            self.set_up(m);
+            m.run(from);
+            while m.now() < to {
+                m.run(step);
+                m.trace();
+            }
+        });
+    }
+
     /// alice's threads, and carol's.
     fn set_up(&self, m: &mut Machine) -> (Vec<u32>, u32) {
         let alice = m.cgroup(0, 300);

@@ -160,6 +160,7 @@ unsafe extern "C" {
     fn lab_name(args: *mut RawName) -> i32;
     fn lab_total(total: u64);
     fn lab_dump();
+    fn lab_trace();
 }
 
 pub const MS: u64 = 1_000_000;
@@ -342,6 +343,12 @@ impl Machine {
     pub fn dump(&self) {
         // SAFETY: see above.
         unsafe { lab_dump() }
+    }
+
+    /// The same in a line, for a look at how it goes on.
+    pub fn trace(&self) {
+        // SAFETY: see above.
+        unsafe { lab_trace() }
     }
 
     pub fn is_runnable(&self, thread: u32) -> bool {

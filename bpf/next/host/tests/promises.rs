@@ -163,6 +163,42 @@ fn overlapping_cpusets_are_divided_by_weight() {
     near(&bound, &[0.25, 0.75, 1.5, 1.5], 0.02);
 }
 
+/// What cgroups of one thread each have of a machine, in CPUs, below one cgroup, while the machine's
+/// own threads sleep and wake up beside that.
+fn surplus(cpus: u32, weights: &[u32]) -> Vec<f64> {
+    run(cpus, |m| {
+        let top = m.cgroup(0, 100);
+        for cpu in 0..cpus {
+            m.thread_on(0, 1 << cpu, NICE_0, periodic(MS / 20, 4 * MS));
+        }
+        m.thread(0, periodic(MS / 5, 30 * MS));
+        let below = |w: &u32| m.cgroup(top, *w);
+        let cgroups: Vec<u32> = weights.iter().map(below).collect();
+        let hogs: Vec<Vec<u32>> = cgroups.iter().map(|g| m.hogs(*g, 1)).collect();
+        m.run(2 * SECOND);
+        let hogs: Vec<&[u32]> = hogs.iter().map(Vec::as_slice).collect();
+        let shares = m.shares(&hogs, 10 * SECOND);
+        shares.iter().map(|s| s * f64::from(cpus)).collect()
+    })
+}
+
+/// Who is due more than the CPU that its one thread can use leaves the rest to its siblings, by their
+/// tickets. The machine's own threads have up to a twentieth of a CPU.
+#[test]
+fn what_one_cannot_use_is_divided_by_tickets() {
+    near(
+        &surplus(4, &[20, 10, 2, 2, 1]),
+        &[1.0, 1.0, 0.8, 0.8, 0.4],
+        0.05,
+    );
+    near(
+        &surplus(4, &[100, 1, 1, 1, 1, 1]),
+        &[1.0, 0.6, 0.6, 0.6, 0.6, 0.6],
+        0.05,
+    );
+    near(&surplus(2, &[3, 1, 1]), &[1.0, 0.5, 0.5], 0.05);
+}
+
 /// A thread that works 1 ms each 5.3 ms, beside so many hogs of another cgroup of the same weight:
 /// how long each round took, from when it was due to begin until its work was done, ns.
 fn rounds(cpus: u32, hogs: usize) -> Vec<u64> {

@@ -28,6 +28,8 @@ typedef uint8_t u8;
 #define __weak __attribute__((weak))
 #define __ksym
 #define __arena
+#define __arg_arena
+#define __arg_trusted
 #define private(name) static STATE
 #define can_loop true
 /* What the program keeps outside of its arena: each machine has its own. */
@@ -243,6 +245,12 @@ void *lab_arena(u64 offset);
 #define bpf_arena_alloc_pages(map, at, n, node, flags) ((void *)(at))
 #define bpf_arena_free_pages(map, at, n) ((void)(at))
 
+/* No task of the simulated machine leaves the class, so nobody asks for what is kept there. */
+static u32 lab_kept;
+#define BPF_MAP_TYPE_TASK_STORAGE 29
+#define BPF_F_NO_PREALLOC 1
+#define BPF_LOCAL_STORAGE_GET_F_CREATE 1
+#define bpf_task_storage_get(map, p, value, flags) ((flags) ? &lab_kept : (u32 *)NULL)
 u64 scx_bpf_now(void);
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev, u64 flags, bool *idle);
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags);
