@@ -19,8 +19,8 @@ use std::path::Path;
 /// Version of what one build tells another (`TIX_LEADS` in intf.h).
 pub const LEADS: u32 = crate::number(env!("TIX_LEADS"));
 
-/// What of one build's word another believes, for each CPU. It is the same for all: what a principal
-/// was due in the moment when leads were kept is not what its lead comes from.
+/// What of one build's word another believes, of a principal that had all of a CPU, and of any: what
+/// one was due in the moment when leads were kept is not what its lead comes from.
 const MOST_NS: i64 = 128_000_000;
 /// Beyond that no number is one of a scheduler's (LEAD_MAX in account.bpf.h).
 const BELIEVED_NS: i64 = 1 << 32;
@@ -129,7 +129,14 @@ pub(crate) fn settle(mut all: Vec<Lead>, cpus: usize) -> Vec<Lead> {
     for lead in &mut all {
         let share = i128::from(lead.share.min(ONE));
         let now = is(lead) - share * sum / shares.max(1);
-        let most = i128::from(MOST_NS) * cpus.max(1) as i128;
+        let machine = i128::from(MOST_NS) * cpus.max(1) as i128;
+        // What one who sleeps would be due is not known; when it wakes up the scheduler itself says
+        // what it remembers.
+        let part = match share {
+            0 => machine,
+            _ => (share * machine) >> 62,
+        };
+        let most = part.max(MOST_NS.into());
         lead.lead_ns = i64::try_from(now.clamp(-most, most)).unwrap_or_default();
     }
     all
