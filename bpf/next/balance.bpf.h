@@ -46,7 +46,7 @@ static __always_inline void set_price(struct tix_cpu *c, s64 ahead, u64 apart)
 #define FAR (1ll << 62)
 static __always_inline s64 ahead_of(const struct tix_cpu *c, u32 at)
 {
-	return CPU(at)->queue.vt.nr ? (s64)(CPU(at)->queue.alone - c->queue.alone) : FAR;
+	return CPU(at)->queue.vt.nr ? (s64)(CPU(at)->queue.reached - c->queue.reached) : FAR;
 }
 
 /* A thread of another CPU's to run on `cpu` next, which waits nowhere any longer; or 0. */
@@ -61,7 +61,7 @@ __noinline int tix_balance(u32 cpu, bool busy)
 	bpf_for(n, 0, nr_cpu_ids) {
 		at = next_cpu(&c->probe, cpu);
 		ahead = ahead_of(c, at);
-		c->queue.most = CPU(at)->idle ? 0 : CPU(at)->queue.clock + apart;
+		c->queue.clock_most = CPU(at)->idle ? 0 : CPU(at)->queue.clock + apart;
 		if ((!busy && ahead != FAR) || ahead < -apart)
 			i = tix_take_over(at, cpu);
 		if (i) {

@@ -29,7 +29,7 @@ static __always_inline s64 bounded(s64 lead)
 	return lead < -LEAD_MAX ? -LEAD_MAX : lead;
 }
 
-/* What node `i`, none of whose members is busy, owes those that are at its level, ns. */
+/* The debt of node `i`, none of whose members is busy, to those at its level, ns. */
 static __always_inline s64 owed_by(u32 i, u64 now)
 {
 	struct tix_account *a = &ACCOUNTS[i];
@@ -164,7 +164,7 @@ static __always_inline void shift_member(struct tix_account *up, u64 *served, u6
 		account_add(&up->mean, fund_like(ns, served_by(fund_size(ns), up->tickets)));
 }
 
-/* What is charged to the threads of node `i` is `ns` more, or less; `alone`: at its own level, and no other. */
+/* Charge the threads of node `i` with `ns` more, or less; `alone`: at its own level, and no other. */
 static __noinline void shift_locked(u32 i, s64 ns, bool alone)
 {
 	struct tix_account *a = &ACCOUNTS[i];
@@ -201,7 +201,7 @@ int tix_take(struct tix_take_args *args)
 	bpf_spin_lock(&tix_lock);
 	advance_locked(now);
 	shift_locked(i, bounded(lead.lead), !lead.share);
-	/* Whoever waits is placed anew. */
+	/* Threads that wait are placed anew. */
 	GRAPH->epoch++;
 	go_on_locked(i, &lead);
 	bpf_spin_unlock(&tix_lock);

@@ -61,7 +61,7 @@ static u32 take_fresh(u32 *hi, u32 end)
 }
 
 /*
- * What backs node `idx` is to be another, or nothing needs it any longer. It is noted: the graph is changed by decisions
+ * Node `idx` is to be backed by other tickets, or nothing needs it any longer. It is noted: the graph is changed by decisions
  * alone, the next one first of all.
  */
 static __always_inline void note_change_locked(u32 idx)

@@ -52,7 +52,7 @@ __noinline u64 tix_charge(u32 node, u64 used, u64 clock, bool yields, u64 *top)
 		account_add(&a->own_served, served_by(used, FUND_SELF));
 		if (a->own_is_counted) {
 			account_add(&a->mean, served_by(used, a->tickets));
-			forgive(&a->own_served, &a->mean, FUND_SELF, a->tickets, DEBT_NS / 2);
+			forgive(&a->own_served, &a->mean, FUND_SELF, a->tickets, MEMBER_OWED_NS);
 		}
 		if (yields)
 			clamp_served(&a->own_served, a->mean, FUND_SELF, 0);
@@ -66,7 +66,7 @@ __noinline u64 tix_charge(u32 node, u64 used, u64 clock, bool yields, u64 *top)
 				account_add(&up->mean, served_by(used, up->tickets));
 		}
 		if (a->is_counted)
-			forgive(&a->served, &up->mean, a->amount, up->tickets, DEBT_NS / 2);
+			forgive(&a->served, &up->mean, a->amount, up->tickets, MEMBER_OWED_NS);
 		if (yields)
 			clamp_served(&a->served, up->mean, a->amount, 0);
 		at += lead_of_member(a, up);
@@ -362,8 +362,8 @@ static __always_inline s64 bound_top(struct tix_account *a, const struct tix_cpu
 
 /*
  * Give thread `i`, which counts as runnable, its tag for a run on `cpu`. `first`: OWN_FIRST if it is its principal's
- * first that does, PAYER_FIRST if its payer was not active; RAN: there, until now; YIELDS. It has used `cost` ns that its payer has not been
- * charged for.
+ * first that does, PAYER_FIRST if its payer was not active, RAN if it has run there until now, YIELDS if it yielded. It
+ * has used `cost` ns that its payer has not been charged for.
  */
 __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 {
@@ -395,7 +395,7 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 	}
 	at = tix_charge(t->payer, cost, clock, first & YIELDS, &above);
 	top = &ACCOUNTS[above < TIX_NODES_MAX ? above : 0];
-	/* Where others wait an account is not too far ahead of the clock. Most are near. */
+	/* Where others wait the account is near the clock, which counts this thread only where it has run. */
 	if ((first & RAN) && q->vt.nr)
 		at += bound_top(top, CPU(cpu), t->period * 2);
 	t->tag = at;

@@ -237,7 +237,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		make_known(t->node);
 		if (yields && (s64)(t->tag - c->queue.clock) < 0)
 			first |= YIELDS;
-		/* What a donor is owed is not its to give up. */
+		/* A lock's owner gives up its own, and nothing of its donor's. */
 		if (WAITS[own].lock) {
 			charge_node(t->node, cost, c->queue.clock, first & YIELDS);
 			cost = 0;

@@ -107,7 +107,10 @@ TIX_INLINE void join_mean(u64 *served, u64 *mean, u64 others, u64 tickets, u64 c
 	account_add(mean, scaled(x, tickets, others + tickets));
 }
 
-/* A member of those with `all` tickets is owed by them no more than `most` ns: it may not be able to use what it is due. */
+/*
+ * Members that have `all` tickets owe one of them no more than `most` ns: it may not be able to use what it is due, and
+ * the others would be ahead of their mean by ever more, until all of them are as far as may be and their order is lost.
+ */
 TIX_INLINE void forgive(u64 *served, u64 *mean, u64 tickets, u64 all, u64 most)
 {
 	s64 over = *mean - *served - served_by(most, tickets);

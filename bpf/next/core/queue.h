@@ -14,7 +14,10 @@
  * time, tags 0. V = 0: A is next (finish 1.5), and comes back with the tag 1.5; V = 1: B (3),
  * back with 3; V = 2: A (3), back with 3; V = 3, and so on: A B A.
  *
- * Limits: a tag that is later than the mean by FAR_PERIODS does not count in it; a weight below
+ * Where nobody is eligible, V goes on to the first tag.
+ *
+ * Limits: a tag that is later than the mean by FAR_PERIODS counts as that, and one of little
+ * weight does not count; a weight below
  * 2^-WEIGHT_LOG of the whole counts as that, and one above 2^(32 - WEIGHT_LOG) as that.
  *
  * All of this is under the queue's lock.
@@ -37,7 +40,7 @@ TIX_INLINE u32 queue_weight(u64 period, u64 slice_ns)
 /* Whether a tag is so far after the mean that it does not count there: those of little weight would move it far. */
 TIX_INLINE bool queue_is_far(const struct tix_queue *q, u64 tag, u64 period, u32 share)
 {
-	return (s64)(tag - q->zero - period * FAR_PERIODS) > 0 && (u64)share * FAR_PART < q->weight + q->beside;
+	return (s64)(tag - q->zero - period * FAR_PERIODS) > 0 && (u64)share * FAR_PART < q->weight + q->running_share;
 }
 
 /* Where a tag counts in the mean. Sums have room for those that are this far before it. */
@@ -147,7 +150,7 @@ TIX_INLINE u64 queue_mean(const struct tix_queue *q, const struct tix_thread *ru
 	if (running) {
 		tag = running->tag + ran;
 		if (!q->vt.nr)
-			return q->most && (s64)(tag - q->most) > 0 ? q->most : tag;
+			return q->clock_most && (s64)(tag - q->clock_most) > 0 ? q->clock_most : tag;
 		own = running->share;
 		if (!queue_is_far(q, tag, running->period, own)) {
 			weight += own;
@@ -161,7 +164,7 @@ TIX_INLINE u64 queue_mean(const struct tix_queue *q, const struct tix_thread *ru
 TIX_INLINE void queue_advance(struct tix_queue *q, const struct tix_thread *running)
 {
 	q->clock = queue_mean(q, running, 0);
-	q->alone = running && !q->vt.nr ? running->tag : q->clock;
+	q->reached = running && !q->vt.nr ? running->tag : q->clock;
 	queue_rebase(q, q->clock - q->zero);
 }
 
@@ -247,9 +250,9 @@ TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients, cons
 		}
 	}
 	c = vtrr_forget(&q->vt, c);
-	q->beside = running ? running->share : 0;
+	q->running_share = running ? running->share : 0;
 	if (c < TIX_THREADS_MAX) {
-		q->beside = threads[c].share;
+		q->running_share = threads[c].share;
 		queue_unlink(q, clients, c);
 	}
 	return c;

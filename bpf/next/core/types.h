@@ -24,7 +24,8 @@
 #define BEHIND_NS 8000000ull		/* how far it may be behind, of its own, */
 #define APART_NS 10000000ull		/* and CPUs' clocks apart from each other */
 #define DEBT_NS 1000000000ull	/* what anybody may be ahead or behind inside of a currency */
-#define EARLY_NS 4000000ull		/* of its top's, by which a thread's tag may be before that account */
+#define EARLY_NS 4000000ull		/* a thread's tag may be so long before the account at its top that is ahead */
+#define MEMBER_OWED_NS (DEBT_NS / 2)	/* what siblings owe a member, at most */
 #define LINGER_NS 1000000ull		/* a principal that sleeps counts as active for that long */
 #define INVERSE_MAX (1ull << 62)	/* 2^-30 of what values are counted against: the smallest weight */
 #define PERIOD_MOST (1ull << 54)	/* of a thread, virtual time */
@@ -94,10 +95,10 @@ struct tix_queue {
 	u64 zero;		/* the mean is counted from here */
 	s64 moment;		/* sum of weight * (tag - zero) of what is linked */
 	u64 weight;		/* sum of these weights */
-	u32 beside;		/* the weight of what was picked last */
+	u32 running_share;	/* of what was picked last, which runs, as tix_thread.share */
 	u64 clock;		/* the mean at the last pick, what ran included */
-	u64 alone;		/* that; where nothing waits, where what runs is */
-	u64 most;		/* where nothing waits it is no later than this; 0: than whatever runs is */
+	u64 reached;		/* the same; where nothing waits the tag of what runs, however late that is */
+	u64 clock_most;		/* the clock is no later than this where nothing waits; 0: no limit */
 	u64 overdue_ns;		/* nobody is picked before that for having waited too long */
 	u32 review;		/* the client that is looked at next, or VTRR_NONE: the oldest */
 	struct vtrr vt;

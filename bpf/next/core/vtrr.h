@@ -28,7 +28,8 @@
  *
  * Limits: a tag that lies further than the ring from the earliest one is put at the
  * ring's end (order within the group is lost there, the tag itself is kept by the
- * caller). Tags wrap around: those filed at one time and V are within 2^62 of each other.
+ * caller); one that is so much earlier goes to the nearest shorter group that is empty.
+ * Tags wrap around: those filed at one time and V are within 2^62 of each other.
  * Periods are clamped to 2^VTRR_MIN_OCTAVE ... 2^(VTRR_MIN_OCTAVE + 32).
  *
  * The caller serialises all calls on one struct vtrr.

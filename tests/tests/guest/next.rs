@@ -2,8 +2,10 @@
 //! The scheduler's second edition (`bpf/next`), which nothing else uses yet: what it is for holds.
 
 use anyhow::Result;
+use tix_tests::bound;
 use tix_tests::guest::{Guest, Reports, program};
 use tix_tests::load::attacks::{Attacks, DUE};
+use tix_tests::load::churn::Outcome;
 use tix_tests::load::cpusets::Cpusets;
 use tix_tests::load::shares::Shares;
 
@@ -73,4 +75,16 @@ fn four_cpus_are_one_machine_whatever_the_sets() {
     {
         assert!(attack.share > DUE * 0.99, "{attack:?}");
     }
+}
+
+/// Two CPUs: cgroups that come and go with their threads, which change their classes, CPUs and nice
+/// meanwhile. A thread that was in another class waits its turn again, and nobody else stands still.
+#[test]
+#[ignore = "boots a guest"]
+fn two_cpus_outlive_all_that_changes() {
+    let reports = under_next(2, &["churn --rounds 300 --seconds 3"]).unwrap();
+    let churn = reports.get::<Outcome>("churn", "").unwrap().result;
+    assert!(churn.done["policies changed"] > 0, "{churn:?}");
+    assert!(churn.longest_wait_ms <= bound::STARVED_MS, "{churn:?}");
+    bound::shares("afterwards", &churn.after.shares, 2).unwrap();
 }

@@ -182,8 +182,8 @@ fn surplus(cpus: u32, weights: &[u32]) -> Vec<f64> {
     })
 }
 
-/// Who is due more than the CPU that its one thread can use leaves the rest to its siblings, by their
-/// tickets. The machine's own threads have up to a twentieth of a CPU.
+/// A cgroup that is due more than the CPU that its one thread can use leaves the rest to its siblings,
+/// by their tickets. The machine's own threads have up to a twentieth of a CPU.
 #[test]
 fn what_one_cannot_use_is_divided_by_tickets() {
     near(
