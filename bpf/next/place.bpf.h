@@ -155,6 +155,15 @@ static __always_inline u64 clock_to_join(u32 cpu, u64 now)
 	return (s64)(other - clock) < 0 ? other : clock;
 }
 
+/* A member is back: it is behind by a slice at most. */
+static __always_inline void owe_one_slice(u64 *served, u64 *mean, u64 tickets, u64 all, bool is_counted)
+{
+	if (is_counted)
+		forgive(served, mean, tickets, all, slice_ns);
+	else
+		clamp_served(served, *mean, tickets, slice_ns);
+}
+
 /*
  * Principal `node` has its first runnable thread, on `cpu`: it is back, and what it is a member of. `joins`: the
  * thread does not run there yet, and so will move the mean.
@@ -173,11 +182,11 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 		return 0;
 	a = &ACCOUNTS[node];
 	if (a->tickets > FUND_SELF)
-		clamp_served(&a->own_served, a->mean, FUND_SELF, slice_ns);
+		owe_one_slice(&a->own_served, &a->mean, FUND_SELF, a->tickets, a->own_is_counted);
 	first = !__sync_fetch_and_add(&a->nr_busy, 1);
 	while (first && a->above && a->above < TIX_NODES_MAX && can_loop) {
 		up = &ACCOUNTS[a->above];
-		clamp_served(&a->served, up->mean, a->amount, slice_ns);
+		owe_one_slice(&a->served, &up->mean, a->amount, up->tickets, a->is_counted);
 		a->busy_in = a->above;
 		first = !__sync_fetch_and_add(&up->nr_busy, 1);
 		a = up;

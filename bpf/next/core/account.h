@@ -190,14 +190,13 @@ TIX_INLINE s64 account_lag_now(const struct tix_account *a, u64 passed)
  */
 TIX_INLINE void account_return(struct tix_account *a, u64 clock, u64 credit, u64 most, u64 passed, u32 join)
 {
-	s64 lag = account_lag_now(a, passed);
+	s64 lag = a->vtime - clock, least = -(s64)credit - (credit >> 8) * (s32)(join - 256);
 
-	if (lag < -(s64)credit)
-		lag = -(s64)credit;
+	if (lag < least)
+		lag = least;
 	if (lag > (s64)(credit + most))
 		lag = credit + most;
-	/* What is beyond FAR_PERIODS does not count in the mean (queue.h), and moves it no further. */
-	a->vtime = clock + lag + (within(lag, credit * FAR_PERIODS) >> 8) * (s32)(join - 256);
+	a->vtime = clock + lag;
 }
 
 /* The account of a node that is no member moves by `by`; of one that sleeps so that it comes back with it. */
