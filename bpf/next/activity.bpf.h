@@ -105,12 +105,23 @@ static __always_inline u64 passed_since(u64 then, u64 now)
 	return passes(ns >> 36 ? 1ull << 36 : ns);
 }
 
+/* The clock of CPU `c` as of its last decision. That of one with nothing to run goes on as time does, up to another's. */
+static __always_inline u64 clock_of(const struct tix_cpu *c, u64 now)
+{
+	u64 clock = c->queue.clock, most = c->queue.clock_most;
+
+	if (!c->idle_ns)
+		return clock;
+	clock += passed_since(c->idle_ns, now);
+	return most && (s64)(clock - most) > 0 ? most : clock;
+}
+
 /* Whether what principal `node`, which sleeps, is charged to is ahead of its due yet: it is active until that is paid. */
-static __always_inline bool owes(u32 node, u64 now)
+static __always_inline bool owes(u32 node, const struct tix_cpu *c, u64 now)
 {
 	struct tix_account *a = top_of(node);
 
-	return !a->nr_busy && a->lag_vtime > 0 && passed_since(a->slept_ns, now) < (u64)a->lag_vtime;
+	return !a->nr_busy && account_lag(a, clock_of(c, now), now) > 0;
 }
 
 /* Put `node` at the end of this CPU's list. */
@@ -146,7 +157,7 @@ __noinline int tix_end_lingering(u32 cpu, u64 now)
 		if (node >= TIX_NODES_MAX || now - NODES[node].idle_since_ns < LINGER_NS)
 			break;
 		c->first_lingering = NODES[node].next_lingering;
-		if (!ACCOUNTS[node].nr_runnable && owes(node, now)) {
+		if (!ACCOUNTS[node].nr_runnable && owes(node, c, now)) {
 			append_lingering(c, node);
 			continue;
 		}

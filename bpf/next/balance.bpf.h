@@ -61,7 +61,7 @@ __noinline int tix_balance(u32 cpu, bool busy)
 	bpf_for(n, 0, nr_cpu_ids) {
 		at = next_cpu(&c->probe, cpu);
 		ahead = ahead_of(c, at);
-		c->queue.clock_most = CPU(at)->idle ? 0 : CPU(at)->queue.clock + apart;
+		c->queue.clock_most = CPU(at)->idle_ns ? 0 : CPU(at)->queue.clock + apart;
 		if ((!busy && ahead != FAR) || ahead < -apart)
 			i = tix_take_over(at, cpu);
 		if (i) {

@@ -22,7 +22,7 @@ void BPF_STRUCT_OPS(tix_dump_cpu, struct scx_dump_ctx *dump, s32 cpu, bool idle)
 	u32 oldest;
 
 	USES_ARENA();
-	scx_bpf_dump("clock %llu us, idle %d, slice ends %llu us, timer %llu us\n", c->queue.clock / 1000, c->idle,
+	scx_bpf_dump("clock %llu us, idle %d, slice ends %llu us, timer %llu us\n", c->queue.clock / 1000, !!c->idle_ns,
 		     c->slice_end_ns / 1000, c->timer_ns / 1000);
 	oldest = c->queue.vt.oldest;
 	if (c->queue.vt.nr && oldest < TIX_THREADS_MAX)

@@ -36,7 +36,7 @@ static __always_inline s64 owed_by(u32 i, u64 now)
 	s64 ns = 0;
 
 	if (!a->above)
-		ns = unweighed(account_lag_now(a, passed_since(a->slept_ns, now)), a->inverse_all);
+		ns = unweighed(account_lag(a, clock_of(CPU(0), now), now), a->inverse_all);
 	else if (a->above < TIX_NODES_MAX && ACCOUNTS[a->above].nr_busy)
 		ns = ahead_ns(a->served, ACCOUNTS[a->above].mean, a->amount);
 	return ns > 0 ? bounded(ns) : 0;
@@ -68,7 +68,7 @@ __noinline int tix_keep_one(u32 i)
 	kept->share = 0;
 	if (n->self_active && own->nr_runnable) {
 		kept->share = fund_share(GRAPH, fund_self_value(GRAPH, FUNDS, i)) ?: 1;
-		kept->lead_ns = bounded(unweighed(at - CPU(0)->queue.clock, own->inverse));
+		kept->lead_ns = bounded(unweighed(at - clock_of(CPU(0), now), own->inverse));
 	} else if (!own->nr_busy && own->inverse_all) {
 		kept->lead_ns = owed_by(i, now);
 	}
@@ -180,9 +180,10 @@ static __noinline void shift_locked(u32 i, s64 ns, bool alone)
 	/* One that has not run in this build is worth what it holds of base, as far as can be told. */
 	if (!a->inverse_all) {
 		a->inverse_all = account_inverse(fund_of_base(GRAPH, a->amount));
+		a->vtime = clock_of(CPU(0), now_ns);
 		a->slept_ns = now_ns;
 	}
-	charge_top(a, in_vtime(ns, a->inverse_all));
+	account_add(&a->vtime, in_vtime(ns, a->inverse_all));
 }
 
 SEC("syscall")

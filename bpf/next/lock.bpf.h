@@ -47,11 +47,10 @@ static __always_inline bool waits_for(u32 i, u64 lock)
 static __always_inline s64 lag_on(u32 node, u32 cpu, u64 now)
 {
 	struct tix_account *a = top_of(node);
+	u64 clock = clock_of(CPU(cpu), now);
 	s64 lag = tix_position(node) - a->vtime;
 
-	if (a->nr_busy)
-		return lag + (s64)(a->vtime - CPU(cpu)->queue.clock);
-	return lag + account_lag_now(a, passed_since(a->slept_ns, now));
+	return lag + (a->nr_busy ? (s64)(a->vtime - clock) : account_lag(a, clock, now));
 }
 
 /* The principal that pays for the next run of thread `i`, whose task is `p`: its own, or a donor's. */

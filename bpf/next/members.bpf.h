@@ -106,7 +106,6 @@ static __always_inline void move_busy(struct tix_account *a, u32 above)
 		a = &ACCOUNTS[was];
 		if (__sync_fetch_and_add(&a->nr_busy, -1) != 1)
 			break;
-		a->lag_vtime = 0;
 		was = a->busy_in;
 	}
 }
@@ -130,7 +129,7 @@ static __always_inline void join_above(u32 n)
 			a->served = ACCOUNTS[above].mean;
 		else
 			a->vtime = CPU(0)->queue.clock;
-		a->lag_vtime = a->inverse_all = 0;
+		a->inverse_all = 0;
 		a->above = above;
 		if (a->nr_busy)
 			move_busy(a, above);

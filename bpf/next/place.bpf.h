@@ -76,7 +76,7 @@ __noinline u64 tix_charge(u32 node, u64 used, u64 clock, bool yields, u64 *top)
 	by = tix_mul_q32(used, a->inverse_all);
 	if (yields && a->nr_busy <= 1 && (s64)(a->vtime + by - clock) < 0)
 		by = clock - a->vtime;
-	charge_top(a, by);
+	account_add(&a->vtime, by);
 	*top = node;
 	return at + a->vtime;
 }
@@ -108,7 +108,7 @@ __noinline u64 tix_position(u32 node)
 /* The thread that runs on `c` by a decision of ours, or NULL. */
 static __always_inline const struct tix_thread *running_on(const struct tix_cpu *c)
 {
-	return c->idle || !c->running ? NULL : &THREADS[c->running & (TIX_THREADS_MAX - 1)];
+	return c->idle_ns || !c->running ? NULL : &THREADS[c->running & (TIX_THREADS_MAX - 1)];
 }
 
 /* How far that has gone since it was picked, in virtual time. */
@@ -133,6 +133,8 @@ __noinline u64 tix_clock(u32 cpu, u64 now)
 	USES_ARENA();
 	if (!l)
 		return 0;
+	if (c->idle_ns && !c->queue.vt.nr)
+		return clock_of(c, now);
 	running = running_on(c);
 	bpf_spin_lock(&l->lock);
 	clock = queue_mean(&c->queue, running, running ? ran_on(c, running, now) : 0);
@@ -149,7 +151,7 @@ static __always_inline u64 clock_to_join(u32 cpu, u64 now)
 	u64 clock = tix_clock(cpu, now), other;
 	u32 at = CPU(cpu)->probe;
 
-	if (nr_cpu_ids == 1 || at == cpu || (!CPU(at)->queue.vt.nr && (CPU(at)->idle || CPU(cpu)->queue.vt.nr)))
+	if (nr_cpu_ids == 1 || at == cpu || (!CPU(at)->queue.vt.nr && (CPU(at)->idle_ns || CPU(cpu)->queue.vt.nr)))
 		return clock;
 	other = tix_clock(at, now);
 	return (s64)(other - clock) < 0 ? other : clock;
@@ -196,28 +198,22 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 	a->busy_in = 0;
 	credit = tix_mul_q32(slice_ns, a->inverse_all);
 	weight = queue_weight(credit, slice_ns);
-	account_return(a, clock_to_join(cpu, now), credit, passes(AHEAD_NS), passed_since(a->slept_ns, now),
+	account_return(a, clock_to_join(cpu, now), credit, passes(AHEAD_NS), now,
 		       joins ? queue_join(&c->queue, running_on(c), weight) : 256);
 	return 0;
 }
 
-/*
- * One of the members of `a` with a runnable thread has none any longer; true: it was the last. Its lag is there before
- * it counts as asleep: a wake-up on another CPU may be next.
- */
-static __always_inline bool leave_busy(struct tix_account *a, u32 cpu, u64 now)
+/* One of the members of `a` with a runnable thread has none any longer; true: it was the last. */
+static __always_inline bool leave_busy(struct tix_account *a, u64 now)
 {
-	if (!a->busy_in) {
-		a->lag_vtime = a->vtime - tix_clock(cpu, now);
+	if (!a->busy_in)
 		a->slept_ns = now;
-	}
 	return __sync_fetch_and_add(&a->nr_busy, -1) == 1;
 }
 
 /* Principal `node` has no runnable thread any longer. */
 __noinline int tix_fall(u32 node, u64 now)
 {
-	u32 cpu = bpf_get_smp_processor_id();
 	struct tix_account *a;
 	bool last;
 
@@ -226,12 +222,12 @@ __noinline int tix_fall(u32 node, u64 now)
 	if (node >= TIX_NODES_MAX)
 		return 0;
 	a = &ACCOUNTS[node];
-	last = leave_busy(a, cpu, now);
+	last = leave_busy(a, now);
 	while (last && a->busy_in && a->busy_in < TIX_NODES_MAX && can_loop) {
 		a = &ACCOUNTS[a->busy_in];
-		last = leave_busy(a, cpu, now);
+		last = leave_busy(a, now);
 	}
-	linger(CPU(cpu), node, now);
+	linger(CPU(bpf_get_smp_processor_id()), node, now);
 	return 0;
 }
 

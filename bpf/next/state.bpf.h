@@ -78,7 +78,7 @@ struct tix_cpu {
 	u64 timer_ns;		/* when the timer fires next; 0: it is off */
 	u32 running;		/* the thread that was picked last; 0: none, or one that found the CPU idle */
 	u32 granted_ns;		/* what it was given */
-	u32 idle;
+	u64 idle_ns;		/* since when it has nothing to run, or 0 */
 	u32 offline;		/* no more decisions here */
 	u32 kicked;		/* the running thread's slice was ended by us */
 	u32 probe;		/* the CPU to look at next */

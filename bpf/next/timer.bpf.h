@@ -52,7 +52,7 @@ static int slice_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 		c->timer_ns = 0;
 		return 0;
 	}
-	if (c->idle) {
+	if (c->idle_ns) {
 		c->timer_ns = 0;
 		if (c->first_lingering)
 			scx_bpf_kick_cpu(cpu, 0);	/* a decision sees to them */
@@ -90,7 +90,7 @@ static __always_inline void run_until(u32 cpu, struct tix_cpu *c, u32 t, u64 now
 	u64 end = now + slice;
 	u64 late = slice < LATE_NS && c->vain > VAIN_MOST ? LATE_NS : TIMER_MIN_NS;
 
-	c->idle = 0;
+	c->idle_ns = 0;
 	c->running = t;
 	c->granted_ns = slice;
 	c->slice_end_ns = end;

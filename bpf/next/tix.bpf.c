@@ -84,7 +84,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	t->pid = p->pid;
 	t->cpus = cpus_of(p, cpu);
 	t->cpu = cpu;
-	if (t->placed && !c->idle && t->sum_ns == p->se.sum_exec_runtime) {
+	if (t->placed && !c->idle_ns && t->sum_ns == p->se.sum_exec_runtime) {
 		/* It made room in a decision here, which has charged and placed it, and waits since then. */
 		now = c->slice_end_ns - c->granted_ns;
 	} else {
@@ -222,6 +222,10 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	u64 cost;
 
 	USES_ARENA();
+	if (c->idle_ns) {
+		c->queue.clock = clock_of(c, now);
+		c->idle_ns = now;
+	}
 	if (first_changed || GRAPH->moved)
 		tix_change_nodes();
 	if (c->first_lingering)
@@ -261,7 +265,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	if (done > 0)
 		return;
 	if (!runnable) {
-		c->idle = 1;
+		c->idle_ns = now;
 		c->running = 0;
 		if (c->first_lingering && !c->timer_ns)
 			start_timer(cpu, c, now, LINGER_NS);

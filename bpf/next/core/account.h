@@ -173,38 +173,30 @@ TIX_INLINE void account_slice(const struct tix_account *own, struct tix_thread *
 	t->group = vtrr_group_of(period);
 }
 
-/* How far one that sleeps would be ahead of a CPU's clock now, as that has passed by `passed`. */
-TIX_INLINE s64 account_lag_now(const struct tix_account *a, u64 passed)
-{
-	s64 lag = a->lag_vtime;
+#define FORGOTTEN_NS (60 * 1000000000ull)	/* whoever sleeps longer owes nothing */
 
-	if (lag > 0 && passed >= (u64)lag)
-		return -(s64)(passed - lag);
-	return lag - (s64)passed;
+/* How far one that sleeps is ahead of a CPU's `clock`. */
+TIX_INLINE s64 account_lag(const struct tix_account *a, u64 clock, u64 now)
+{
+	s64 lag = a->vtime - clock;
+
+	return lag > 0 && now - a->slept_ns > FORGOTTEN_NS ? 0 : lag;
 }
 
 /*
- * A node that is no member comes back on a CPU whose clock is `clock`, a mean that moves towards whoever joins it:
- * `join` (Q8) is how much further away it has to begin for its lag to be what it was afterwards. It is owed
- * `credit` at most, and owes `most` and that.
+ * A node that is no member comes back on a CPU whose clock is `clock`, and is where it was: a clock goes on while one
+ * sleeps. It is owed `credit` at most, and owes `most` and that. The clock is a mean that moves towards whoever joins
+ * it: `join` (Q8) is how much further away one has to begin that is to be owed `credit` afterwards.
  */
-TIX_INLINE void account_return(struct tix_account *a, u64 clock, u64 credit, u64 most, u64 passed, u32 join)
+TIX_INLINE void account_return(struct tix_account *a, u64 clock, u64 credit, u64 most, u64 now, u32 join)
 {
-	s64 lag = a->vtime - clock, least = -(s64)credit - (credit >> 8) * (s32)(join - 256);
+	s64 lag = account_lag(a, clock, now), least = -(s64)credit - (credit >> 8) * (s32)(join - 256);
 
 	if (lag < least)
 		lag = least;
 	if (lag > (s64)(credit + most))
 		lag = credit + most;
 	a->vtime = clock + lag;
-}
-
-/* The account of a node that is no member moves by `by`; of one that sleeps so that it comes back with it. */
-TIX_INLINE void charge_top(struct tix_account *a, s64 by)
-{
-	account_add(&a->vtime, by);
-	if (!a->nr_busy)
-		account_add(&a->lag_vtime, by);
 }
 
 #endif

@@ -79,8 +79,7 @@ struct tix_account {
 	u64 inverse_all;	/* 1 / value of it with its members */
 	u64 epoch;
 	u64 used_ns;		/* by its own threads */
-	u64 slept_ns;		/* of one that is no member: when the last thread of its members went to sleep, */
-	s64 lag_vtime;		/* and how far it was ahead of that CPU's clock then */
+	u64 slept_ns;		/* of one that is no member: when the last thread of its members went to sleep */
 	u32 above;		/* the currency that it is a member of, or 0 */
 	u32 amount;		/* the tickets of that which it holds */
 	u32 is_counted, own_is_counted;	/* it, or its own threads, are in that mean */
