@@ -390,7 +390,7 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 	struct tix_queue *q = &CPU(cpu)->queue;
 	struct tix_account *own, *payer;
 	struct tix_account *top;
-	u64 clock = q->clock, at, above = 0, least;
+	u64 clock = q->clock, at, above = 0;
 	u32 load;
 	bool is_one_of;
 
@@ -420,9 +420,6 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 	t->tag = at;
 	if (is_one_of)
 		t->tag += lead_of(own, t);
-	least = top->vtime - in_vtime(EARLY_NS, top->inverse_all);
-	if ((s64)(least - clock) > 0 && (s64)(t->tag - least) < 0)
-		t->tag = least;
 	t->placed = 1;
 	return 0;
 }
