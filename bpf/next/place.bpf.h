@@ -424,6 +424,20 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 	return 0;
 }
 
+#define BURST_NS 100000u
+
+/* Whether the thread that runs on `c` usually sleeps again in a moment: then others had better wait for that. */
+static __always_inline bool sleeps_soon(const struct tix_cpu *c, const struct tix_thread *running, u64 now)
+{
+	return running->burst_ns < BURST_NS && now - (c->slice_end_ns - c->granted_ns) < running->burst_ns;
+}
+
+/* Thread `t` goes to sleep on this CPU, after a run of `ran` ns. */
+static __always_inline void learn_burst(struct tix_thread *t, u64 ran)
+{
+	t->burst_ns = (t->burst_ns * 3ull + (ran < slice_ns ? ran : slice_ns) * 2) / 4;
+}
+
 /*
  * Whether thread `t`, which has just been placed, is to run at once in place of what runs on CPU `c`: it is
  * eligible, and finishes earlier by a quarter of the shorter period of both.
@@ -435,6 +449,8 @@ static __always_inline bool goes_before_running(const struct tix_cpu *c, const s
 
 	if (!running)
 		return true;
+	if (sleeps_soon(c, running, now))
+		return false;
 	ran = ran_on(c, running, now);
 	at = running->tag + ran;
 	margin = (t->period < running->period ? t->period : running->period) / 4;

@@ -291,13 +291,20 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	u32 i = thread_of(p);
+	struct tix_cpu *c;
+	u64 now;
 
 	USES_ARENA();
 	if (!i)
 		return;
 	charge(p, i);
-	if (deq_flags & SCX_DEQ_SLEEP)
-		uncount(i, scx_bpf_now());
+	if (deq_flags & SCX_DEQ_SLEEP) {
+		now = scx_bpf_now();
+		c = CPU(bpf_get_smp_processor_id());
+		if (c->running == i)
+			learn_burst(&THREADS[i], now - (c->slice_end_ns - c->granted_ns));
+		uncount(i, now);
+	}
 }
 
 /* Its nice value is another. What it is ahead of its siblings, in ns, stays. */
@@ -338,6 +345,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 	t->sum_ns = p->se.sum_exec_runtime;
 	t->node = t->payer = node_of(args->cgroup);
 	t->served = ACCOUNTS[t->node].thread_mean;
+	t->burst_ns = slice_ns;
 	task_join(t->node);
 	p->scx.dsq_vtime = i;
 	if (thread_of(p) != i)
