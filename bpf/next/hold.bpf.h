@@ -150,7 +150,11 @@ static __always_inline void release_thread(u32 i, u64 now)
 	t->tag = CPU(cpu)->queue.clock;
 	tix_link(cpu, i, now);
 	CPU(cpu)->stale = i;
-	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	/* Others may use up the period meanwhile: who has waited too long is not to miss it again. */
+	if ((s64)(now - CLIENTS[i & (TIX_THREADS_MAX - 1)].since) > (s64)OVERDUE_NS)
+		preempt(cpu, CPU(cpu));
+	else
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 static int limit_timer_fired(void *map, u32 *key, struct slice_timer *timer)

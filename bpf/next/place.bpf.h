@@ -52,7 +52,7 @@ __noinline u64 tix_charge(u32 node, u64 used, u64 clock, bool yields, u64 *top)
 		account_add(&a->own_served, served_by(used, FUND_SELF));
 		if (a->own_is_counted) {
 			account_add(&a->mean, served_by(used, a->tickets));
-			forgive(&a->own_served, &a->mean, FUND_SELF, a->tickets, MEMBER_OWED_NS);
+			forgive(&a->own_served, &a->mean, FUND_SELF, a->tickets, MEMBER_OFF_NS);
 		}
 		if (yields)
 			clamp_served(&a->own_served, a->mean, FUND_SELF, 0);
@@ -66,7 +66,7 @@ __noinline u64 tix_charge(u32 node, u64 used, u64 clock, bool yields, u64 *top)
 				account_add(&up->mean, served_by(used, up->tickets));
 		}
 		if (a->is_counted)
-			forgive(&a->served, &up->mean, a->amount, up->tickets, MEMBER_OWED_NS);
+			forgive(&a->served, &up->mean, a->amount, up->tickets, MEMBER_OFF_NS);
 		if (yields)
 			clamp_served(&a->served, up->mean, a->amount, 0);
 		at += lead_of_member(a, up);

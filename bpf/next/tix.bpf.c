@@ -164,6 +164,7 @@ static __always_inline bool run_thread(u32 cpu, u32 i, u64 now)
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, 0);
 	bpf_task_release(p);
+	CLIENTS[i].since = 0;
 	run_until(cpu, c, i, now, slice);
 	stats.picks++;
 	return true;
@@ -303,6 +304,7 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 		c = CPU(bpf_get_smp_processor_id());
 		if (c->running == i)
 			learn_burst(&THREADS[i], now - (c->slice_end_ns - c->granted_ns));
+		CLIENTS[i].since = 0;
 		uncount(i, now);
 	}
 }
@@ -341,6 +343,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 	t = &THREADS[i];
 	t->pid = p->pid;
 	t->queue = t->weight = t->held_by = 0;
+	CLIENTS[i].since = 0;
 	t->of_rate = t->placed = WAITS[i].lock = WAITS[i].waits = 0;
 	t->sum_ns = p->se.sum_exec_runtime;
 	t->node = t->payer = node_of(args->cgroup);

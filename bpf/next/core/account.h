@@ -108,17 +108,21 @@ TIX_INLINE void join_mean(u64 *served, u64 *mean, u64 others, u64 tickets, u64 c
 }
 
 /*
- * Members that have `all` tickets owe one of them no more than `most` ns: it may not be able to use what it is due, and
- * the others would be ahead of their mean by ever more, until all of them are as far as may be and their order is lost.
+ * Of those that have `all` tickets none is behind by more than `most` ns, nor ahead by more than MEMBER_OFF_NS: it may
+ * not be able to use what it is due, or have a CPU that nobody else wants, and the others would be off by ever more.
  */
 TIX_INLINE void forgive(u64 *served, u64 *mean, u64 tickets, u64 all, u64 most)
 {
-	s64 over = *mean - *served - served_by(most, tickets);
+	s64 off = *served - *mean, by = 0, least = -(s64)served_by(most, tickets);
 
-	if (over <= 0)
+	if (off < least)
+		by = least - off;
+	else if (off > (s64)served_by(MEMBER_OFF_NS, tickets))
+		by = served_by(MEMBER_OFF_NS, tickets) - off;
+	if (!by)
 		return;
-	account_add(served, over);
-	account_add(mean, scaled(over, tickets, all));
+	account_add(served, by);
+	account_add(mean, scaled(by, tickets, all));
 }
 
 /* One leaves, and those with `others` tickets stay. */

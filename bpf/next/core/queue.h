@@ -114,11 +114,12 @@ TIX_INLINE void queue_uncount(struct tix_queue *q, const struct vtrr_client *cli
 	q->moment -= queue_moment(q, client->counted, client->weight);
 }
 
-/* Link thread `c`, which carries its tag and period, at the time `now` by the caller's clock. */
+/* Link thread `c`, which carries its tag and period, at the time `now`. It may have waited elsewhere before. */
 TIX_INLINE void queue_link(struct tix_queue *q, struct vtrr_client *clients,
 			   const struct tix_thread *t, u32 c, u64 now)
 {
 	bool is_far;
+	u64 since;
 
 	if (!q->vt.nr) {
 		q->zero = q->clock;
@@ -126,7 +127,9 @@ TIX_INLINE void queue_link(struct tix_queue *q, struct vtrr_client *clients,
 		q->review = VTRR_NONE;
 	}
 	is_far = queue_count(q, &clients[c], t);
-	vtrr_link(&q->vt, clients, c, t->tag, queue_group(q, t, is_far), now);
+	/* Taken out and put back it has waited on. That is of no account before it has waited too long. */
+	since = clients[c].since ?: now;
+	vtrr_link(&q->vt, clients, c, t->tag, queue_group(q, t, is_far), since, (s64)(now - since) > (s64)OVERDUE_NS);
 }
 
 TIX_INLINE void queue_unlink(struct tix_queue *q, struct vtrr_client *clients, u32 c)
@@ -195,7 +198,8 @@ TIX_INLINE u32 queue_review(struct tix_queue *q, struct vtrr_client *clients, co
 	return c;
 }
 
-#define OVERDUE_PART 8u	/* of a CPU's time, this part is for who has waited too long, at most */
+#define OVERDUE_PART 8u	/* of a CPU's time, this part is for who has waited too long, at most, */
+#define OVERDUE_ROW_NS (OVERDUE_PART * 1000000ull)	/* of so long at once */
 #define REFILES 2u	/* in one decision */
 #define QUEUE_AGAIN (VTRR_NONE - 1)
 
@@ -227,8 +231,10 @@ TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients, cons
 	if ((s64)(now - q->overdue_ns) >= 0)
 		c = vtrr_overdue(&q->vt, clients, now, OVERDUE_NS);
 	if (c < TIX_THREADS_MAX) {
-		/* Not many in a row, however many have waited too long: others have shares. */
-		q->overdue_ns = now + threads[c].slice_ns * OVERDUE_PART;
+		/* A quantum in a row at most, however many have waited too long: others have shares. */
+		if ((s64)(now - q->overdue_ns) > (s64)OVERDUE_ROW_NS)
+			q->overdue_ns = now - OVERDUE_ROW_NS;
+		q->overdue_ns += threads[c].slice_ns * OVERDUE_PART;
 	} else {
 		c = vtrr_peek(&q->vt, q->clock);
 		if (may && c < TIX_THREADS_MAX && queue_is_early(q, &clients[c], &threads[c])) {

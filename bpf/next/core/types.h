@@ -24,7 +24,7 @@
 #define BEHIND_NS 8000000ull		/* how far it may be behind, of its own, */
 #define APART_NS 10000000ull		/* and CPUs' clocks apart from each other */
 #define DEBT_NS 1000000000ull	/* what anybody may be ahead or behind inside of a currency */
-#define MEMBER_OWED_NS 100000000ull	/* what siblings owe a member, at most */
+#define MEMBER_OFF_NS 100000000ull	/* how far a member may be ahead of its siblings, or behind */
 #define LINGER_NS 1000000ull		/* a principal that sleeps counts as active for that long */
 #define INVERSE_MAX (1ull << 62)	/* 2^-30 of what values are counted against: the smallest weight */
 #define PERIOD_MOST (1ull << 54)	/* of a thread, virtual time */

@@ -51,7 +51,7 @@
 /* A place in a queue. `tag` is what the client was filed under. */
 struct vtrr_client {
 	u64 tag;
-	u64 since;			/* when it was filed, by the caller's clock */
+	u64 since;			/* when it began to wait, by the caller's clock; 0: it does not */
 	u32 next, prev;			/* in its slot */
 	u32 older, newer;		/* by when they were filed */
 	u16 group;
@@ -228,10 +228,11 @@ TIX_INLINE void vtrr_take(struct vtrr *v, struct vtrr_client *clients, u32 c)
 }
 
 /*
- * File client `c` under `tag` in group `group`, at the time `since`, which is not before
- * that of any other. The client must not be linked.
+ * File client `c`, which waits since `since`, under `tag` in group `group`; `is_oldest`: it counts as the one that has
+ * waited longest, else as the one that came last. The client must not be linked.
  */
-TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients, u32 c, u64 tag, u32 group, u64 since)
+TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients, u32 c, u64 tag, u32 group, u64 since,
+			  bool is_oldest)
 {
 	struct vtrr_client *me = &clients[c];
 
@@ -239,13 +240,17 @@ TIX_INLINE void vtrr_link(struct vtrr *v, struct vtrr_client *clients, u32 c, u6
 	me->linked = 1;
 	me->since = since;
 	me->newer = me->older = VTRR_NONE;
-	if (v->nr) {
+	if (!v->nr) {
+		v->oldest = v->newest = c;
+	} else if (is_oldest) {
+		me->newer = v->oldest;
+		clients[v->oldest].older = c;
+		v->oldest = c;
+	} else {
 		me->older = v->newest;
 		clients[v->newest].newer = c;
-	} else {
-		v->oldest = c;
+		v->newest = c;
 	}
-	v->newest = c;
 	v->nr++;
 }
 
@@ -311,7 +316,7 @@ TIX_INLINE bool vtrr_before(const struct vtrr_choice *a, const struct vtrr_choic
 	return a->eligible ? (s64)(a->finish - b->finish) < 0 : (s64)(a->head - b->head) < 0;
 }
 
-/* The client that has been filed longest, if that is longer than `limit`; or VTRR_NONE. */
+/* The client that has waited longest, if that is longer than `limit`; or VTRR_NONE. */
 TIX_INLINE u32 vtrr_overdue(const struct vtrr *v, const struct vtrr_client *clients, u64 now,
 			    u64 limit)
 {

@@ -419,6 +419,77 @@ fn all_run_within_ten_seconds() {
     });
 }
 
+/// Threads that are made to wait anew again and again: by another nice value each second, or by a limit that another
+/// thread of theirs uses up on another CPU. The longest that one of them had nothing, in seconds, of 30.
+fn longest_without(reniced: bool) -> u32 {
+    run(2, |m| {
+        let top = m.cgroup(0, 100);
+        let large = m.cgroup(top, 10000);
+        for _ in 0..2 {
+            m.thread_on(large, 1, NICE_0, hog());
+        }
+        let small = m.cgroup(top, 1);
+        let threads: Vec<u32> = (0..10)
+            .map(|_| m.thread_on(small, 1, NICE_0, hog()))
+            .collect();
+        if !reniced {
+            m.set_limit(small, 1_000_000, 1000);
+            m.thread_on(small, 2, NICE_0, hog());
+        }
+        let other = m.cgroup(top, 1);
+        m.thread_on(other, 2, NICE_0, hog());
+        let mut without = [0; 10];
+        let mut longest = 0;
+        for second in 0..30 {
+            let before: Vec<u64> = threads.iter().map(|t| m.used(*t)).collect();
+            m.run(SECOND);
+            for (i, t) in threads.iter().enumerate() {
+                if reniced {
+                    m.set_nice(*t, NICE_0 + second % 2);
+                }
+                without[i] = if m.used(*t) > before[i] {
+                    0
+                } else {
+                    without[i] + 1
+                };
+                longest = longest.max(without[i]);
+            }
+        }
+        longest
+    })
+}
+
+#[test]
+fn who_is_put_back_has_waited_on() {
+    assert!(longest_without(true) <= 10, "{}", longest_without(true));
+    assert!(longest_without(false) <= 12, "{}", longest_without(false));
+}
+
+/// Who is due more than the only CPU that it may use, and who has another CPU alone, leave those between them what
+/// they are due, and no more.
+#[test]
+fn who_cannot_have_its_due_leaves_the_others_theirs() {
+    let shares = run(2, |m| {
+        let top = m.cgroup(0, 100);
+        let large = m.cgroup(top, 10000);
+        let large: Vec<u32> = (0..2)
+            .map(|_| m.thread_on(large, 1, NICE_0, hog()))
+            .collect();
+        let small: Vec<u32> = (0..5)
+            .map(|_| {
+                let cgroup = m.cgroup(top, 1);
+                m.thread_on(cgroup, 1, NICE_0, hog())
+            })
+            .collect();
+        let other = m.cgroup(top, 1);
+        m.thread_on(other, 2, NICE_0, hog());
+        m.run(4 * SECOND);
+        m.shares(&[&large, &small], 8 * SECOND)
+    });
+    // 5 of 10,000 of a CPU, and who has waited 5 s runs for a moment.
+    assert!(shares[1] < 0.003, "{shares:.4?}");
+}
+
 #[test]
 fn a_crowd_of_thousands_has_its_share() {
     let (shares, longest) = run(1, |m| {
@@ -435,6 +506,34 @@ fn a_crowd_of_thousands_has_its_share() {
     });
     near(&shares, &[1.0 / 11.0, 10.0 / 11.0], 0.01);
     assert!(longest < 30 * MS, "{longest}");
+}
+
+/// A token goes round: each wakes the next and then waits for the last, and nobody else wants the CPU.
+#[test]
+fn who_is_about_to_sleep_is_not_interrupted() {
+    let (hops, switches) = run(1, |m| {
+        let cgroups = groups(m, &[100; 10]);
+        for (i, cgroup) in (1..).zip(&cgroups) {
+            let turn = [
+                Action::Wait,
+                Action::Run(10_000),
+                Action::Wake(i % 10 + 1),
+                Action::Run(3_000),
+            ];
+            assert_eq!(m.thread(*cgroup, cycle(turn.to_vec())), i);
+        }
+        m.run(100 * MS);
+        m.wake(1);
+        m.run(SECOND);
+        let before = (m.used(1), m.switches());
+        m.run(SECOND);
+        ((m.used(1) - before.0) / 1300, m.switches() - before.1)
+    });
+    assert!(hops > 10_000, "{hops}");
+    assert!(
+        switches < hops * 11 / 10,
+        "{switches} switches for {hops} hops"
+    );
 }
 
 #[test]
