@@ -326,32 +326,18 @@ static __always_inline void charge(const struct task_struct *p, u32 i)
 		charge_node(THREADS[i & (TIX_THREADS_MAX - 1)].node, cost, 0, false);
 }
 
-/* What thread `t` has had is told to be another by `by`, among its siblings, whose leads stay nothing in all. */
-static __always_inline void shift_thread(struct tix_account *own, struct tix_thread *t, s64 by)
-{
-	t->served += by;
-	account_add(&own->thread_mean, scaled(by, t->weight, own->load));
-}
-
-/* How far any thread like `t` may be ahead of its siblings or behind, 2^-24 ns for each of its weight. */
-static __always_inline u64 most_ahead(const struct tix_thread *t)
-{
-	return served_by(t->slice_ns * TURNS_MOST, t->weight);
-}
-
 /* Thread `t`, for which others wait, is as far behind its siblings as any may be: they pay, and nobody else. */
-static __always_inline void goes_before_siblings(struct tix_account *own, struct tix_thread *t)
+static __always_inline void goes_before_siblings(const struct tix_account *own, struct tix_thread *t)
 {
-	shift_thread(own, t, own->thread_mean - most_ahead(t) - t->served);
+	t->served = own->thread_mean - served_by(t->slice_ns * TURNS_MOST, t->weight);
 }
 
 /* How far thread `t` is ahead of its siblings, in virtual time: by TURNS_MOST of its own slices at most. */
-static __always_inline s64 lead_of(struct tix_account *own, struct tix_thread *t)
+static __always_inline s64 lead_of(const struct tix_account *own, struct tix_thread *t)
 {
-	s64 lead = t->served - own->thread_mean, x = within(lead, most_ahead(t));
+	s64 x = within(t->served - own->thread_mean, served_by(t->slice_ns * TURNS_MOST, t->weight));
 
-	if (x != lead)
-		shift_thread(own, t, x - lead);
+	t->served = own->thread_mean + x;
 	/* It is x * weight ns, of which a slice is a period. */
 	return fund_like(x, (fund_size(x) * t->weight >> SERVED_LOG) * ((t->period << 4) / t->slice_ns) >> 4);
 }
@@ -424,6 +410,10 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 	return 0;
 }
 
+/*
+ * Cost: a subtraction each for a wake-up and a sleep. Gain: a ring of ten 9,303 instructions a hop, 11,726 without. One who
+ * trains it and then computes delays whom it wakes to the end of its slice.
+ */
 #define BURST_NS 100000u
 
 /* Whether the thread that runs on `c` usually sleeps again in a moment: then others had better wait for that. */

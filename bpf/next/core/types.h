@@ -49,7 +49,7 @@ struct tix_thread {
 	u32 share;		/* its weight in a queue's mean */
 	u32 group;		/* and its group there, both of that period */
 	u32 slice_ns;
-	u32 burst_ns;		/* for how long it runs until it sleeps, a mean of its last runs */
+	u32 burst_ns;		/* twice how long it runs until it sleeps, a mean of its last runs */
 	u32 as_of, of_load;	/* epoch of its payer's value, load of its siblings, */
 	u64 of_rate;		/* and rate of the graph, as of which all these are; 0: as of none */
 	u32 cpu;		/* that it was placed on last */
