@@ -17,6 +17,10 @@ use super::sys;
 const BOUND: usize = 4;
 /// To the last one, below a limit.
 const HELD: usize = 8;
+/// Before that there are two CPUs for them, and one may have one alone:
+const BEFORE_NS: u64 = 1_000_000_000;
+/// its siblings, three on the other, have as much as it has had after twice that.
+const SETTLE_NS: u64 = 2 * BEFORE_NS;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Away {
@@ -49,24 +53,25 @@ pub fn run(root: &Path, seconds: f64) -> Result<Away> {
     }
     crew.muster()?;
     crew.open(0);
-    sys::sleep(1_000_000_000);
-    let began = sys::now();
+    sys::sleep(BEFORE_NS);
+    let left = sys::now();
     online(last, false)?;
     let gone = sys::now();
     let used = |crew: &Crew| -> Result<Vec<u64>> {
         let all = 0..BOUND + HELD;
         all.map(|m| sys::cpu_ns(crew.pid(m)?)).collect()
     };
-    let before = used(&crew)?;
+    sys::sleep(SETTLE_NS);
+    let (before, began) = (used(&crew)?, sys::now());
     sys::sleep((seconds * 1e9) as u64);
     let had: Vec<f64> = (used(&crew)?.iter().zip(&before))
         .map(|(now, before)| (now - before) as f64)
         .collect();
-    let took = (sys::now() - gone) as f64;
+    let took = (sys::now() - began) as f64;
     online(last, true)?;
     let least = had[BOUND..].iter().copied().fold(f64::INFINITY, f64::min);
     Ok(Away {
-        took_ms: (gone - began) as f64 / 1e6,
+        took_ms: (gone - left) as f64 / 1e6,
         parts: had[..BOUND].iter().map(|ns| ns / took).collect(),
         least_held_ms: least / 1e6,
     })
