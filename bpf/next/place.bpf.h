@@ -411,8 +411,8 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 }
 
 /*
- * Cost: a subtraction each for a wake-up and a sleep. Gain: a ring of ten 9,303 instructions a hop, 11,726 without. One who
- * trains it and then computes delays whom it wakes to the end of its slice.
+ * Cost: a subtraction each for a wake-up and a sleep. Gain: a fifth of what a token costs that goes round ten cgroups. A
+ * thread that was short and then computes delays one that wakes up meanwhile to the end of its slice, once in ten runs.
  */
 #define BURST_NS 100000u
 

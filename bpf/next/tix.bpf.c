@@ -234,6 +234,9 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	if (runnable) {
 		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
 		yields = !c->kicked && c->running == own && c->slice_end_ns > now + TIMER_MIN_NS;
+		/* Who has used up a slice is not about to sleep, however short its runs were before. */
+		if (c->running == own && (s64)(now - c->slice_end_ns) >= 0)
+			t->burst_ns = slice_ns;
 		t->cpus = cpus_of(prev, cpu);
 		cost = spent(prev, own);
 		if (reads_rcu(prev))
@@ -375,6 +378,7 @@ void BPF_STRUCT_OPS(tix_disable, struct task_struct *p)
 	USES_ARENA();
 	if (!i)
 		return;
+	CLIENTS[i].since = 0;
 	uncount(i, scx_bpf_now());
 }
 

@@ -23,8 +23,8 @@
  * Cost: four additions a level for a charge. A place costs two multiplications a level, and
  * nothing where a node is alone at its level.
  *
- * Limits: the tag of who waits is as of when it was placed. Inside a currency nobody is more
- * than DEBT_NS ahead or behind.
+ * Limits: the tag of who waits is as of when it was placed. A member that runs is at most
+ * MEMBER_OFF_NS ahead of its siblings or behind; one that comes back, a slice behind.
  */
 #ifndef TIX_CORE_ACCOUNT_H
 #define TIX_CORE_ACCOUNT_H
@@ -179,12 +179,12 @@ TIX_INLINE void account_slice(const struct tix_account *own, struct tix_thread *
 
 #define FORGOTTEN_NS (60 * 1000000000ull)	/* whoever sleeps longer owes nothing */
 
-/* How far one that sleeps is ahead of a CPU's `clock`. */
+/* How far one that sleeps is ahead of a CPU's `clock`. CPUs' times differ a little: `now` may be before it slept. */
 TIX_INLINE s64 account_lag(const struct tix_account *a, u64 clock, u64 now)
 {
 	s64 lag = a->vtime - clock;
 
-	return lag > 0 && now - a->slept_ns > FORGOTTEN_NS ? 0 : lag;
+	return lag > 0 && (s64)(now - a->slept_ns) > (s64)FORGOTTEN_NS ? 0 : lag;
 }
 
 /*

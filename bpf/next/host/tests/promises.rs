@@ -465,8 +465,8 @@ fn who_is_put_back_has_waited_on() {
     assert!(longest_without(false) <= 12, "{}", longest_without(false));
 }
 
-/// Who is due more than the only CPU that it may use, and who has another CPU alone, leave those between them what
-/// they are due, and no more.
+/// Siblings of one that is due more than the only CPU it may use, and of one that has another CPU alone, have what they
+/// are due, and no more.
 #[test]
 fn who_cannot_have_its_due_leaves_the_others_theirs() {
     let shares = run(2, |m| {
@@ -506,6 +506,31 @@ fn a_crowd_of_thousands_has_its_share() {
     });
     near(&shares, &[1.0 / 11.0, 10.0 / 11.0], 0.01);
     assert!(longest < 30 * MS, "{longest}");
+}
+
+/// A thread that made many short runs and computes from then on is interrupted as any other.
+#[test]
+fn short_runs_of_old_buy_nothing() {
+    let late = run(1, |m| {
+        let cgroups = groups(m, &[100, 100]);
+        let mut runs = 0;
+        let program = move |_| {
+            runs += 1;
+            match runs {
+                1..=100 if runs % 2 == 0 => Action::Sleep(MS),
+                1..=100 => Action::Run(20_000),
+                _ => Action::Run(SECOND),
+            }
+        };
+        m.thread(cgroups[0], Box::new(program));
+        m.run(SECOND);
+        let sleeper = m.thread(cgroups[1], periodic(MS / 10, 5_320_000));
+        m.run(SECOND);
+        m.forget_waits();
+        m.run(10 * SECOND);
+        m.waits(sleeper).beyond(MS / 4)
+    });
+    assert_eq!(late, 0);
 }
 
 /// A token goes round: each wakes the next and then waits for the last, and nobody else wants the CPU.
