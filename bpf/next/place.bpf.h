@@ -327,9 +327,12 @@ static __always_inline void charge(const struct task_struct *p, u32 i)
 }
 
 /* Thread `t`, for which others wait, is as far behind its siblings as any may be: they pay, and nobody else. */
-static __always_inline void goes_before_siblings(const struct tix_account *own, struct tix_thread *t)
+static __always_inline void goes_before_siblings(struct tix_account *own, struct tix_thread *t)
 {
-	t->served = own->thread_mean - served_by(t->slice_ns * TURNS_MOST, t->weight);
+	s64 by = own->thread_mean - served_by(t->slice_ns * TURNS_MOST, t->weight) - t->served;
+
+	t->served += by;
+	account_add(&own->thread_mean, scaled(by, t->weight, own->load));
 }
 
 /* How far thread `t` is ahead of its siblings, in virtual time: by TURNS_MOST of its own slices at most. */
