@@ -143,6 +143,12 @@ static __always_inline void linger(struct tix_cpu *c, u32 node, u64 now)
 		append_lingering(c, node);
 }
 
+/* Whether the time is over for which `node`, which sleeps, counts as active. */
+static __always_inline bool is_over(u32 node, u64 now)
+{
+	return node < TIX_NODES_MAX && now - NODES[node].idle_since_ns >= LINGER_NS;
+}
+
 #define LINGERING_MOST 4u	/* that are seen to in one decision */
 
 /* See to those on `cpu`'s list, which is this one's, whose time is over. In a decision. */
@@ -154,7 +160,7 @@ __noinline int tix_end_lingering(u32 cpu, u64 now)
 	USES_ARENA();
 	bpf_for(i, 0, LINGERING_MOST) {
 		node = c->first_lingering - 1;
-		if (node >= TIX_NODES_MAX || now - NODES[node].idle_since_ns < LINGER_NS)
+		if (node >= TIX_NODES_MAX || !is_over(node, now))
 			break;
 		c->first_lingering = NODES[node].next_lingering;
 		if (!ACCOUNTS[node].nr_runnable && owes(node, c, now)) {

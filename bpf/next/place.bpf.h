@@ -22,15 +22,27 @@ static __always_inline u32 price_for(const struct tix_thread *t)
 	return PRICE;
 }
 
-/* How far the threads of a node itself are ahead of its members' mean, and a member of currency `up` of its siblings'. */
-static __always_inline s64 lead_of_own(const struct tix_account *a)
+/*
+ * Charge `used` ns to a member of currency `up` with that many tickets of it, which may count in the mean; one that
+ * `yields` is not behind afterwards. The result: by how many ns it is ahead of the mean then.
+ */
+static __always_inline s64 charge_member(u64 *served, struct tix_account *up, u64 tickets, bool is_counted, u64 used,
+					 bool yields)
 {
-	return a->tickets > FUND_SELF ? in_vtime(ahead_ns(a->own_served, a->mean, FUND_SELF), a->inverse) : 0;
-}
+	s64 off;
 
-static __always_inline s64 lead_of_member(const struct tix_account *a, const struct tix_account *up)
-{
-	return in_vtime(ahead_ns(a->served, up->mean, a->amount), a->inverse_all);
+	if (used) {
+		account_add(served, served_by(used, tickets));
+		if (is_counted)
+			account_add(&up->mean, served_by(used, up->tickets));
+	}
+	off = is_counted ? forgive(served, &up->mean, tickets, up->tickets, MEMBER_OFF_NS) :
+			   ahead_ns(*served, up->mean, tickets);
+	if (yields && off < 0) {
+		*served = up->mean;
+		off = 0;
+	}
+	return off;
 }
 
 /*
@@ -42,34 +54,21 @@ __noinline u64 tix_charge(u32 node, u64 used, u64 clock, bool yields, u64 *top)
 {
 	struct tix_account *a, *up;
 	u64 at = 0, by;
+	s64 off;
 
 	USES_ARENA();
 	BEGIN_LOOPS();
 	if (node >= TIX_NODES_MAX || !top)
 		return 0;
 	a = &ACCOUNTS[node];
-	if (!a->own_is_counted || a->tickets > FUND_SELF) {
-		account_add(&a->own_served, served_by(used, FUND_SELF));
-		if (a->own_is_counted) {
-			account_add(&a->mean, served_by(used, a->tickets));
-			forgive(&a->own_served, &a->mean, FUND_SELF, a->tickets, MEMBER_OFF_NS);
-		}
-		if (yields)
-			clamp_served(&a->own_served, a->mean, FUND_SELF, 0);
-		at = lead_of_own(a);
+	if (a->tickets > FUND_SELF || !a->own_is_counted) {
+		off = charge_member(&a->own_served, a, FUND_SELF, a->own_is_counted, used, yields);
+		if (a->tickets > FUND_SELF)
+			at = in_vtime(off, a->inverse);
 	}
 	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
 		up = &ACCOUNTS[a->above];
-		if (used) {
-			account_add(&a->served, served_by(used, a->amount));
-			if (a->is_counted)
-				account_add(&up->mean, served_by(used, up->tickets));
-		}
-		if (a->is_counted)
-			forgive(&a->served, &up->mean, a->amount, up->tickets, MEMBER_OFF_NS);
-		if (yields)
-			clamp_served(&a->served, up->mean, a->amount, 0);
-		at += lead_of_member(a, up);
+		at += in_vtime(charge_member(&a->served, up, a->amount, a->is_counted, used, yields), a->inverse_all);
 		node = a->above;
 		a = up;
 	}
@@ -87,6 +86,17 @@ static __always_inline u64 charge_node(u32 node, u64 used, u64 clock, bool yield
 	u64 top = 0;
 
 	return tix_charge(node, used, clock, yields, &top);
+}
+
+/* How far the threads of a node itself are ahead of its members' mean, and a member of currency `up` of its siblings'. */
+static __always_inline s64 lead_of_own(const struct tix_account *a)
+{
+	return a->tickets > FUND_SELF ? in_vtime(ahead_ns(a->own_served, a->mean, FUND_SELF), a->inverse) : 0;
+}
+
+static __always_inline s64 lead_of_member(const struct tix_account *a, const struct tix_account *up)
+{
+	return in_vtime(ahead_ns(a->served, up->mean, a->amount), a->inverse_all);
 }
 
 /* Where the threads of principal `node` are in virtual time. */
@@ -272,7 +282,8 @@ static __always_inline void uncount(u32 i, u64 now)
 	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
 	u32 weight = t->weight;
 
-	tix_set_payer(i, t->node, now);
+	if (t->payer != t->node)
+		tix_set_payer(i, t->node, now);
 	t->weight = 0;
 	tix_count_asleep(t->node, weight, t->served, now);
 }

@@ -62,6 +62,14 @@ s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	return cpu;
 }
 
+/* Thread `i` waits no longer, neither for a CPU nor for a limit. */
+static __always_inline void leave_queue(u32 i)
+{
+	if (THREADS[i].queue)
+		tix_unlink(i);
+	unhold(i);
+}
+
 void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -79,8 +87,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 				   enq_flags | (i && wakes ? SCX_ENQ_PREEMPT : 0));
 		return;
 	}
-	if (t->queue)
-		tix_unlink(i);
+	leave_queue(i);
 	t->pid = p->pid;
 	t->cpus = cpus_of(p, cpu);
 	t->cpu = cpu;
@@ -110,16 +117,6 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	/* This CPU found nobody to run a moment ago, and may have somebody now. */
 	if (enq_flags & SCX_ENQ_LAST)
 		scx_bpf_kick_cpu(cpu, 0);
-}
-
-void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
-{
-	u32 i = thread_of(p);
-
-	USES_ARENA();
-	if (i && THREADS[i].queue)
-		tix_unlink(i);
-	unhold(i);
 }
 
 static bool may_run(struct task_struct *p, u32 cpu)
@@ -229,7 +226,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (first_changed || GRAPH->moved)
 		tix_change_nodes();
-	if (c->first_lingering)
+	if (c->first_lingering && is_over(c->first_lingering - 1, now))
 		tix_end_lingering(cpu, now);
 	if (runnable) {
 		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
@@ -309,6 +306,8 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 			learn_burst(&THREADS[i], now - (c->slice_end_ns - c->granted_ns));
 		CLIENTS[i].since = 0;
 		uncount(i, now);
+	} else {
+		leave_queue(i);
 	}
 }
 
@@ -481,7 +480,6 @@ void BPF_STRUCT_OPS(tix_exit, struct scx_exit_info *ei)
 SCX_OPS_DEFINE(tix_ops,
 	       .select_cpu = (void *)tix_select_cpu,
 	       .enqueue = (void *)tix_enqueue,
-	       .dequeue = (void *)tix_dequeue,
 	       .dispatch = (void *)tix_dispatch,
 	       .quiescent = (void *)tix_quiescent,
 	       .set_weight = (void *)tix_set_weight,

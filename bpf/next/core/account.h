@@ -109,29 +109,30 @@ TIX_INLINE void join_mean(u64 *served, u64 *mean, u64 others, u64 tickets, u64 c
 
 /*
  * Of those that have `all` tickets none is behind by more than `most` ns, nor ahead by more than MEMBER_OFF_NS: it may
- * not be able to use what it is due, or have a CPU that nobody else wants, and the others would be off by ever more.
+ * not be able to use what it is due, or have a CPU that nobody else wants, and the others would be off by ever more. The
+ * result: by how many ns it is ahead then.
  */
-TIX_INLINE void forgive(u64 *served, u64 *mean, u64 tickets, u64 all, u64 most)
+TIX_INLINE s64 forgive(u64 *served, u64 *mean, u64 tickets, u64 all, s64 most)
 {
-	s64 off = *served - *mean, by = 0, least = -(s64)served_by(most, tickets);
+	s64 off = ahead_ns(*served, *mean, tickets), may = off, by;
 
-	if (off < least)
-		by = least - off;
-	else if (off > (s64)served_by(MEMBER_OFF_NS, tickets))
-		by = served_by(MEMBER_OFF_NS, tickets) - off;
-	if (!by)
-		return;
-	account_add(served, by);
-	account_add(mean, scaled(by, tickets, all));
+	if (off < -most)
+		may = -most;
+	else if (off > (s64)MEMBER_OFF_NS)
+		may = MEMBER_OFF_NS;
+	if (may != off) {
+		by = *mean + fund_like(may, served_by(fund_size(may), tickets)) - *served;
+		account_add(served, by);
+		account_add(mean, scaled(by, tickets, all));
+	}
+	return may;
 }
 
 /* One leaves, and those with `others` tickets stay. */
 TIX_INLINE void leave_mean(u64 served, u64 *mean, u64 others, u64 tickets)
 {
-	s64 x = within(served - *mean, served_by(DEBT_NS, tickets));
-
 	if (others)
-		account_add(mean, -scaled(x, tickets, others));
+		account_add(mean, -scaled(within(served - *mean, served_by(DEBT_NS, tickets)), tickets, others));
 }
 
 /* 1 / value in Q32.32, rounded up to INVERSE_MAX. */

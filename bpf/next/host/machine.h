@@ -122,7 +122,6 @@ void settle(void);
 /* The scheduler's operations (tix.bpf.c). */
 s32 tix_select_cpu(struct task_struct *p, s32 prev, u64 flags);
 void tix_enqueue(struct task_struct *p, u64 flags);
-void tix_dequeue(struct task_struct *p, u64 flags);
 void tix_dispatch(s32 cpu, struct task_struct *prev);
 void tix_quiescent(struct task_struct *p, u64 flags);
 void tix_disable(struct task_struct *p);

@@ -79,7 +79,6 @@ static void dequeue(struct lab_task *t, u64 flags)
 {
 	update_curr(t->cpu);
 	if (t->in_bpf) {
-		tix_dequeue(&t->p, 0);
 		t->in_bpf = false;
 	} else if (t->in_local) {
 		local_remove(t);
