@@ -87,6 +87,8 @@ struct tix_cpu {
 	u32 stale;		/* a thread that waits here, and is to be placed anew; or 0 */
 	u32 boosted;		/* one whose payer may be another (lock.bpf.h); or 0 */
 	u32 first_lingering, last_lingering;	/* nodes (activity.bpf.h), or 0 */
+	u32 next;		/* the thread that runs here when this one is done, in the local queue; or 0 (place.bpf.h) */
+	u64 decided_ns;		/* the last decision */
 };
 
 #define PAGE 4096ull

@@ -91,6 +91,8 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	t->pid = p->pid;
 	t->cpus = cpus_of(p, cpu);
 	t->cpu = cpu;
+	if (c->next && c->running == i)		/* it made room for that one */
+		run_on(cpu, c, scx_bpf_now());
 	if (t->placed && !c->idle_ns && t->sum_ns == p->se.sum_exec_runtime) {
 		/* It made room in a decision here, which has charged and placed it, and waits since then. */
 		now = c->slice_end_ns - c->granted_ns;
@@ -101,6 +103,12 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (nr_limits && may_have_limit(t->node) && tix_seems_spent(t->node) && !tix_hold(i, now))
 		return;
+	if (wakes && !WAITS[i].lock && !(nr_limits && may_have_limit(t->node)) && is_next(c, t, now)) {
+		c->next = i;
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, t->slice_ns, enq_flags);
+		stats.picks++;
+		return;
+	}
 	link_thread(cpu, i, now);
 	if (!ACCOUNTS[t->payer].epoch)
 		c->stale = i;	/* nobody knows yet what it is worth */
@@ -254,7 +262,8 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		if (!yields)
 			running = own;
 	}
-	c->kicked = 0;
+	c->kicked = c->next = 0;
+	c->decided_ns = now;
 	if (c->stale)
 		tix_review(cpu, c->stale, now);
 	if (c->boosted) {
@@ -302,8 +311,11 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 	if (deq_flags & SCX_DEQ_SLEEP) {
 		now = scx_bpf_now();
 		c = CPU(bpf_get_smp_processor_id());
-		if (c->running == i)
+		if (c->running == i) {
 			learn_burst(&THREADS[i], now - (c->slice_end_ns - c->granted_ns));
+			if (c->next)
+				run_on(bpf_get_smp_processor_id(), c, now);
+		}
 		CLIENTS[i].since = 0;
 		uncount(i, now);
 	} else {
