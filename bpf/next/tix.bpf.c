@@ -275,6 +275,8 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	if (done > 0)
 		return;
 	if (!runnable) {
+		if (done == AGAIN)
+			scx_bpf_kick_cpu(cpu, 0);	/* others wait yet */
 		c->idle_ns = now;
 		c->running = 0;
 		if (c->first_lingering && !c->timer_ns)

@@ -561,6 +561,20 @@ fn who_is_about_to_sleep_is_not_interrupted() {
     );
 }
 
+/// Fifty threads have to share 5 % of a CPU: most find it used up when it is their turn. Nobody else waits for that.
+#[test]
+fn a_crowd_below_a_limit_leaves_the_rest_to_others() {
+    let shares = run(1, |m| {
+        let g = groups(m, &[100, 100]);
+        m.set_limit(g[0], 100_000, 5000);
+        let limited = m.hogs(g[0], 50);
+        let other = m.hogs(g[1], 1);
+        m.run(SECOND);
+        m.shares(&[&limited, &other], 10 * SECOND)
+    });
+    near(&shares, &[0.05, 0.95], 0.005);
+}
+
 #[test]
 fn a_limit_is_had_and_not_exceeded() {
     let shares = run(1, |m| {
