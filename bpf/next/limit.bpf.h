@@ -105,6 +105,9 @@ static __noinline void refill_locked(u32 l)
 	n->left += more * periods;
 	if (n->left > most)
 		n->left = most;
+	n->each = n->left > 0 ? n->left / (n->crowd ?: 1) : 0;
+	if (n->each < MIN_SLICE_NS)
+		n->each = MIN_SLICE_NS;
 }
 
 /* The threads of `idx` have used `ns`. A global function, as the next one, so that the verifier looks at it once. */
@@ -147,6 +150,8 @@ static __noinline u32 spent_locked(u32 idx)
 				return l;
 			if (NODES[l].left < limit_left)
 				limit_left = NODES[l].left;
+			if (NODES[l].each && NODES[l].each < limit_left)
+				limit_left = NODES[l].each;
 		}
 		l = limit_after(&at, l);
 	}

@@ -463,28 +463,30 @@ static __always_inline bool goes_before_running(const struct tix_cpu *c, const s
 }
 
 /*
- * Thread `t`, which wakes up on CPU `c`, is next there without a decision: nobody waits, and who runs is about to sleep.
- * For a quantum since the last decision: whoever comes after it waits for one.
+ * Thread `t`, which wakes up on CPU `c`, goes on with the slice of who runs there and is about to sleep: it is of the
+ * same principal, or nobody else waits. The end of the slice stays, so whoever comes meanwhile waits for that at most.
  *
- * Cost: a field of a CPU's for the thread, and one for the time. Gain: a seventh of what a token costs that goes round.
+ * Cost: a field of a CPU's. Gain: an eighth of what a token costs that goes round, and a third of hackbench's time.
  */
-static __always_inline bool is_next(const struct tix_cpu *c, const struct tix_thread *t, u64 now)
+static __always_inline bool goes_on(const struct tix_cpu *c, const struct tix_thread *t, u64 now)
 {
 	const struct tix_thread *running = running_on(c);
 
-	return running && !c->queue.vt.nr && !c->next && sleeps_soon(c, running, now) && now - c->decided_ns < slice_ns &&
-	       t->payer < TIX_NODES_MAX && NODES[t->payer].self_active && ACCOUNTS[t->payer].epoch == GRAPH->epoch;
+	return running && !c->next && (t->payer == running->payer || !c->queue.vt.nr) && sleeps_soon(c, running, now) &&
+	       (s64)(c->slice_end_ns - now) > (s64)BURST_NS && t->payer < TIX_NODES_MAX &&
+	       NODES[t->payer].self_active && ACCOUNTS[t->payer].epoch == GRAPH->epoch;
 }
 
-/* The thread that was to run next on `c`, whose time is `now`, does. */
-static __always_inline void run_on(u32 cpu, struct tix_cpu *c, u64 now)
+/* The thread that was to go on with the slice on `c` does. */
+static __always_inline void go_on(struct tix_cpu *c, u64 now)
 {
 	struct tix_thread *t = &THREADS[c->next & (TIX_THREADS_MAX - 1)];
 
-	if ((s64)(t->tag - c->queue.clock) > 0)
+	if (!c->queue.vt.nr && (s64)(t->tag - c->queue.clock) > 0)
 		c->queue.clock = t->tag;
 	c->queue.running_share = t->share;
-	run_until(cpu, c, c->next, now, t->slice_ns);
+	c->running = c->next;
+	c->granted_ns = c->slice_end_ns - now;
 	c->next = 0;
 }
 

@@ -50,6 +50,7 @@ struct tix_node {
 	u64 quota;		/* 0: it has no limit of its own */
 	u64 every, burst;
 	s64 left;		/* of this period's */
+	u64 each;		/* of those that waited for it may run for so long at a time */
 	u64 next_at;		/* when the next one begins */
 	u64 crowd;		/* threads that wait for the next one */
 	u64 nr_periods, nr_throttled, throttled_ns;
@@ -87,8 +88,7 @@ struct tix_cpu {
 	u32 stale;		/* a thread that waits here, and is to be placed anew; or 0 */
 	u32 boosted;		/* one whose payer may be another (lock.bpf.h); or 0 */
 	u32 first_lingering, last_lingering;	/* nodes (activity.bpf.h), or 0 */
-	u32 next;		/* the thread that runs here when this one is done, in the local queue; or 0 (place.bpf.h) */
-	u64 decided_ns;		/* the last decision */
+	u32 next;		/* the thread that goes on with this slice, in the local queue; or 0 (place.bpf.h) */
 };
 
 #define PAGE 4096ull

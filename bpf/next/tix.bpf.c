@@ -92,7 +92,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	t->cpus = cpus_of(p, cpu);
 	t->cpu = cpu;
 	if (c->next && c->running == i)		/* it made room for that one */
-		run_on(cpu, c, scx_bpf_now());
+		go_on(c, scx_bpf_now());
 	if (t->placed && !c->idle_ns && t->sum_ns == p->se.sum_exec_runtime) {
 		/* It made room in a decision here, which has charged and placed it, and waits since then. */
 		now = c->slice_end_ns - c->granted_ns;
@@ -103,9 +103,9 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (nr_limits && may_have_limit(t->node) && tix_seems_spent(t->node) && !tix_hold(i, now))
 		return;
-	if (wakes && !WAITS[i].lock && !(nr_limits && may_have_limit(t->node)) && is_next(c, t, now)) {
+	if (wakes && !WAITS[i].lock && !(nr_limits && may_have_limit(t->node)) && goes_on(c, t, now)) {
 		c->next = i;
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, t->slice_ns, enq_flags);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, c->slice_end_ns - now, enq_flags);
 		stats.picks++;
 		return;
 	}
@@ -263,7 +263,6 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			running = own;
 	}
 	c->kicked = c->next = 0;
-	c->decided_ns = now;
 	if (c->stale)
 		tix_review(cpu, c->stale, now);
 	if (c->boosted) {
@@ -316,7 +315,7 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 		if (c->running == i) {
 			learn_burst(&THREADS[i], now - (c->slice_end_ns - c->granted_ns));
 			if (c->next)
-				run_on(bpf_get_smp_processor_id(), c, now);
+				go_on(c, now);
 		}
 		CLIENTS[i].since = 0;
 		uncount(i, now);
