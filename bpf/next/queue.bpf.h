@@ -106,6 +106,21 @@ __noinline u32 tix_pick(u32 cpu, u32 running, u64 now, bool may)
 	return t == VTRR_NONE ? 0 : t;
 }
 
+/* Whether thread `t`, which waits nowhere, goes before all that wait on `cpu`. */
+__noinline int tix_goes_first(u32 cpu, u32 t, u64 now)
+{
+	struct queue_lock *l = bpf_map_lookup_elem(&queue_locks, &cpu);
+	bool first;
+
+	USES_ARENA();
+	if (!l || t >= TIX_THREADS_MAX)
+		return false;
+	bpf_spin_lock(&l->lock);
+	first = queue_goes_first(&CPU(cpu)->queue, CLIENTS, &THREADS[t], now);
+	bpf_spin_unlock(&l->lock);
+	return first;
+}
+
 /* Thread `t` has been placed anew while it waits on `cpu`. */
 __noinline int tix_refile(u32 cpu, u32 t)
 {

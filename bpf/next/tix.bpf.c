@@ -103,7 +103,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (nr_limits && may_have_limit(t->node) && tix_seems_spent(t->node) && !tix_hold(i, now))
 		return;
-	if (wakes && !WAITS[i].lock && !(nr_limits && may_have_limit(t->node)) && goes_on(c, t, now)) {
+	if (wakes && !WAITS[i].lock && !(nr_limits && may_have_limit(t->node)) && goes_on(cpu, c, i, now)) {
 		c->next = i;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, c->slice_end_ns - now, enq_flags);
 		stats.picks++;

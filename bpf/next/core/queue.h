@@ -198,6 +198,20 @@ TIX_INLINE u32 queue_review(struct tix_queue *q, struct vtrr_client *clients, co
 	return c;
 }
 
+/* Whether thread `t`, which is not linked, goes before all that wait, where nobody else runs. */
+TIX_INLINE bool queue_goes_first(struct tix_queue *q, const struct vtrr_client *clients, const struct tix_thread *t, u64 now)
+{
+	u64 mean = queue_mean(q, t, 0);
+	struct vtrr_choice own = {
+		.head = t->tag,
+		.finish = t->tag + vtrr_period(t->group),
+		.eligible = (s64)(t->tag - mean) <= 0,
+	};
+
+	return vtrr_peek(&q->vt, mean) == VTRR_NONE ||
+	       (vtrr_overdue(&q->vt, clients, now, OVERDUE_NS) == VTRR_NONE && vtrr_before(&own, &q->vt.choice));
+}
+
 #define OVERDUE_PART 8u	/* of a CPU's time, this part is for who has waited too long, at most, */
 #define OVERDUE_ROW_NS (OVERDUE_PART * 1000000ull)	/* of so long at once */
 #define REFILES 2u	/* in one decision */
