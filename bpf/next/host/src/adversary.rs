@@ -170,7 +170,7 @@ impl Plot {
         run(self.cpus, |m| {
             self.set_up(m);
             m.run(from);
-            while m.now() < to {
+            for _ in 0..(to - from) / step {
                 m.run(step);
                 m.trace();
             }
