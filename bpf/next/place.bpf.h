@@ -17,7 +17,7 @@ static __always_inline u32 price_for(const struct tix_thread *t)
 	if (nr_cpu_ids == 1)
 		return PRICE;
 	c = CPU(bpf_get_smp_processor_id());
-	if (c->price < PRICE / 2 || (c->price > PRICE + PRICE / 8 && ~t->cpus))
+	if (~t->cpus && (c->price < PRICE / 2 || c->price > PRICE + PRICE / 8))
 		return c->price;
 	return PRICE;
 }
@@ -358,18 +358,20 @@ static __always_inline s64 lead_of(const struct tix_account *own, struct tix_thr
 
 /*
  * Limit how far an account is ahead of CPU `c` to AHEAD_NS and `near`, and how far it is behind both that and another
- * one to BEHIND_NS of its own; the result: by how much it moves.
+ * one to BEHIND_NS of its own; the result: by how much it moves. A clock is where threads are, with what members are
+ * ahead or behind, and the account is not to run after those: it stays where the thread's `tag` is within the limits.
  */
-static __always_inline s64 bound_top(struct tix_account *a, const struct tix_cpu *c, u64 near)
+static __always_inline s64 bound_top(struct tix_account *a, const struct tix_cpu *c, u64 near, u64 tag)
 {
 	u64 clock = c->queue.clock;
-	s64 off = a->vtime - clock, most = near + passes(AHEAD_NS), by = 0;
+	s64 off = a->vtime - clock, its = tag - clock, most = near + passes(AHEAD_NS), by = 0;
 	s64 least = -in_vtime(BEHIND_NS, a->inverse_all) - (nr_cpu_ids > 1 ? 2 * passes(APART_NS) : 0);
 
-
-	if (off > most) {
-		by = most - off;
-	} else if (off < least) {
+	if (off > most && its > most) {
+		by = most - (off < its ? off : its);
+	} else if (off < least && its < least) {
+		if (off < its)
+			off = its;
 		if (nr_cpu_ids > 1 && (s64)(a->vtime - CPU(c->probe)->queue.clock) > off)
 			off = a->vtime - CPU(c->probe)->queue.clock;
 		by = off < least ? least - off : 0;
@@ -414,12 +416,12 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 	}
 	at = tix_charge(t->payer, cost, clock, first & YIELDS, &above);
 	top = &ACCOUNTS[above < TIX_NODES_MAX ? above : 0];
-	/* Where others wait the account is near the clock, which counts this thread only where it has run. */
-	if ((first & RAN) && q->vt.nr)
-		at += bound_top(top, CPU(cpu), t->period * 2);
 	t->tag = at;
 	if (is_one_of)
 		t->tag += lead_of(own, t);
+	/* Where others wait the account is near the clock, which counts this thread only where it has run. */
+	if ((first & RAN) && q->vt.nr)
+		t->tag += bound_top(top, CPU(cpu), t->period * 2, t->tag);
 	t->placed = 1;
 	return 0;
 }
