@@ -152,19 +152,26 @@ __noinline u64 tix_clock(u32 cpu, u64 now)
 	return clock;
 }
 
+static __always_inline u64 earlier_of(u64 a, u64 b)
+{
+	return (s64)(a - b) < 0 ? a : b;
+}
+
 /*
- * Where one that comes back on `cpu` would be if it were neither behind nor ahead: where few wait a clock may be far
- * ahead of others, so another one is looked at.
+ * Where one that comes back on `cpu` would be if it were neither behind nor ahead. A clock is after that where few wait,
+ * or a member runs that is ahead of its siblings: so the account of what runs and another CPU's clock are looked at, too.
  */
 static __always_inline u64 clock_to_join(u32 cpu, u64 now)
 {
-	u64 clock = tix_clock(cpu, now), other;
+	const struct tix_thread *running = running_on(CPU(cpu));
+	u64 clock = tix_clock(cpu, now);
 	u32 at = CPU(cpu)->probe;
 
+	if (running)
+		clock = earlier_of(clock, top_of(running->payer)->vtime);
 	if (nr_cpu_ids == 1 || at == cpu || (!CPU(at)->queue.vt.nr && (CPU(at)->idle_ns || CPU(cpu)->queue.vt.nr)))
 		return clock;
-	other = tix_clock(at, now);
-	return (s64)(other - clock) < 0 ? other : clock;
+	return earlier_of(clock, tix_clock(at, now));
 }
 
 /* A member is back: it is behind by a slice at most. */
