@@ -34,3 +34,11 @@ fn nobody_is_robbed_on_two_cpus() {
 fn nobody_is_robbed_on_four_cpus() {
     nobody_is_robbed(4);
 }
+
+/// A plot that had all: each slice moved its account after the clock, and the clock is where its thread is, which was
+/// behind its siblings; and time was cheap for it because clocks were apart.
+#[test]
+fn an_account_does_not_run_after_its_members() {
+    let outcome = Plot::random(2, 1985).outcome(5);
+    assert!(outcome.alice > 0.99, "{outcome:?}");
+}
