@@ -475,7 +475,8 @@ static __always_inline bool goes_before_running(const struct tix_cpu *c, const s
  * Thread `i`, which wakes up on `cpu`, goes on with the slice of who runs there and is about to sleep: it is of the same
  * principal, or goes before all that wait. The end of the slice stays, so whoever comes meanwhile waits for that at most.
  *
- * Cost: a field of a CPU's. Gain: an eighth of what a token costs that goes round, and a third of hackbench's time.
+ * Cost: a field of a CPU's, and 9,000 verified instructions. Gain: of what a token costs that goes round two cgroups a
+ * seventh, of what a message costs in one of a hundred pairs a quarter.
  */
 static __always_inline bool goes_on(u32 cpu, const struct tix_cpu *c, u32 i, u64 now)
 {

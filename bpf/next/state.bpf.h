@@ -50,7 +50,7 @@ struct tix_node {
 	u64 quota;		/* 0: it has no limit of its own */
 	u64 every, burst;
 	s64 left;		/* of this period's */
-	u64 each;		/* of those that waited for it may run for so long at a time */
+	u64 each;		/* how long those that waited for it may run at a time; 0: as long as others */
 	u64 next_at;		/* when the next one begins */
 	u64 crowd;		/* threads that wait for the next one */
 	u64 nr_periods, nr_throttled, throttled_ns;

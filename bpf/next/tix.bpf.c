@@ -239,7 +239,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 	if (runnable) {
 		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
 		yields = !c->kicked && c->running == own && c->slice_end_ns > now + TIMER_MIN_NS;
-		/* Who has used up a slice is not about to sleep, however short its runs were before. */
+		/* A slice used up ends what short runs were believed. */
 		if (c->running == own && (s64)(now - c->slice_end_ns) >= 0)
 			t->burst_ns = slice_ns;
 		t->cpus = cpus_of(prev, cpu);

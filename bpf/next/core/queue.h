@@ -199,7 +199,8 @@ TIX_INLINE u32 queue_review(struct tix_queue *q, struct vtrr_client *clients, co
 }
 
 /* Whether thread `t`, which is not linked, goes before all that wait, where nobody else runs. */
-TIX_INLINE bool queue_goes_first(struct tix_queue *q, const struct vtrr_client *clients, const struct tix_thread *t, u64 now)
+TIX_INLINE bool queue_goes_first(struct tix_queue *q, const struct vtrr_client *clients,
+				 const struct tix_thread *t, u64 now)
 {
 	u64 mean = queue_mean(q, t, 0);
 	struct vtrr_choice own = {
@@ -208,8 +209,10 @@ TIX_INLINE bool queue_goes_first(struct tix_queue *q, const struct vtrr_client *
 		.eligible = (s64)(t->tag - mean) <= 0,
 	};
 
-	return vtrr_peek(&q->vt, mean) == VTRR_NONE ||
-	       (vtrr_overdue(&q->vt, clients, now, OVERDUE_NS) == VTRR_NONE && vtrr_before(&own, &q->vt.choice));
+	if (vtrr_peek(&q->vt, mean) == VTRR_NONE)
+		return true;
+	return vtrr_overdue(&q->vt, clients, now, OVERDUE_NS) == VTRR_NONE &&
+	       vtrr_before(&own, &q->vt.choice);
 }
 
 #define OVERDUE_PART 8u	/* of a CPU's time, this part is for who has waited too long, at most, */

@@ -4,12 +4,10 @@
 //! The quantum is 1 ms. Bounds are in quanta of service: a principal's own run that is going on,
 //! one that it waits for, and one by which tags are grouped.
 
-use tix_lab::{ANY, Action, BASE, MS, Machine, NICE_0, SECOND, cycle, hog, periodic, run};
+mod common;
 
-/// Cgroups of these weights below the root.
-fn groups(m: &mut Machine, weights: &[u32]) -> Vec<u32> {
-    weights.iter().map(|w| m.cgroup(0, *w)).collect()
-}
+use common::{groups, near};
+use tix_lab::{ANY, Action, BASE, MS, Machine, NICE_0, SECOND, cycle, hog, periodic, run};
 
 /// The largest distance of any thread's service from its share of `due`, ns, over `ns` from now,
 /// looked at every 10 ms.
@@ -24,13 +22,6 @@ fn largest_error(m: &mut Machine, threads: &[Vec<u32>], due: &[f64], ns: u64) ->
         }
     }
     worst
-}
-
-#[track_caller]
-fn near(shares: &[f64], due: &[f64], most: f64) {
-    for (share, due) in shares.iter().zip(due) {
-        assert!((share - due).abs() <= most, "{shares:.4?} of {due:?} due");
-    }
 }
 
 #[test]
@@ -559,33 +550,6 @@ fn who_is_about_to_sleep_is_not_interrupted() {
         switches < hops * 11 / 10,
         "{switches} switches for {hops} hops"
     );
-}
-
-/// Fifty threads have to share 5 % of a CPU: most find it used up when it is their turn. Nobody else waits for that.
-#[test]
-fn a_crowd_below_a_limit_leaves_the_rest_to_others() {
-    let shares = run(1, |m| {
-        let g = groups(m, &[100, 100]);
-        m.set_limit(g[0], 100_000, 5000);
-        let limited = m.hogs(g[0], 50);
-        let other = m.hogs(g[1], 1);
-        m.run(SECOND);
-        m.shares(&[&limited, &other], 10 * SECOND)
-    });
-    near(&shares, &[0.05, 0.95], 0.005);
-}
-
-#[test]
-fn a_limit_is_had_and_not_exceeded() {
-    let shares = run(1, |m| {
-        let g = groups(m, &[100, 100]);
-        m.set_limit(g[0], 100_000, 20_000);
-        let limited = m.hogs(g[0], 3);
-        let other = m.hogs(g[1], 1);
-        m.run(SECOND);
-        m.shares(&[&limited, &other], 5 * SECOND)
-    });
-    near(&shares, &[0.2, 0.8], 0.003);
 }
 
 #[test]
