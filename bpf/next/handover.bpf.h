@@ -199,6 +199,9 @@ int tix_take(struct tix_take_args *args)
 	if (i >= nodes_hi || i >= TIX_NODES_MAX || !(NODES[i].flags & TIX_NODE_CGROUP) ||
 	    NODES[i].cgid != lead.cgid)
 		return 0;
+	args->err = -EAGAIN;	/* it does not count among its siblings before it is active */
+	if (ACCOUNTS[i].nr_runnable && !NODES[i].self_active)
+		return 0;
 	bpf_spin_lock(&tix_lock);
 	advance_locked(now);
 	shift_locked(i, bounded(lead.lead), !lead.share);

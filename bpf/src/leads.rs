@@ -15,6 +15,7 @@ use bytemuck::{Pod, Zeroable};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Program};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Version of what one build tells another (`TIX_LEADS` in intf.h).
 pub const LEADS: u32 = crate::number(env!("TIX_LEADS"));
@@ -26,6 +27,8 @@ const MOST_NS: i64 = 128_000_000;
 const BELIEVED_NS: i64 = 1 << 32;
 const ONE: u64 = 1 << 62;
 const BATCH: usize = 64;
+/// For that long whoever tells leads waits for all to be active that are runnable.
+const ACTIVE_BY: Duration = Duration::from_millis(200);
 
 /// How the principal that a cgroup is stands to its due (`struct tix_lead`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -148,19 +151,16 @@ pub(crate) fn take(dir: &Path, mut leads: Vec<Lead>) -> Result<Vec<Lead>, Error>
     let take = program(dir, pins::TAKE)?;
     let path = pins::path(dir, pins::CGROUPS);
     let cgroups = MapHandle::from_pinned_path(&path).map_err(|err| pins::error(&path, err))?;
-    let told = |lead: &Lead| -> Result<bool, Error> {
-        if lead.lead_ns == 0 && lead.quota_ns == 0 {
-            return Ok(false);
-        }
+    // What the kernel says of it, 0 or an errno; of one that shares its parent's principal that it has gone.
+    let tell = |lead: &Lead| -> Result<i32, Error> {
         let value = cgroups.lookup(&lead.cgid.to_ne_bytes(), MapFlags::ANY);
         let value = value.map_err(|source| Error::Call {
             what: "cannot look a cgroup up",
             source,
         })?;
-        // One that has gone, or shares its parent's principal.
         let node = value.and_then(|bytes| bytes.try_into().ok().map(u32::from_ne_bytes));
         let Some(node) = node.filter(|node| node & (1 << 31) == 0) else {
-            return Ok(false);
+            return Ok(-libc::ENOENT);
         };
         let mut args = TakeArgs {
             node,
@@ -168,11 +168,28 @@ pub(crate) fn take(dir: &Path, mut leads: Vec<Lead>) -> Result<Vec<Lead>, Error>
             lead: *lead,
         };
         call(&take, &mut args, "cannot tell a lead")?;
-        // Or that goes just now.
-        if args.err == -libc::ENOENT {
+        Ok(args.err)
+    };
+    // A lead is one among those who are active: whoever is runnable is to be so first.
+    let by = Instant::now() + ACTIVE_BY;
+    for lead in &leads {
+        let nothing = Lead {
+            cgid: lead.cgid,
+            ..Lead::default()
+        };
+        while tell(&nothing)? == -libc::EAGAIN && Instant::now() < by {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let told = |lead: &Lead| -> Result<bool, Error> {
+        if lead.lead_ns == 0 && lead.quota_ns == 0 {
             return Ok(false);
         }
-        check(args.err, "cannot tell a lead").map(|()| true)
+        match tell(lead)? {
+            // It goes just now, or is not active yet and begins anew.
+            err if err == -libc::ENOENT || err == -libc::EAGAIN => Ok(false),
+            err => check(err, "cannot tell a lead").map(|()| true),
+        }
     };
     let mut failed = Ok(());
     leads.retain(|lead| {
