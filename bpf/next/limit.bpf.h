@@ -214,7 +214,8 @@ static __always_inline void note_spent(u32 l)
 
 /*
  * Whether thread `i`, which is linked nowhere, has to wait for the next period of a limit; if so it does
- * from now on, and does not count as runnable. Else limit_left says for how long it may run.
+ * from now on, and does not count as runnable. Else limit_left says for how long it may run. Who has waited too long
+ * runs all the same, for a moment.
  */
 static __noinline bool hold_locked(u32 i)
 {
@@ -224,6 +225,10 @@ static __noinline bool hold_locked(u32 i)
 
 	if (!l || l >= TIX_NODES_MAX)
 		return false;
+	if (CLIENTS[i].since && (s64)(now_ns - CLIENTS[i].since) > (s64)OVERDUE_NS) {
+		limit_left = MIN_SLICE_NS;
+		return false;
+	}
 	of = &NODES[l];
 	if (!of->spent_at) {
 		of->spent_at = now_ns;
@@ -235,6 +240,7 @@ static __noinline bool hold_locked(u32 i)
 	n->nr_held++;
 	of->crowd++;
 	t->held_by = l;
+	CLIENTS[i].since = CLIENTS[i].since ?: now_ns;
 	last = of->last_held;
 	CLIENTS[i].next = 0;
 	CLIENTS[i].prev = last;

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{groups, near};
-use tix_lab::{SECOND, run};
+use tix_lab::{MS, Machine, NICE_0, SECOND, hog, run};
 
 /// What `threads` hogs have below a limit of `quota_us` in 100 ms, and what one beside them has, parts of a CPU.
 fn beside_a_limit(threads: usize, quota_us: u64) -> Vec<f64> {
@@ -27,4 +27,38 @@ fn a_limit_is_had_and_not_exceeded() {
 #[test]
 fn a_crowd_below_a_limit_leaves_the_rest_to_others() {
     near(&beside_a_limit(50, 5000), &[0.05, 0.95], 0.005);
+}
+
+/// The longest that one of `threads` goes without CPU time in a minute, ns; looked at each 100 ms.
+fn longest_without(m: &mut Machine, threads: &[u32]) -> u64 {
+    let mut ran: Vec<(u64, u64)> = threads.iter().map(|t| (m.used(*t), m.now())).collect();
+    let mut longest = 0;
+    for _ in 0..600 {
+        m.run(100 * MS);
+        let now = m.now();
+        for (thread, (used, since)) in threads.iter().zip(&mut ran) {
+            if m.used(*thread) != *used {
+                (*used, *since) = (m.used(*thread), now);
+            }
+            longest = longest.max(now - *since);
+        }
+    }
+    longest
+}
+
+/// Thirty of next to no share wait on one CPU; on another one of their cgroup uses up their limit as soon as a period begins.
+#[test]
+fn below_a_limit_nobody_waits_for_longer_than_ten_seconds() {
+    let longest = run(2, |m| {
+        let g = groups(m, &[10_000, 1, 1]);
+        m.set_limit(g[1], 1_000_000, 1000);
+        for (cgroup, cpu, nr) in [(g[0], 0, 2), (g[1], 0, 30), (g[1], 1, 1), (g[2], 1, 1)] {
+            for _ in 0..nr {
+                m.thread_on(cgroup, 1 << cpu, NICE_0, hog());
+            }
+        }
+        let small: Vec<u32> = (3..33).collect();
+        longest_without(m, &small)
+    });
+    assert!(longest <= 10 * SECOND, "{} ms", longest / MS);
 }
