@@ -203,16 +203,19 @@ fn reuse(by: &Scheduler) {
     let first = by.create_node(7).expect("a currency");
     by.destroy_node(first).expect("drop it");
     // Its place is free once a decision has seen to it.
-    let second = (0..200).find_map(|_| {
+    let mut others = Vec::new();
+    let second = loop {
         let another = by.create_node(8).expect("another");
         if another.place() == first.place() {
-            return Some(another);
+            break another;
         }
-        by.destroy_node(another).expect("drop it");
+        others.push(another);
+        assert!(others.len() < 200, "nobody has its place");
         sleep(Duration::from_millis(10));
-        None
-    });
-    let second = second.expect("another has its place");
+    };
+    for other in others {
+        by.destroy_node(other).expect("drop it");
+    }
     refused("funding by what is gone", by.set_funding(new, &soft(first)));
     refused("dropping what is gone", by.destroy_node(first));
     by.set_funding(new, &soft(second))

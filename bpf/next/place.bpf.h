@@ -353,12 +353,20 @@ static __always_inline void goes_before_siblings(struct tix_account *own, struct
 	account_add(&own->thread_mean, scaled(by, t->weight, own->load));
 }
 
-/* How far thread `t` is ahead of its siblings, in virtual time: by TURNS_MOST of its own slices at most. */
-static __always_inline s64 lead_of(const struct tix_account *own, struct tix_thread *t)
+/*
+ * How far thread `t` is ahead of its siblings, in virtual time: by TURNS_MOST of its own slices at most. What it had more
+ * is forgiven. In a crowd, whose slices are short, each run may be longer than that, so there the mean moves with what is
+ * forgiven; else a thread that has a CPU alone would never be so far ahead that others come there.
+ */
+static __always_inline s64 lead_of(struct tix_account *own, struct tix_thread *t)
 {
-	s64 x = within(t->served - own->thread_mean, served_by(t->slice_ns * TURNS_MOST, t->weight));
+	s64 off = t->served - own->thread_mean, x = within(off, served_by(t->slice_ns * TURNS_MOST, t->weight));
 
-	t->served = own->thread_mean + x;
+	if (x != off) {
+		t->served += x - off;
+		if (t->slice_ns < slice_ns)
+			account_add(&own->thread_mean, scaled(x - off, t->weight, own->load));
+	}
 	/* It is x * weight ns, of which a slice is a period. */
 	return fund_like(x, (fund_size(x) * t->weight >> SERVED_LOG) * ((t->period << 4) / t->slice_ns) >> 4);
 }

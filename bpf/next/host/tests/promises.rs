@@ -481,24 +481,6 @@ fn who_cannot_have_its_due_leaves_the_others_theirs() {
     assert!(shares[1] < 0.003, "{shares:.4?}");
 }
 
-#[test]
-fn a_crowd_of_thousands_has_its_share() {
-    let (shares, longest) = run(1, |m| {
-        let crowd = m.cgroup(0, 100);
-        let other = m.cgroup(0, 1000);
-        let sleeps = m.cgroup(0, 100);
-        let many = m.hogs(crowd, 3000);
-        let one = m.hogs(other, 1);
-        let t = m.thread(sleeps, periodic(MS / 10, 50 * MS));
-        m.run(10 * SECOND);
-        m.forget_waits();
-        let shares = m.shares(&[&many, &one], 20 * SECOND);
-        (shares, m.waits(t).longest)
-    });
-    near(&shares, &[1.0 / 11.0, 10.0 / 11.0], 0.01);
-    assert!(longest < 30 * MS, "{longest}");
-}
-
 /// A thread that made many short runs and computes from then on is interrupted as any other.
 #[test]
 fn short_runs_of_old_buy_nothing() {
