@@ -22,7 +22,7 @@
 #define OVERDUE_NS 5000000000ull	/* whoever waits longer is next, whatever its tag */
 #define AHEAD_NS 300000000ull	/* how far an account may be ahead of a CPU's clock, */
 #define BEHIND_NS 8000000ull		/* how far it may be behind, of its own, */
-#define APART_NS 10000000ull		/* and CPUs' clocks apart from each other */
+#define APART_NS 15000000ull		/* and CPUs' clocks apart from each other */
 #define DEBT_NS 1000000000ull	/* what anybody may be ahead or behind inside of a currency */
 #define MEMBER_OFF_NS 100000000ull	/* how far a member may be ahead of its siblings, or behind */
 #define LINGER_NS 1000000ull		/* a principal that sleeps counts as active for that long */
