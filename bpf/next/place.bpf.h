@@ -157,6 +157,14 @@ static __always_inline u64 earlier_of(u64 a, u64 b)
 	return (s64)(a - b) < 0 ? a : b;
 }
 
+/* Up to here a thread that yields on `c` gives up what it is owed: it may have come over from a CPU whose clock is behind. */
+static __always_inline u64 clock_to_yield(const struct tix_cpu *c)
+{
+	if (nr_cpu_ids == 1 || CPU(c->probe)->idle_ns)
+		return c->queue.clock;
+	return earlier_of(c->queue.clock, CPU(c->probe)->queue.clock);
+}
+
 /*
  * Where one that comes back on `cpu` would be if it were neither behind nor ahead. A clock is after that where few wait,
  * or a member runs that is ahead of its siblings: so the account of what runs and another CPU's clock are looked at, too.
@@ -407,7 +415,7 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 	struct tix_queue *q = &CPU(cpu)->queue;
 	struct tix_account *own, *payer;
 	struct tix_account *top;
-	u64 clock = q->clock, at, above = 0;
+	u64 at, above = 0;
 	u32 load;
 	bool is_one_of;
 
@@ -429,7 +437,7 @@ __noinline int tix_place(u32 i, u32 cpu, u64 now, u32 first, u64 cost)
 		t->of_load = load;
 		account_slice(payer, t, is_one_of, slice_ns, passes(ROUND_NS));
 	}
-	at = tix_charge(t->payer, cost, clock, first & YIELDS, &above);
+	at = tix_charge(t->payer, cost, first & YIELDS ? clock_to_yield(CPU(cpu)) : 0, first & YIELDS, &above);
 	top = &ACCOUNTS[above < TIX_NODES_MAX ? above : 0];
 	t->tag = at;
 	if (is_one_of)

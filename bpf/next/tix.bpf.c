@@ -248,11 +248,11 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			goes_before_siblings(&ACCOUNTS[t->node], t);
 		first = count_runnable(prev, own);
 		make_known(t->node);
-		if (yields && (s64)(t->tag - c->queue.clock) < 0)
+		if (yields && (s64)(t->tag - clock_to_yield(c)) < 0)
 			first |= YIELDS;
 		/* A lock's owner gives up its own, and nothing of its donor's. */
 		if (WAITS[own].lock) {
-			charge_node(t->node, cost, c->queue.clock, first & YIELDS);
+			charge_node(t->node, cost, clock_to_yield(c), first & YIELDS);
 			cost = 0;
 			first &= ~YIELDS;
 			first |= tix_set_payer(own, tix_payer_for(prev, own, now), now);
