@@ -15,7 +15,10 @@ struct {
 	__type(value, struct queue_lock);
 } queue_locks SEC(".maps");
 
-/* Thread `t` waits on `cpu` from now on. */
+/*
+ * Thread `t` waits on `cpu` from now on, unless it does already: where it is woken up, and a decision that found that it
+ * may not run there puts it back, two CPUs may try at once, each under its own lock.
+ */
 static __always_inline void link_thread(u32 cpu, u32 t, u64 now)
 {
 	struct queue_lock *l = bpf_map_lookup_elem(&queue_locks, &cpu);
@@ -23,10 +26,8 @@ static __always_inline void link_thread(u32 cpu, u32 t, u64 now)
 	if (!l || t >= TIX_THREADS_MAX)
 		return;
 	bpf_spin_lock(&l->lock);
-	if (!THREADS[t].queue) {
+	if (!__sync_val_compare_and_swap(&THREADS[t].queue, 0, cpu + 1))
 		queue_link(&CPU(cpu)->queue, CLIENTS, &THREADS[t], t, now);
-		THREADS[t].queue = cpu + 1;
-	}
 	bpf_spin_unlock(&l->lock);
 }
 
