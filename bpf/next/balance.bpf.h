@@ -68,7 +68,7 @@ __noinline int tix_balance(u32 cpu, bool busy)
 			stats.stolen++;
 			if ((s64)(c->queue.clock - CPU(at)->queue.clock) > apart)
 				c->queue.clock = CPU(at)->queue.clock + apart;
-			/* Where it is with that one the next pick tells: before, no other is taken over. */
+			/* Both CPUs count as together until the next pick computes this clock with that thread. */
 			c->queue.reached = CPU(at)->queue.reached;
 		} else
 			set_price(c, ahead == FAR ? 0 : ahead, apart);

@@ -157,7 +157,10 @@ static __always_inline u64 earlier_of(u64 a, u64 b)
 	return (s64)(a - b) < 0 ? a : b;
 }
 
-/* Up to here a thread that yields on `c` gives up what it is owed: it may have come over from a CPU whose clock is behind. */
+/*
+ * The clock up to which a thread that yields on `c` gives up what it is owed. It may have come over from another CPU, whose
+ * clock is behind: the earlier one counts.
+ */
 static __always_inline u64 clock_to_yield(const struct tix_cpu *c)
 {
 	if (nr_cpu_ids == 1 || CPU(c->probe)->idle_ns)
