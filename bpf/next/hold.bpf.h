@@ -43,13 +43,14 @@ __noinline int tix_arm_limits(void)
 }
 
 /*
- * Have thread `i`, which is linked nowhere, wait for a limit that is used up. The result: 0 if it does from
- * now on, else for how long it may run, ns, at most 2^30.
+ * Have thread `i` wait for a limit that is used up: then it does not count as runnable. The result: 0 if it waits now,
+ * else for how long it may run, ns, at most 2^30.
  */
 __noinline int tix_hold(u32 i, u64 now)
 {
 	s32 left = 1 << 30;
 	bool held;
+	u32 l;
 
 	USES_ARENA();
 	BEGIN_LOOPS();
@@ -57,8 +58,9 @@ __noinline int tix_hold(u32 i, u64 now)
 		return left;
 	bpf_spin_lock(&tix_lock);
 	advance_locked(now);
-	held = hold_locked(i);
-	if (held)
+	l = limit_to_wait_for(i);
+	held = l && hold_locked(i, l);
+	if (l)
 		left = 0;
 	else if (limit_left < (u64)left)
 		left = limit_left;

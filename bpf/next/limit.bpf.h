@@ -21,6 +21,7 @@
 
 #define CROWD_NS 5000000000ull
 #define OWED_NS (OVERDUE_NS / 2)
+#define HELD (TIX_CPUS_MAX + 1)
 
 static STATE u32 nr_limits;		/* how many there are; 0: none of this is looked at */
 static STATE u32 limits_epoch = 1;	/* limits come and go */
@@ -213,23 +214,34 @@ static __always_inline void note_spent(u32 l)
 }
 
 /*
- * Whether thread `i`, which is linked nowhere, has to wait for the next period of a limit; if so it does
- * from now on, and does not count as runnable. Else limit_left says for how long it may run. Who has waited too long
- * runs all the same, for a moment.
+ * The limit for whose next period thread `i` has to wait, or 0: then limit_left says for how long it may run. Who has
+ * waited too long runs all the same, for a moment.
  */
-static __noinline bool hold_locked(u32 i)
+static __always_inline u32 limit_to_wait_for(u32 i)
 {
-	struct tix_thread *t = &THREADS[i];
-	struct tix_node *n = &NODES[t->node], *of;
-	u32 l = spent_locked(t->node), last;
+	u32 l = spent_locked(THREADS[i].node);
 
 	if (!l || l >= TIX_NODES_MAX)
-		return false;
+		return 0;
 	if (CLIENTS[i].since && (s64)(now_ns - CLIENTS[i].since) > (s64)OVERDUE_NS) {
 		limit_left = MIN_SLICE_NS;
-		return false;
+		return 0;
 	}
-	of = &NODES[l];
+	return l;
+}
+
+/*
+ * Thread `i` waits for the next period of limit `l` from now on; false: another CPU has meanwhile had it wait, there or in
+ * a queue. One link serves both.
+ */
+static __noinline bool hold_locked(u32 i, u32 l)
+{
+	struct tix_thread *t = &THREADS[i];
+	struct tix_node *n = &NODES[t->node], *of = &NODES[l];
+	u32 last;
+
+	if (__sync_val_compare_and_swap(&t->queue, 0, HELD))
+		return false;
 	if (!of->spent_at) {
 		of->spent_at = now_ns;
 		of->nr_throttled++;
@@ -271,7 +283,7 @@ static __noinline void unhold_locked(u32 i)
 	else
 		of->last_held = prev;
 	of->crowd--;
-	t->held_by = 0;
+	t->held_by = t->queue = 0;
 	if (!--NODES[t->node].nr_held)
 		NODES[t->node].held_by = 0;
 }

@@ -401,8 +401,7 @@ void BPF_STRUCT_OPS(tix_exit_task, struct task_struct *p, struct scx_exit_task_a
 	USES_ARENA();
 	if (!i)
 		return;
-	if (THREADS[i].queue)
-		tix_unlink(i);
+	leave_queue(i);
 	task_leave(THREADS[i].node);
 	thread_free(i);
 }

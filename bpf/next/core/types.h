@@ -38,7 +38,7 @@ struct tix_thread {
 	s32 pid;
 	u32 node;		/* its principal */
 	u32 payer;		/* whose account its run is charged to */
-	u32 queue;		/* the CPU in whose queue it is linked, and 1; 0: none */
+	u32 queue;		/* the CPU in whose queue it is linked, and 1; 0: none; HELD: it waits for a limit */
 	u32 weight;		/* its nice weight while it counts as runnable, or 0 */
 	u32 placed;		/* its tag is for a run that has not begun */
 	u64 cpus;		/* that it may use: bit n for those that are n modulo 64 */
