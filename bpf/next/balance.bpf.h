@@ -49,8 +49,11 @@ static __always_inline s64 ahead_of(const struct tix_cpu *c, u32 at)
 	return CPU(at)->queue.vt.nr ? (s64)(CPU(at)->queue.reached - c->queue.reached) : FAR;
 }
 
-/* A thread of another CPU's to run on `cpu` next, which waits nowhere any longer; or 0. */
-__noinline int tix_balance(u32 cpu, bool busy)
+/*
+ * A thread of another CPU's to run on `cpu` next, which waits nowhere any longer; or 0. A busy CPU that looks in vain, as
+ * what waits there is bound, looks again in a quantum only.
+ */
+__noinline int tix_balance(u32 cpu, bool busy, u64 now)
 {
 	struct tix_cpu *c = CPU(cpu);
 	u32 n, at, i = 0;
@@ -62,8 +65,11 @@ __noinline int tix_balance(u32 cpu, bool busy)
 		at = next_cpu(&c->probe, cpu);
 		ahead = ahead_of(c, at);
 		c->queue.clock_most = CPU(at)->idle_ns ? 0 : CPU(at)->queue.clock + apart;
-		if ((!busy && ahead != FAR) || ahead < -apart)
+		if ((!busy && ahead != FAR) || (ahead < -apart && (s64)(now - c->look_ns) >= 0)) {
 			i = tix_take_over(at, cpu);
+			if (!i)
+				c->look_ns = now + slice_ns;
+		}
 		if (i) {
 			stats.stolen++;
 			if ((s64)(c->queue.clock - CPU(at)->queue.clock) > apart)

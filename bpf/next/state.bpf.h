@@ -83,6 +83,7 @@ struct tix_cpu {
 	u32 offline;		/* no more decisions here */
 	u32 kicked;		/* the running thread's slice was ended by us */
 	u32 probe;		/* the CPU to look at next */
+	u64 look_ns;		/* when it may take threads over from others again, while it has some itself */
 	u32 price;		/* of this CPU's time for threads that may not use all, Q8 (balance.bpf.h) */
 	u32 vain;		/* firings of the timer in a row that ended no slice */
 	u32 stale;		/* a thread that waits here, and is to be placed anew; or 0 */

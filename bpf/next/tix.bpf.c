@@ -184,7 +184,7 @@ __noinline int tix_run_next(u32 cpu, u32 running, bool runnable, u64 now, u32 tr
 
 	USES_ARENA();
 	if (nr_cpu_ids > 1)
-		i = tix_balance(cpu, runnable);
+		i = tix_balance(cpu, runnable, now);
 	if (!i && CPU(cpu)->queue.vt.nr)
 		i = tix_pick(cpu, running, now, try < REFILES);
 	if (!i)
