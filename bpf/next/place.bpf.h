@@ -394,7 +394,11 @@ static __always_inline s64 bound_top(struct tix_account *a, const struct tix_cpu
 	s64 least = -in_vtime(BEHIND_NS, a->inverse_all) - (nr_cpu_ids > 1 ? 2 * passes(APART_NS) : 0);
 
 	if (off > most && its > most) {
-		by = most - (off < its ? off : its);
+		if (off > its)
+			off = its;
+		if (nr_cpu_ids > 1 && (s64)(a->vtime - CPU(c->probe)->queue.clock) < off)
+			off = a->vtime - CPU(c->probe)->queue.clock;
+		by = off > most ? most - off : 0;
 	} else if (off < least && its < least) {
 		if (off < its)
 			off = its;
