@@ -95,8 +95,10 @@ void wake(struct lab_task *t, bool is_new)
 	if (t->state != ASLEEP)
 		return;
 	t->state = RUNNABLE;
-	t->woke_at = M->now;
 	t->wake_at = NEVER;
+	if (t->p.scx.flags & SCX_TASK_QUEUED)	/* it was about to sleep, and goes on */
+		return;
+	t->woke_at = M->now;
 	if (t->p.nr_cpus_allowed > 1 && !t->p.migration_disabled)
 		cpu = tix_select_cpu(&t->p, t->cpu, is_new ? 0 : SCX_ENQ_WAKEUP);
 	else if (!allowed)
