@@ -72,8 +72,6 @@ __noinline int tix_balance(u32 cpu, bool busy, u64 now)
 		}
 		if (i) {
 			stats.stolen++;
-			if ((s64)(c->queue.clock - CPU(at)->queue.clock) > apart)
-				c->queue.clock = CPU(at)->queue.clock + apart;
 			/* Both CPUs count as together until the next pick computes this clock with that thread. */
 			c->queue.reached = CPU(at)->queue.reached;
 		} else
