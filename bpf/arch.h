@@ -46,6 +46,31 @@ TIX_INLINE u64 tix_forget(u64 x)
 }
 #endif
 
+/*
+ * x, which is anything, as far as the BPF verifier knows from here on; `any` is something that it knows nothing of. What
+ * follows is walked once, and not once for each range of values that branches before it left behind.
+ */
+TIX_INLINE u64 tix_unknown(u64 x, u64 any)
+{
+#ifdef __bpf__
+	asm("%0 ^= %1\n%0 ^= %1" : "+r"(x) : "r"(any));
+#else
+	(void)any;
+#endif
+	return x;
+}
+
+/* x / y; 0 where y is 0, as BPF has it. */
+TIX_INLINE u64 tix_divide(u64 x, u64 y)
+{
+#ifdef __bpf__
+	asm("%0 /= %1" : "+r"(x) : "r"(y));
+	return x;
+#else
+	return y ? x / y : 0;
+#endif
+}
+
 /* x if `yes`, else -x, without a branch. Under tix_lock only. */
 TIX_INLINE u64 tix_signed(u64 x, bool yes)
 {

@@ -85,10 +85,14 @@ static __always_inline void make_known(u32 node)
 {
 	if (node >= TIX_NODES_MAX)
 		return;
-	if (!NODES[node].self_active)
+	if (!NODES[node].self_active) {
+		END_BRANCHES();
 		tix_update_active(node);
-	if (ACCOUNTS[node].epoch != GRAPH->epoch)
+	}
+	if (ACCOUNTS[node].epoch != GRAPH->epoch) {
+		END_BRANCHES();
 		tix_update_value(node);
+	}
 }
 
 /* Virtual time that passes in `ns` on a busy machine. */

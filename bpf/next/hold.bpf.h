@@ -149,6 +149,7 @@ static __always_inline void release_thread(u32 i, u64 now)
 
 	if (CPU(cpu)->offline)
 		cpu = bpf_get_smp_processor_id();
+	END_BRANCHES();
 	t->tag = CPU(cpu)->queue.clock;
 	tix_link(cpu, i, now);
 	CPU(cpu)->stale = i;

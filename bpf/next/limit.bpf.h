@@ -74,6 +74,7 @@ static __always_inline u32 limit_after(u32 *at, u32 l)
 
 	if (cap)
 		return cap;
+	END_BRANCHES();
 	*at = limit_of(NODES[*at].parent);
 	return *at;
 }
@@ -125,6 +126,7 @@ __noinline int tix_debit(u32 idx, u64 ns, u64 now)
 	while (l && l < TIX_NODES_MAX && can_loop) {
 		if (NODES[l].quota && NODES[l].walked != limit_walks) {
 			NODES[l].walked = limit_walks;
+			END_BRANCHES();
 			refill_locked(l);
 			NODES[l].left -= ns;
 		}
@@ -146,6 +148,7 @@ static __noinline u32 spent_locked(u32 idx)
 	limit_left = ~0ull;
 	while (l && l < TIX_NODES_MAX && can_loop) {
 		if (NODES[l].quota) {
+			END_BRANCHES();
 			refill_locked(l);
 			if (NODES[l].left <= 0)
 				return l;

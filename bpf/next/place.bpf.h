@@ -31,7 +31,7 @@ static __always_inline s64 charge_member(u64 *served, struct tix_account *up, u6
 {
 	s64 off;
 
-	if (used) {
+	if (tix_unknown(used, *served)) {
 		account_add(served, served_by(used, tickets));
 		if (is_counted)
 			account_add(&up->mean, served_by(used, up->tickets));
@@ -223,6 +223,7 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 	}
 	if (!first)
 		return 0;
+	END_BRANCHES();
 	a->busy_in = 0;
 	credit = tix_mul_q32(slice_ns, a->inverse_all);
 	weight = queue_weight(credit, slice_ns);

@@ -84,7 +84,7 @@ __noinline u32 tix_pick(u32 cpu, u32 running, u64 now, bool may)
 	struct queue_lock *l = bpf_map_lookup_elem(&queue_locks, &cpu);
 	struct tix_thread *own = NULL;
 	struct tix_cpu *c = CPU(cpu);
-	u32 t, r;
+	u32 t, refile = VTRR_NONE;
 
 	USES_ARENA();
 	if (!l || running >= TIX_THREADS_MAX)
@@ -92,17 +92,22 @@ __noinline u32 tix_pick(u32 cpu, u32 running, u64 now, bool may)
 	if (running)
 		own = &THREADS[running];
 	bpf_spin_lock(&l->lock);
-	t = queue_pick(&c->queue, CLIENTS, THREADS, own, now, may);
+	t = queue_pick(&c->queue, CLIENTS, THREADS, own, now, may, &refile);
 	if (t < TIX_THREADS_MAX) {
 		THREADS[t].queue = 0;
 		stats.overdue += (s64)(now - CLIENTS[t].since) > (s64)OVERDUE_NS;
 	}
 	c->stale = 0;
 	if (c->queue.vt.nr && t != QUEUE_AGAIN) {
-		r = queue_review(&c->queue, CLIENTS, THREADS);
-		if (r < TIX_THREADS_MAX && is_stale(r))
-			c->stale = r;
+		refile = queue_review(&c->queue, CLIENTS);
+		if (refile < TIX_THREADS_MAX && is_stale(refile))
+			c->stale = refile;
+		/* One that counts elsewhere in the mean than where it is counts anew. */
+		if (refile < TIX_THREADS_MAX && CLIENTS[refile].counted == THREADS[refile].tag)
+			refile = VTRR_NONE;
 	}
+	if (refile < TIX_THREADS_MAX)
+		queue_refile(&c->queue, CLIENTS, &THREADS[refile], refile);
 	bpf_spin_unlock(&l->lock);
 	return t == VTRR_NONE ? 0 : t;
 }
@@ -153,7 +158,7 @@ __noinline int tix_take_over(u32 from, u32 cpu)
 	q = &CPU(from)->queue;
 	bpf_spin_lock(&l->lock);
 	t = vtrr_peek(&q->vt, q->clock);
-	for (i = vtrr_forget(&q->vt, 0); i < LOOKS_MOST && t < TIX_THREADS_MAX && !(THREADS[t].cpus & bit) && can_loop; i++)
+	for (i = tix_unknown(0, q->clock); i < LOOKS_MOST && t < TIX_THREADS_MAX && !(THREADS[t].cpus & bit) && can_loop; i++)
 		t = i ? CLIENTS[t].newer : q->vt.oldest;
 	if (t < TIX_THREADS_MAX && i < LOOKS_MOST) {
 		queue_unlink(q, CLIENTS, t);

@@ -128,6 +128,12 @@ static __always_inline void *arena_at(u64 offset)
  * gets that wrong where that is a call.
  */
 #define BEGIN_LOOPS() asm volatile("r0 = 0" ::: "r0")
+
+/*
+ * To the verifier a call uses all registers that may pass arguments: what branches have left in those that do not is
+ * forgotten here, so that what follows is walked once.
+ */
+#define END_BRANCHES() asm volatile("r3 = 0\nr4 = 0\nr5 = 0" ::: "r3", "r4", "r5")
 #endif
 
 #define FUNDS ((struct fund_node *)arena_at(FUNDS_OFF))

@@ -232,8 +232,10 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		c->queue.clock = clock_of(c, now);
 		c->idle_ns = now;
 	}
-	if (first_changed || GRAPH->moved)
+	if (first_changed || GRAPH->moved) {
+		END_BRANCHES();
 		tix_change_nodes();
+	}
 	if (c->first_lingering && is_over(c->first_lingering - 1, now))
 		tix_end_lingering(cpu, now);
 	if (runnable) {

@@ -37,7 +37,7 @@
 /* What `ns` are for each of so many tickets. */
 TIX_INLINE u64 served_by(u64 ns, u64 tickets)
 {
-	return (ns << SERVED_LOG) / (tickets ?: 1);
+	return tix_divide(ns << SERVED_LOG, tickets);
 }
 
 /* `x` within `most` of 0. */
@@ -48,12 +48,10 @@ TIX_INLINE s64 within(s64 x, u64 most)
 	return x < -(s64)most ? -(s64)most : x;
 }
 
-/* x * a / b, where x is signed and b not 0. */
+/* x * a / b, where x is signed. */
 TIX_INLINE s64 scaled(s64 x, u64 a, u64 b)
 {
-	u64 size = fund_size(x) * a / (b ?: 1);
-
-	return fund_like(x, size);
+	return fund_like(x, tix_divide(fund_size(x) * a, b));
 }
 
 /* By how many ns one that has had `served` with so many tickets is ahead of the mean. */
@@ -63,7 +61,7 @@ TIX_INLINE s64 ahead_ns(u64 served, u64 mean, u64 tickets)
 
 	if (!(size >> 56))
 		ns = (size >> SERVED_LOG) * tickets + ((size & ((1u << SERVED_LOG) - 1)) * tickets >> SERVED_LOG);
-	return fund_like(served - mean, ns < DEBT_NS ? ns : DEBT_NS);
+	return fund_like(served - mean, tix_unknown(ns < DEBT_NS ? ns : DEBT_NS, mean));
 }
 
 /* Virtual time that `ns` are of one of that value. */
@@ -114,18 +112,20 @@ TIX_INLINE void join_mean(u64 *served, u64 *mean, u64 others, u64 tickets, u64 c
  */
 TIX_INLINE s64 forgive(u64 *served, u64 *mean, u64 tickets, u64 all, s64 most)
 {
-	s64 off = ahead_ns(*served, *mean, tickets), may = off, by;
+	u64 middle = *mean;
+	s64 off = ahead_ns(*served, middle, tickets), may = off, by;
 
 	if (off < -most)
 		may = -most;
 	else if (off > (s64)MEMBER_OFF_NS)
 		may = MEMBER_OFF_NS;
+	may = tix_unknown(may, middle);
 	if (may != off) {
-		by = *mean + fund_like(may, served_by(fund_size(may), tickets)) - *served;
+		by = middle + fund_like(may, served_by(fund_size(may), tickets)) - *served;
 		account_add(served, by);
 		account_add(mean, scaled(by, tickets, all));
 	}
-	return may;
+	return tix_unknown(may, middle);
 }
 
 /* One leaves, and those with `others` tickets stay. */

@@ -182,19 +182,13 @@ TIX_INLINE void queue_refile(struct tix_queue *q, struct vtrr_client *clients, c
 	vtrr_put(&q->vt, clients, c, t->tag, queue_group(q, t, is_far));
 }
 
-/*
- * Somebody waits: who is to be looked at, each in its turn from the one that has waited longest. One that counts
- * elsewhere in the mean than where it is counts anew.
- */
-TIX_INLINE u32 queue_review(struct tix_queue *q, struct vtrr_client *clients, const struct tix_thread *threads)
+/* Somebody waits: who is to be looked at, each in its turn from the one that has waited longest. */
+TIX_INLINE u32 queue_review(struct tix_queue *q, const struct vtrr_client *clients)
 {
 	u32 c = q->review < TIX_THREADS_MAX ? q->review : q->vt.oldest;
 
-	if (c >= TIX_THREADS_MAX)
-		return VTRR_NONE;
-	q->review = clients[c].newer;
-	if (clients[c].counted != threads[c].tag)
-		queue_refile(q, clients, &threads[c], c);
+	if (c < TIX_THREADS_MAX)
+		q->review = clients[c].newer;
 	return c;
 }
 
@@ -233,11 +227,11 @@ TIX_INLINE bool queue_is_early(const struct tix_queue *q, const struct vtrr_clie
 
 /*
  * The thread to run next, which is linked no longer; or VTRR_NONE: `running` goes on, or there is
- * none; or QUEUE_AGAIN: one has been filed anew, which happens if that `may` be. Whoever has waited too long comes first,
+ * none; or QUEUE_AGAIN: `*early` is to be filed anew first, if that `may` be. Whoever has waited too long comes first,
  * else the eligible thread with the earliest finish tag; if there is none, the one with the earliest tag.
  */
 TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients, const struct tix_thread *threads,
-			  const struct tix_thread *running, u64 now, bool may)
+			  const struct tix_thread *running, u64 now, bool may, u32 *early)
 {
 	const struct tix_thread *next;
 	struct vtrr_choice own;
@@ -255,7 +249,7 @@ TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients, cons
 	} else {
 		c = vtrr_peek(&q->vt, q->clock);
 		if (may && c < TIX_THREADS_MAX && queue_is_early(q, &clients[c], &threads[c])) {
-			queue_refile(q, clients, &threads[c], c);
+			*early = c;
 			return QUEUE_AGAIN;
 		}
 		if (c != VTRR_NONE && running) {
@@ -272,7 +266,7 @@ TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients, cons
 			queue_rebase(q, q->clock - q->zero);
 		}
 	}
-	c = vtrr_forget(&q->vt, c);
+	c = tix_unknown(c, now);
 	q->running_share = running ? running->share : 0;
 	if (c < TIX_THREADS_MAX) {
 		q->running_share = threads[c].share;

@@ -83,23 +83,10 @@ struct vtrr {
 	u64 map;			/* groups that are not empty */
 	u32 nr;				/* clients linked */
 	u32 oldest, newest;		/* of them, if there are any */
-	u64 scratch;			/* vtrr_forget() */
 	struct vtrr_choice choice;	/* of vtrr_peek() */
 	struct vtrr_due due[VTRR_GROUPS];	/* of what is not empty */
 	struct vtrr_group g[VTRR_GROUPS];
 };
-
-/* x, which is anything, as far as the BPF verifier knows from here on (see tix_forget). */
-TIX_INLINE u64 vtrr_forget(struct vtrr *v, u64 x)
-{
-#ifdef __bpf__
-	*(volatile u64 *)&v->scratch = x;
-	return *(volatile u64 *)&v->scratch;
-#else
-	(void)v;
-	return x;
-#endif
-}
 
 TIX_INLINE u32 vtrr_shift(u32 group)
 {
@@ -156,8 +143,6 @@ TIX_INLINE void vtrr_put(struct vtrr *v, struct vtrr_client *clients, u32 c, u64
 	s64 ahead;
 	u32 s, shift;
 
-	if (group >= VTRR_GROUPS)
-		group = VTRR_GROUPS - 1;
 	g = &v->g[group];
 	shift = vtrr_shift(group);
 	no = tag >> shift;
@@ -178,7 +163,9 @@ TIX_INLINE void vtrr_put(struct vtrr *v, struct vtrr_client *clients, u32 c, u64
 	} else if (ahead >= VTRR_SLOTS) {
 		no = vtrr_lo(v, group) + VTRR_SLOTS - 1;
 	}
-	if (ahead < 0)
+	no = tix_unknown(no, tag);
+	group = tix_unknown(group, tag);
+	if ((s64)tix_unknown(ahead, tag) < 0)
 		vtrr_begin(v, group, no << shift);
 
 	s = no & (VTRR_SLOTS - 1);
@@ -206,8 +193,6 @@ TIX_INLINE void vtrr_take(struct vtrr *v, struct vtrr_client *clients, u32 c)
 	struct vtrr_group *g;
 	u64 lo;
 
-	if (group >= VTRR_GROUPS)
-		return;
 	g = &v->g[group];
 	if (me->prev == VTRR_NONE)
 		g->head[s] = me->next;
@@ -285,9 +270,7 @@ TIX_INLINE u32 vtrr_peek(struct vtrr *v, u64 now)
 
 	while (left && can_loop) {
 		each = tix_ctz64(left);
-		left = vtrr_forget(v, left & (left - 1));
-		if (each >= VTRR_GROUPS)
-			break;
+		left = tix_unknown(left & (left - 1), now);
 		head = v->due[each].head;
 		when = head - now;
 		if ((s64)when > 0)

@@ -242,6 +242,7 @@ void *lab_arena(u64 offset);
 #define arena_at(offset) lab_arena(offset)
 #define USES_ARENA() ((void)0)
 #define BEGIN_LOOPS() ((void)0)
+#define END_BRANCHES() ((void)0)
 #define bpf_arena_alloc_pages(map, at, n, node, flags) ((void *)(at))
 #define bpf_arena_free_pages(map, at, n) ((void)(at))
 
