@@ -29,6 +29,7 @@ static __always_inline u32 price_for(const struct tix_thread *t)
 static __always_inline s64 charge_member(u64 *served, struct tix_account *up, u64 tickets, bool is_counted, u64 used,
 					 bool yields)
 {
+	u64 middle;
 	s64 off;
 
 	if (tix_unknown(used, *served)) {
@@ -36,10 +37,12 @@ static __always_inline s64 charge_member(u64 *served, struct tix_account *up, u6
 		if (is_counted)
 			account_add(&up->mean, served_by(used, up->tickets));
 	}
-	off = is_counted ? forgive(served, &up->mean, tickets, up->tickets, MEMBER_OFF_NS) :
-			   ahead_ns(*served, up->mean, tickets);
+	middle = up->mean;
+	off = ahead_ns(*served, middle, tickets);
+	if (tix_unknown(is_counted, middle))
+		off = forgive(served, &up->mean, middle, tickets, up->tickets, MEMBER_OFF_NS, off);
 	if (yields && off < 0) {
-		*served = up->mean;
+		*served = middle;
 		off = 0;
 	}
 	return off;
@@ -53,7 +56,7 @@ static __always_inline s64 charge_member(u64 *served, struct tix_account *up, u6
 __noinline u64 tix_charge(u32 node, u64 used, u64 clock, bool yields, u64 *top)
 {
 	struct tix_account *a, *up;
-	u64 at = 0, by;
+	u64 at = tix_unknown(0, used), by;
 	s64 off;
 
 	USES_ARENA();
@@ -188,10 +191,12 @@ static __always_inline u64 clock_to_join(u32 cpu, u64 now)
 /* A member is back: it is behind by a slice at most. */
 static __always_inline void owe_one_slice(u64 *served, u64 *mean, u64 tickets, u64 all, bool is_counted)
 {
+	u64 middle = *mean;
+
 	if (is_counted)
-		forgive(served, mean, tickets, all, slice_ns);
+		forgive(served, mean, middle, tickets, all, slice_ns, ahead_ns(*served, middle, tickets));
 	else
-		clamp_served(served, *mean, tickets, slice_ns);
+		clamp_served(served, middle, tickets, slice_ns);
 }
 
 /*

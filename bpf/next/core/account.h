@@ -107,13 +107,12 @@ TIX_INLINE void join_mean(u64 *served, u64 *mean, u64 others, u64 tickets, u64 c
 
 /*
  * Of those that have `all` tickets none is behind by more than `most` ns, nor ahead by more than MEMBER_OFF_NS: it may
- * not be able to use what it is due, or have a CPU that nobody else wants, and the others would be off by ever more. The
- * result: by how many ns it is ahead then.
+ * not be able to use what it is due, or have a CPU that nobody else wants, and the others would be off by ever more. One
+ * is `off` ns ahead of the mean, which is `middle`; the result: by how many it is afterwards.
  */
-TIX_INLINE s64 forgive(u64 *served, u64 *mean, u64 tickets, u64 all, s64 most)
+TIX_INLINE s64 forgive(u64 *served, u64 *mean, u64 middle, u64 tickets, u64 all, s64 most, s64 off)
 {
-	u64 middle = *mean;
-	s64 off = ahead_ns(*served, middle, tickets), may = off, by;
+	s64 may = off, by;
 
 	if (off < -most)
 		may = -most;

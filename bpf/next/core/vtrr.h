@@ -265,8 +265,8 @@ TIX_INLINE void vtrr_unlink(struct vtrr *v, struct vtrr_client *clients, u32 c)
  */
 TIX_INLINE u32 vtrr_peek(struct vtrr *v, u64 now)
 {
-	u64 left = v->map, best = ~0ull, head, when;
-	u32 group = VTRR_NONE, each;
+	u64 left = v->map, best = tix_unknown(~0ull, now), head, when;
+	u32 group = tix_unknown(VTRR_NONE, now), each;
 
 	while (left && can_loop) {
 		each = tix_ctz64(left);
