@@ -172,6 +172,7 @@ __noinline int tix_end_lingering(u32 cpu, u64 now)
 			continue;
 		}
 		NODES[node].lingering = 0;
+		END_BRANCHES();
 		if (!ACCOUNTS[node].nr_runnable)
 			tix_update_active(node);
 	}

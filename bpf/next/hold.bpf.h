@@ -18,8 +18,9 @@ __noinline int tix_arm_limits(void)
 {
 	u64 at, then, now = scx_bpf_now();
 	struct slice_timer *timer;
-	u32 key = LIMITS_TIMER, i;
+	u32 key = LIMITS_TIMER;
 
+	BEGIN_LOOPS();
 	timer = bpf_map_lookup_elem(&timers, &key);
 	if (!timer)
 		return 0;
@@ -32,9 +33,7 @@ __noinline int tix_arm_limits(void)
 		at = 0;
 	bpf_spin_unlock(&tix_lock);
 	/* Should another CPU have asked for an earlier time meanwhile, ours is not to be the last word. */
-	bpf_for(i, 0, 4) {
-		if (!at)
-			break;
+	while (at && can_loop) {
 		bpf_timer_start(&timer->timer, (s64)(at - now) > 0 ? at - now : 0, 0);
 		then = limit_timer_ns;
 		at = then && (s64)(then - at) < 0 ? then : 0;

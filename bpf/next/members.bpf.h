@@ -133,9 +133,11 @@ static __always_inline void join_above(u32 n)
 		a->above = above;
 		if (a->nr_busy)
 			move_busy(a, above);
+		END_BRANCHES();
 		if (was)
 			tix_count_members(was);
 	}
+	END_BRANCHES();
 	a->amount = f->edge[0].amount;
 	tix_count_members(n);
 }

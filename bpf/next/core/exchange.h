@@ -192,10 +192,10 @@ FUND_FN int fund_give(struct fund_graph *gr FUND_ARENA, struct fund_node *nodes 
 		return 0;
 	left = fund_size(sum);
 	parts = 0;
-	for (i = 0; i < node->nr_edges && can_loop; i++)
+	for (i = tix_unknown(0, node->issued); i < node->nr_edges && can_loop; i++)
 		parts += node->part[i];
 	/* A part of what is left by the parts that are left: the last one leaves nothing. */
-	for (i = 0; i < node->nr_edges && can_loop; i++) {
+	for (i = tix_unknown(0, node->issued); i < node->nr_edges && can_loop; i++) {
 		u32 up = node->edge[i].issuer, part = node->part[i];
 
 		if (!part)

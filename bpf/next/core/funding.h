@@ -350,7 +350,7 @@ FUND_FN u64 fund_origin(struct fund_graph *gr FUND_ARENA, struct fund_node *node
 	u64 seen = 0;
 	u32 i;
 
-	for (i = 0; i < node->nr_edges && can_loop; i++)
+	for (i = tix_unknown(0, node->issued); i < node->nr_edges && can_loop; i++)
 		seen += nodes[node->edge[i].issuer].ver;
 	if (node->hard || node->delta || node->rest || node->soft_rest)
 		seen += gr->unit;
@@ -368,7 +368,7 @@ TIX_INLINE void fund_compute(struct fund_graph *gr, struct fund_node *nodes, u32
 	if (seen == node->seen || n == FUND_BASE)
 		return;
 	node->seen = seen;
-	for (i = 0; i < node->nr_edges && can_loop; i++) {
+	for (i = tix_unknown(0, node->issued); i < node->nr_edges && can_loop; i++) {
 		value += fund_ticket_value(gr, nodes, node, i);
 	}
 	value = fund_exchanged(gr, node, value);
@@ -462,7 +462,7 @@ FUND_FN int fund_issue(struct fund_graph *gr FUND_ARENA, struct fund_node *nodes
 	struct fund_node *node = &nodes[n];
 	u32 i;
 
-	for (i = 0; i < node->nr_edges && can_loop; i++) {
+	for (i = tix_unknown(0, node->issued); i < node->nr_edges && can_loop; i++) {
 		struct fund_node *up = &nodes[node->edge[i].issuer];
 		u32 amount = node->edge[i].amount;
 
