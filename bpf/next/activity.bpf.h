@@ -34,27 +34,10 @@ __noinline int tix_update_active(u32 node)
 	return 0;
 }
 
-/* The value of node `n` with its members; of one that is no member of another, of its members alone. */
-static __always_inline u64 value_of_all(u32 n)
-{
-	struct tix_account *a = &ACCOUNTS[n];
-	u64 value;
-
-	if (a->above)
-		return FUNDS[n].value;
-	if (!n || a->tickets <= FUND_SELF)
-		return fund_self_value(GRAPH, FUNDS, n);
-	value = fund_soft_value(GRAPH, &FUNDS[n]);
-	return a->tickets < FUNDS[n].issued ? tix_mul_q62(value, fund_ratio(a->tickets, FUNDS[n].issued)) : value;
-}
-
-/* Bring what an active principal is worth up to date. Where an account is in virtual time its lag is kept. */
+/* Bring what an active principal is worth up to date. */
 __noinline int tix_update_value(u32 node)
 {
-	u64 clock = CPU(bpf_get_smp_processor_id())->queue.clock, inverse;
-	struct tix_account *a;
 	u32 up = node;
-	s64 lag, is;
 
 	USES_ARENA();
 	BEGIN_LOOPS();
@@ -66,15 +49,9 @@ __noinline int tix_update_value(u32 node)
 	ACCOUNTS[node].inverse = account_inverse(fund_self_value(GRAPH, FUNDS, node));
 	ACCOUNTS[node].epoch = GRAPH->epoch;
 	do {
-		a = &ACCOUNTS[up];
-		inverse = account_inverse(value_of_all(up));
-		if (!a->above && a->inverse_all && a->inverse_all != inverse && a->nr_busy) {
-			lag = a->vtime - clock;
-			is = in_vtime(unweighed(lag, a->inverse_all), inverse);
-			account_add(&a->vtime, is - lag);
-		}
-		a->inverse_all = inverse;
-		up = a->above;
+		END_BRANCHES();
+		tix_revalue(up);
+		up = ACCOUNTS[up].above;
 	} while (up && up < TIX_NODES_MAX && can_loop);
 	unlock_graph();
 	return 0;

@@ -36,11 +36,100 @@ __noinline int tix_change_member(struct tix_account *of __arg_arena, u64 *served
 	return 0;
 }
 
-/* Members are counted where they are active, from node `n` upwards. */
+/*
+ * The tickets of its currency with which member `n` counts there: those that back active members of its own. The rest
+ * backs nodes that have accounts of their own.
+ */
+static __always_inline u64 counted_tickets(u32 n)
+{
+	u64 amount = FUNDS[n].edge[0].amount, tickets = ACCOUNTS[n].tickets, issued = FUNDS[n].issued;
+
+	if (!tickets || tickets >= issued)
+		return tickets ? amount : 0;
+	return tix_divide(amount * tickets, issued) ?: 1;
+}
+
+/* What the active members of node `n` are worth, its own threads included. */
+static __always_inline u64 value_of_all(u32 n)
+{
+	struct tix_account *a = &ACCOUNTS[n];
+	u64 value = FUNDS[n].value;
+
+	if (!a->above && (!n || a->tickets <= FUND_SELF))
+		return fund_self_value(GRAPH, FUNDS, n);
+	if (!a->above)
+		value = fund_soft_value(GRAPH, &FUNDS[n]);
+	return a->tickets && a->tickets < FUNDS[n].issued ?
+		       tix_mul_q62(value, fund_ratio(a->tickets, FUNDS[n].issued)) : value;
+}
+
+/* Bring what node `n` is worth with its members up to date, which is fresh. Where its account is its lag is kept. */
+__noinline int tix_revalue(u32 n)
+{
+	u64 clock = CPU(bpf_get_smp_processor_id())->queue.clock, inverse;
+	struct tix_account *a;
+	s64 lag;
+
+	USES_ARENA();
+	if (n >= TIX_NODES_MAX)
+		return 0;
+	a = &ACCOUNTS[n];
+	inverse = account_inverse(value_of_all(n));
+	if (!a->above && a->inverse_all && a->inverse_all != inverse && a->nr_busy) {
+		lag = a->vtime - clock;
+		account_add(&a->vtime, in_vtime(unweighed(lag, a->inverse_all), inverse) - lag);
+	}
+	a->inverse_all = inverse;
+	return 0;
+}
+
+/* Members are counted, from node `n` upwards, as far as that changes something. The result: where that ends. */
+__noinline u32 tix_count_up(u32 n)
+{
+	struct tix_account *a, *up;
+	u64 amount;
+
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (n >= TIX_NODES_MAX)
+		return 0;
+	a = &ACCOUNTS[n];
+	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
+		up = &ACCOUNTS[a->above];
+		amount = counted_tickets(n);
+		if (amount == (a->is_counted ? a->amount : 0))
+			break;
+		END_BRANCHES();
+		if (a->is_counted && amount)
+			up->tickets += amount - a->amount;
+		else if (a->is_counted)
+			tix_change_member(up, &a->served, a->amount, false);
+		/* What it is ahead of its siblings, in ns, stays. */
+		if (amount) {
+			a->served = up->mean + scaled(a->served - up->mean, a->amount, amount);
+			a->amount = amount;
+		}
+		END_BRANCHES();
+		if (!a->is_counted)
+			tix_change_member(up, &a->served, amount, true);
+		a->is_counted = amount > 0;
+		n = a->above;
+		a = up;
+	}
+	/* The account at the top is worth something else from this moment on, if it is worth anything. */
+	END_BRANCHES();
+	if (!a->above && a->inverse_all && a->tickets) {
+		fund_refresh(GRAPH, FUNDS, n);
+		tix_revalue(n);
+	}
+	return n;
+}
+
+/* Members are counted where they are active: from node `n` upwards, or from what funds it. */
 __noinline int tix_count_members(u32 n)
 {
 	struct tix_account *a;
-	u32 active;
+	u32 active, i;
 
 	USES_ARENA();
 	BEGIN_LOOPS();
@@ -52,14 +141,13 @@ __noinline int tix_count_members(u32 n)
 		a->own_is_counted = active;
 		tix_change_member(a, &a->own_served, FUND_SELF, active);
 	}
-	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
-		active = FUNDS[n].nr_active > 0;
-		if (active == a->is_counted)
-			break;
-		a->is_counted = active;
-		tix_change_member(&ACCOUNTS[a->above], &a->served, a->amount, active);
-		n = a->above;
-		a = &ACCOUNTS[n];
+	END_BRANCHES();
+	n = tix_count_up(n);
+	if (n >= TIX_NODES_MAX || ACCOUNTS[n].above)
+		return 0;
+	for (i = tix_unknown(0, n); i < FUNDS[n].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
+		END_BRANCHES();
+		tix_count_up(FUNDS[n].edge[i].issuer);
 	}
 	return 0;
 }
@@ -72,6 +160,34 @@ static __noinline struct tix_account *top_of(u32 node)
 	while (a->above && a->above < TIX_NODES_MAX && can_loop)
 		a = &ACCOUNTS[a->above];
 	return a;
+}
+
+/* How far a member of currency `up` is ahead of its siblings, in virtual time. */
+static __always_inline s64 lead_of_member(const struct tix_account *a, const struct tix_account *up)
+{
+	return in_vtime(ahead_ns(a->served, up->mean, a->amount), a->inverse_all);
+}
+
+/* Where node `n` is in virtual time. */
+static __noinline u64 place_of(u32 n)
+{
+	struct tix_account *a = &ACCOUNTS[n < TIX_NODES_MAX ? n : 0];
+	u64 at = 0;
+
+	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
+		at += lead_of_member(a, &ACCOUNTS[a->above]);
+		a = &ACCOUNTS[a->above];
+	}
+	return at + a->vtime;
+}
+
+/* The account that node `n` uses from has used `ns` more, or less. */
+static __noinline void shift_top(u32 n, s64 ns)
+{
+	struct tix_account *top = top_of(n);
+
+	if (top->inverse_all)
+		account_add(&top->vtime, in_vtime(ns, top->inverse_all));
 }
 
 /* The tickets of `n` are about to change. */
@@ -89,7 +205,7 @@ static __always_inline void leave_above(u32 n)
  * `a`, which is busy, is a member of `above` now, or of nothing: it counts as busy there, and no longer where it did.
  * Should it fall asleep in this moment, on another CPU, one of both may be taken for busy for ever.
  */
-static __always_inline void move_busy(struct tix_account *a, u32 above)
+static __always_inline void move_busy(struct tix_account *a, u32 above, u64 clock)
 {
 	u32 was = a->busy_in;
 
@@ -99,8 +215,8 @@ static __always_inline void move_busy(struct tix_account *a, u32 above)
 		if (__sync_fetch_and_add(&a->nr_busy, 1))
 			break;
 		a->busy_in = above = a->above;
-		if (!above)
-			a->vtime = CPU(0)->queue.clock;
+		if (!above && (s64)(a->vtime - clock) < 0)
+			a->vtime = clock;
 	}
 	while (was && was < TIX_NODES_MAX && can_loop) {
 		a = &ACCOUNTS[was];
@@ -111,28 +227,47 @@ static __always_inline void move_busy(struct tix_account *a, u32 above)
 }
 
 /*
- * They have: one that holds a soft ticket of one currency, and nothing else, is a member of that. Who was no
- * member before, or is none any longer, is where it was as far as can be told.
+ * They have: one that holds a soft ticket of one currency, and nothing else, is a member of that. It stays at `place`. What
+ * it is ahead there by an account of its own its currency's owes from now on, or did until now; if it is gone, that of
+ * currency `of`, which had funded it. Else whoever changes tickets often would be owed again what it has had.
  */
-static __always_inline void join_above(u32 n)
+static __always_inline void join_above(u32 n, u64 place, u32 of, bool is_dead)
 {
 	struct tix_account *a = &ACCOUNTS[n];
 	struct fund_node *f = &FUNDS[n];
+	u64 clock = CPU(bpf_get_smp_processor_id())->queue.clock, by = a->inverse_all;
 	u32 was = a->above, above = 0;
+	s64 lag = 0, off;
 
 	if (f->nr_edges == 1 && !f->hard && !f->delta)
 		above = f->edge[0].issuer;
 	if (above >= TIX_NODES_MAX)
 		return;
+	if (by)
+		lag = within(unweighed(place - clock, by), DEBT_NS);
+	if (is_dead) {
+		if (!was && of && lag > 0)
+			shift_top(of, lag);
+	} else if (!was && above) {
+		off = by ? within(unweighed(place - place_of(above), by), MEMBER_OFF_NS) : 0;
+		a->served = ACCOUNTS[above].mean + fund_like(off, served_by(fund_size(off), f->edge[0].amount));
+	} else if (above != was && above) {
+		a->served = ACCOUNTS[above].mean;
+	} else if (above) {
+		off = scaled(a->served - ACCOUNTS[above].mean, a->amount, f->edge[0].amount);
+		a->served = ACCOUNTS[above].mean + off;
+	} else if (was) {
+		a->vtime = by ? place : clock;
+	}
 	if (above != was) {
-		if (above)
-			a->served = ACCOUNTS[above].mean;
-		else
-			a->vtime = CPU(0)->queue.clock;
-		a->inverse_all = 0;
+		a->inverse_all = above ? 0 : by;
 		a->above = above;
 		if (a->nr_busy)
-			move_busy(a, above);
+			move_busy(a, above, clock);
+		if (!is_dead && !was)
+			shift_top(above, lag);
+		else if (!is_dead && !above)
+			shift_top(was, -lag);
 		END_BRANCHES();
 		if (was)
 			tix_count_members(was);

@@ -159,6 +159,8 @@ static __always_inline void fund_node(u32 idx)
 {
 	struct fund_node *f = &FUNDS[idx];
 	struct tix_wanted *new = &WANTED[idx];
+	u64 place = place_of(idx);
+	u32 of = f->nr_edges ? f->edge[0].issuer : 0;
 	bool is_dead;
 
 	bpf_spin_lock(&tix_lock);
@@ -180,7 +182,7 @@ static __always_inline void fund_node(u32 idx)
 	bpf_spin_unlock(&tix_lock);
 	tix_hold_issuers(f->edge, f->nr_edges, 1);
 	fund_attach(GRAPH, FUNDS, idx);
-	join_above(idx);
+	join_above(idx, place, of, is_dead);
 	if (is_dead)
 		free_node(idx);
 }

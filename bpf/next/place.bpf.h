@@ -91,31 +91,18 @@ static __always_inline u64 charge_node(u32 node, u64 used, u64 clock, bool yield
 	return tix_charge(node, used, clock, yields, &top);
 }
 
-/* How far the threads of a node itself are ahead of its members' mean, and a member of currency `up` of its siblings'. */
+/* How far the threads of a node itself are ahead of its members' mean. */
 static __always_inline s64 lead_of_own(const struct tix_account *a)
 {
 	return a->tickets > FUND_SELF ? in_vtime(ahead_ns(a->own_served, a->mean, FUND_SELF), a->inverse) : 0;
 }
 
-static __always_inline s64 lead_of_member(const struct tix_account *a, const struct tix_account *up)
-{
-	return in_vtime(ahead_ns(a->served, up->mean, a->amount), a->inverse_all);
-}
-
 /* Where the threads of principal `node` are in virtual time. */
 __noinline u64 tix_position(u32 node)
 {
-	struct tix_account *a = &ACCOUNTS[node < TIX_NODES_MAX ? node : 0];
-	u64 at;
-
 	USES_ARENA();
 	BEGIN_LOOPS();
-	at = lead_of_own(a);
-	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
-		at += lead_of_member(a, &ACCOUNTS[a->above]);
-		a = &ACCOUNTS[a->above];
-	}
-	return at + a->vtime;
+	return lead_of_own(&ACCOUNTS[node < TIX_NODES_MAX ? node : 0]) + place_of(node);
 }
 
 /* The thread that runs on `c` by a decision of ours, or NULL. */
@@ -199,6 +186,12 @@ static __always_inline void owe_one_slice(u64 *served, u64 *mean, u64 tickets, u
 		clamp_served(served, middle, tickets, slice_ns);
 }
 
+/* Whether currencies fund node `n`, which is no member. While it sleeps what it is due is theirs, and it is owed nothing. */
+static __always_inline bool is_funded(u32 n)
+{
+	return n < TIX_NODES_MAX && FUNDS[n].nr_edges && FUNDS[n].edge[0].issuer;
+}
+
 /*
  * Principal `node` has its first runnable thread, on `cpu`: it is back, and what it is a member of. `joins`: the
  * thread does not run there yet, and so will move the mean.
@@ -207,8 +200,8 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 {
 	struct tix_cpu *c = CPU(cpu);
 	struct tix_account *a, *up;
+	u32 weight, n = node;
 	u64 credit;
-	u32 weight;
 	bool first;
 
 	USES_ARENA();
@@ -222,7 +215,7 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 	while (first && a->above && a->above < TIX_NODES_MAX && can_loop) {
 		up = &ACCOUNTS[a->above];
 		owe_one_slice(&a->served, &up->mean, a->amount, up->tickets, a->is_counted);
-		a->busy_in = a->above;
+		n = a->busy_in = a->above;
 		first = !__sync_fetch_and_add(&up->nr_busy, 1);
 		a = up;
 	}
@@ -232,7 +225,7 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 	a->busy_in = 0;
 	credit = tix_mul_q32(slice_ns, a->inverse_all);
 	weight = queue_weight(credit, slice_ns);
-	account_return(a, clock_to_join(cpu, now), credit, passes(AHEAD_NS), now,
+	account_return(a, clock_to_join(cpu, now), is_funded(n) ? 0 : credit, passes(AHEAD_NS), now,
 		       joins ? queue_join(&c->queue, running_on(c), weight) : 256);
 	return 0;
 }

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tickets that come and go, of nodes that have accounts of their own at times and are members of a currency at others:
+//! whoever funds them pays for all that they use.
+
+use tix_lab::{Machine, Node, SECOND, periodic, run};
+
+/// What bob can do to tickets: alice has three times his weight, he two cgroups and two currencies.
+struct Bob {
+    at: u32,
+    other: u32,
+    own: Node,
+    own_at: Node,
+    /// Funded by his own, and by that and the first.
+    currencies: [Node; 2],
+    threads: Vec<u32>,
+}
+
+/// alice's share while bob, every `every_us`, does the next thing; his threads in one cgroup compute, or are `periodic`.
+fn alice(
+    cpus: u32,
+    every_us: u64,
+    is_periodic: bool,
+    begin: fn(&mut Machine, &Bob),
+    step: fn(&mut Machine, &Bob, bool),
+) -> f64 {
+    run(cpus, |m| {
+        let alice = m.cgroup(0, 300);
+        let bob = m.cgroup(0, 100);
+        let (at, other) = (m.cgroup(bob, 100), m.cgroup(bob, 100));
+        let hogs = m.hogs(alice, cpus as usize);
+        m.hogs(other, cpus as usize);
+        let own = m.node(bob);
+        let currencies = [m.currency(), m.currency()];
+        m.fund(currencies[0], &[(own, 100, false)], 0);
+        let both = [(own, 100, false), (currencies[0], 100, false)];
+        m.fund(currencies[1], &both, 0);
+        m.set_total(1_000_000);
+        let ns = every_us * 1000;
+        let threads = match is_periodic {
+            true => (0..cpus)
+                .map(|_| m.thread(at, periodic(ns, ns * 17 / 10)))
+                .collect(),
+            false => m.hogs(at, cpus as usize),
+        };
+        let own_at = m.node(at);
+        let bob = Bob {
+            at,
+            other,
+            own,
+            own_at,
+            currencies,
+            threads,
+        };
+        begin(m, &bob);
+        m.run(SECOND);
+        let (before, began) = (m.used_by(&hogs), m.now());
+        let mut is_odd = false;
+        while m.now() - began < 5 * SECOND {
+            is_odd = !is_odd;
+            step(m, &bob, is_odd);
+            m.run(ns);
+        }
+        let all = (m.now() - began) * u64::from(cpus);
+        (m.used_by(&hogs) - before) as f64 / all as f64
+    })
+}
+
+const EVERY_US: [u64; 6] = [300, 700, 1500, 3000, 10_000, 50_000];
+
+/// alice loses nothing worth the trouble, whatever the pace. What bob loses by that is his.
+fn keeps(
+    is_periodic: bool,
+    begin: fn(&mut Machine, &Bob),
+    step: fn(&mut Machine, &Bob, bool),
+) {
+    for cpus in [1, 2, 4] {
+        for every in EVERY_US {
+            let alice = alice(cpus, every, is_periodic, begin, step);
+            assert!(alice > 0.735, "{cpus} CPUs, every {every} us: {alice}");
+        }
+    }
+}
+
+fn nothing(_: &mut Machine, _: &Bob) {}
+
+fn both(b: &Bob) -> [(Node, u32, bool); 2] {
+    [(b.own, 100, false), (b.currencies[0], 100, false)]
+}
+
+#[test]
+fn a_second_ticket_that_comes_and_goes() {
+    keeps(false, nothing, |m, b, is_odd| match is_odd {
+        true => m.fund(b.own_at, &both(b), 0),
+        false => m.fund(b.own_at, &both(b)[..1], 0),
+    });
+}
+
+#[test]
+fn a_member_of_one_currency_or_of_two() {
+    keeps(false, nothing, |m, b, is_odd| match is_odd {
+        true => m.fund(b.own_at, &both(b), 0),
+        false => m.fund(b.own_at, &both(b)[1..], 0),
+    });
+}
+
+#[test]
+fn a_ticket_that_is_hard_and_soft() {
+    keeps(false, nothing, |m, b, is_odd| {
+        m.fund(b.own_at, &[(b.own, 100, is_odd)], 0)
+    });
+}
+
+#[test]
+fn a_ticket_whose_amount_changes() {
+    keeps(false, nothing, |m, b, is_odd| {
+        m.fund(b.own_at, &[(b.own, if is_odd { 10_000 } else { 1 }, false)], 0)
+    });
+}
+
+#[test]
+fn who_has_an_account_of_its_own_and_sleeps() {
+    keeps(true, |m, b| m.fund(b.own_at, &both(b), 0), |_, _, _| ());
+}
+
+#[test]
+fn who_has_one_two_currencies_below() {
+    keeps(
+        true,
+        |m, b| {
+            let tickets = b.currencies.map(|c| (c, 100, false));
+            m.fund(b.own_at, &tickets, 0);
+        },
+        |_, _, _| (),
+    );
+}
+
+#[test]
+fn threads_that_move_between_an_account_and_a_member() {
+    keeps(
+        false,
+        |m, b| m.fund(b.own_at, &both(b), 0),
+        |m, b, is_odd| {
+            for thread in &b.threads {
+                m.move_to(*thread, if is_odd { b.other } else { b.at });
+            }
+        },
+    );
+}
+
+/// A currency that funds a node with two tickets is worth to its other members what is left.
+#[test]
+fn what_a_currency_gives_to_others_its_members_have_not() {
+    let shares = run(1, |m| {
+        let alice = m.cgroup(0, 300);
+        let bob = m.cgroup(0, 100);
+        let (at, other, third) = (m.cgroup(bob, 100), m.cgroup(bob, 100), m.cgroup(bob, 100));
+        let groups = [alice, at, other, third].map(|g| m.hogs(g, 1));
+        let own = m.node(bob);
+        let currency = m.currency();
+        m.fund(currency, &[(own, 100, false)], 0);
+        // Half of the currency is `third`'s, half goes into what bob's own funds, too.
+        m.fund(m.node(third), &[(currency, 100, false)], 0);
+        m.fund(m.node(at), &[(own, 100, false), (currency, 100, false)], 0);
+        m.run(SECOND);
+        let groups = groups.each_ref().map(Vec::as_slice);
+        m.shares(&groups, 5 * SECOND)
+    });
+    for (share, due) in shares.iter().zip([0.75, 0.125, 0.25 / 3.0, 0.125 / 3.0]) {
+        assert!((share - due).abs() < 0.002, "{shares:?}");
+    }
+}
