@@ -231,24 +231,35 @@ static __always_inline void move_busy(struct tix_account *a, u32 above, u64 cloc
  * it is ahead there by an account of its own its currency's owes from now on, or did until now; if it is gone, that of
  * currency `of`, which had funded it. Else whoever changes tickets often would be owed again what it has had.
  */
-static __always_inline void join_above(u32 n, u64 place, u32 of, bool is_dead)
+__noinline int tix_join(u32 n, u64 place, u32 of, bool is_dead)
 {
-	struct tix_account *a = &ACCOUNTS[n];
-	struct fund_node *f = &FUNDS[n];
-	u64 clock = CPU(bpf_get_smp_processor_id())->queue.clock, by = a->inverse_all;
-	u32 was = a->above, above = 0;
+	u64 clock = CPU(bpf_get_smp_processor_id())->queue.clock, by;
+	u32 was, above = 0;
+	struct tix_account *a;
+	struct fund_node *f;
 	s64 lag = 0, off;
 
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (n >= TIX_NODES_MAX)
+		return 0;
+	a = &ACCOUNTS[n];
+	f = &FUNDS[n];
+	by = a->inverse_all;
+	was = a->above;
 	if (f->nr_edges == 1 && !f->hard && !f->delta)
 		above = f->edge[0].issuer;
 	if (above >= TIX_NODES_MAX)
-		return;
+		return 0;
+	above = tix_unknown(above, place);
 	if (by)
-		lag = within(unweighed(place - clock, by), DEBT_NS);
+		lag = tix_unknown(within(unweighed(place - clock, by), DEBT_NS), place);
+	END_BRANCHES();
 	if (is_dead) {
 		if (!was && of && lag > 0)
 			shift_top(of, lag);
 	} else if (!was && above) {
+		END_BRANCHES();
 		off = by ? within(unweighed(place - place_of(above), by), MEMBER_OFF_NS) : 0;
 		a->served = ACCOUNTS[above].mean + fund_like(off, served_by(fund_size(off), f->edge[0].amount));
 	} else if (above != was && above) {
@@ -259,11 +270,13 @@ static __always_inline void join_above(u32 n, u64 place, u32 of, bool is_dead)
 	} else if (was) {
 		a->vtime = by ? place : clock;
 	}
+	END_BRANCHES();
 	if (above != was) {
 		a->inverse_all = above ? 0 : by;
 		a->above = above;
 		if (a->nr_busy)
 			move_busy(a, above, clock);
+		END_BRANCHES();
 		if (!is_dead && !was)
 			shift_top(above, lag);
 		else if (!is_dead && !above)
@@ -274,7 +287,7 @@ static __always_inline void join_above(u32 n, u64 place, u32 of, bool is_dead)
 	}
 	END_BRANCHES();
 	a->amount = f->edge[0].amount;
-	tix_count_members(n);
+	return tix_count_members(n);
 }
 
 #endif

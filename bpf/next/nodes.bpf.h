@@ -182,7 +182,7 @@ static __always_inline void fund_node(u32 idx)
 	bpf_spin_unlock(&tix_lock);
 	tix_hold_issuers(f->edge, f->nr_edges, 1);
 	fund_attach(GRAPH, FUNDS, idx);
-	join_above(idx, place, of, is_dead);
+	tix_join(idx, place, of, is_dead);
 	if (is_dead)
 		free_node(idx);
 }

@@ -221,11 +221,15 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 	}
 	if (!first)
 		return 0;
-	END_BRANCHES();
 	a->busy_in = 0;
 	credit = tix_mul_q32(slice_ns, a->inverse_all);
 	weight = queue_weight(credit, slice_ns);
-	account_return(a, clock_to_join(cpu, now), is_funded(n) ? 0 : credit, passes(AHEAD_NS), now,
+	if (is_funded(n))
+		credit = 0;
+	credit = tix_unknown(credit, now);
+	weight = tix_unknown(weight, now);
+	END_BRANCHES();
+	account_return(a, clock_to_join(cpu, now), credit, passes(AHEAD_NS), now,
 		       joins ? queue_join(&c->queue, running_on(c), weight) : 256);
 	return 0;
 }
