@@ -253,7 +253,11 @@ __noinline int tix_join(u32 n, u64 place, u32 of, bool is_dead)
 		return 0;
 	above = tix_unknown(above, place);
 	if (by)
-		lag = tix_unknown(within(unweighed(place - clock, by), DEBT_NS), place);
+		lag = within(unweighed(place - clock, by), DEBT_NS);
+	/* One that sleeps is owed nothing, and a member that does has no part in what its currency owes. */
+	if (!a->nr_busy && (was || lag < 0))
+		lag = 0;
+	lag = tix_unknown(lag, place);
 	END_BRANCHES();
 	if (is_dead) {
 		if (!was && of && lag > 0)
@@ -261,6 +265,8 @@ __noinline int tix_join(u32 n, u64 place, u32 of, bool is_dead)
 	} else if (!was && above) {
 		END_BRANCHES();
 		off = by ? within(unweighed(place - place_of(above), by), MEMBER_OFF_NS) : 0;
+		if (!a->nr_busy && off < 0)
+			off = 0;
 		a->served = ACCOUNTS[above].mean + fund_like(off, served_by(fund_size(off), f->edge[0].amount));
 	} else if (above != was && above) {
 		a->served = ACCOUNTS[above].mean;

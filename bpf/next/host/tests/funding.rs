@@ -2,7 +2,7 @@
 //! Tickets that come and go, of nodes that have accounts of their own at times and are members of a currency at others:
 //! whoever funds them pays for all that they use.
 
-use tix_lab::{Machine, Node, SECOND, periodic, run};
+use tix_lab::{MS, Machine, Node, SECOND, periodic, run};
 
 /// What bob can do to tickets: alice has three times his weight, he two cgroups and two currencies.
 struct Bob {
@@ -68,11 +68,7 @@ fn alice(
 const EVERY_US: [u64; 6] = [300, 700, 1500, 3000, 10_000, 50_000];
 
 /// alice loses nothing worth the trouble, whatever the pace. What bob loses by that is his.
-fn keeps(
-    is_periodic: bool,
-    begin: fn(&mut Machine, &Bob),
-    step: fn(&mut Machine, &Bob, bool),
-) {
+fn keeps(is_periodic: bool, begin: fn(&mut Machine, &Bob), step: fn(&mut Machine, &Bob, bool)) {
     for cpus in [1, 2, 4] {
         for every in EVERY_US {
             let alice = alice(cpus, every, is_periodic, begin, step);
@@ -113,7 +109,11 @@ fn a_ticket_that_is_hard_and_soft() {
 #[test]
 fn a_ticket_whose_amount_changes() {
     keeps(false, nothing, |m, b, is_odd| {
-        m.fund(b.own_at, &[(b.own, if is_odd { 10_000 } else { 1 }, false)], 0)
+        m.fund(
+            b.own_at,
+            &[(b.own, if is_odd { 10_000 } else { 1 }, false)],
+            0,
+        )
     });
 }
 
@@ -143,6 +143,42 @@ fn threads_that_move_between_an_account_and_a_member() {
             for thread in &b.threads {
                 m.move_to(*thread, if is_odd { b.other } else { b.at });
             }
+        },
+    );
+}
+
+/// A currency that nobody uses is owed nothing, and hands on nothing, wherever its tickets are.
+#[test]
+fn a_currency_that_sleeps() {
+    keeps(false, nothing, |m, b, is_odd| match is_odd {
+        true => m.fund(b.currencies[1], &both(b)[..1], 0),
+        false => m.fund(b.currencies[1], &both(b), 0),
+    });
+}
+
+/// The same of a node that is used now and then.
+#[test]
+fn who_sleeps_while_its_tickets_change() {
+    keeps(true, nothing, |m, b, is_odd| match is_odd {
+        true => m.fund(b.own_at, &both(b), 0),
+        false => m.fund(b.own_at, &both(b)[..1], 0),
+    });
+}
+
+/// It had an account of its own once, and has not been used since.
+#[test]
+fn who_sleeps_for_ever_while_its_tickets_change() {
+    keeps(
+        false,
+        |m, b| {
+            m.fund(b.own_at, &both(b), 0);
+            m.run(50 * MS);
+            b.threads.iter().for_each(|t| m.end(*t));
+            m.run(SECOND);
+        },
+        |m, b, is_odd| match is_odd {
+            true => m.fund(b.own_at, &both(b)[..1], 0),
+            false => m.fund(b.own_at, &both(b), 0),
         },
     );
 }
