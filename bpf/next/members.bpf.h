@@ -55,7 +55,7 @@ static __always_inline u64 value_of_all(u32 n)
 	struct tix_account *a = &ACCOUNTS[n];
 	u64 value = FUNDS[n].value;
 
-	if (!a->above && (!n || a->tickets <= FUND_SELF))
+	if (!n || (!a->above && !a->tickets))
 		return fund_self_value(GRAPH, FUNDS, n);
 	if (!a->above)
 		value = fund_soft_value(GRAPH, &FUNDS[n]);
@@ -83,7 +83,7 @@ __noinline int tix_revalue(u32 n)
 	return 0;
 }
 
-/* Members are counted, from node `n` upwards, as far as that changes something. The result: where that ends. */
+/* Members are counted, from node `n` upwards. The result: the node at the top. */
 __noinline u32 tix_count_up(u32 n)
 {
 	struct tix_account *a, *up;
@@ -97,8 +97,11 @@ __noinline u32 tix_count_up(u32 n)
 	while (a->above && a->above < TIX_NODES_MAX && can_loop) {
 		up = &ACCOUNTS[a->above];
 		amount = counted_tickets(n);
-		if (amount == (a->is_counted ? a->amount : 0))
-			break;
+		n = a->above;
+		if (amount == (a->is_counted ? a->amount : 0)) {
+			a = up;
+			continue;
+		}
 		END_BRANCHES();
 		if (a->is_counted && amount)
 			up->tickets += amount - a->amount;
@@ -113,12 +116,11 @@ __noinline u32 tix_count_up(u32 n)
 		if (!a->is_counted)
 			tix_change_member(up, &a->served, amount, true);
 		a->is_counted = amount > 0;
-		n = a->above;
 		a = up;
 	}
 	/* The account at the top is worth something else from this moment on, if it is worth anything. */
 	END_BRANCHES();
-	if (!a->above && a->inverse_all && a->tickets) {
+	if (a->inverse_all && a->tickets) {
 		fund_refresh(GRAPH, FUNDS, n);
 		tix_revalue(n);
 	}
@@ -143,7 +145,7 @@ __noinline int tix_count_members(u32 n)
 	}
 	END_BRANCHES();
 	n = tix_count_up(n);
-	if (n >= TIX_NODES_MAX || ACCOUNTS[n].above)
+	if (n >= TIX_NODES_MAX)
 		return 0;
 	for (i = tix_unknown(0, n); i < FUNDS[n].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
 		END_BRANCHES();

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Searches for plots: `adversary [CPUS [SEEDS [FIRST]]]`; tells the worst; of one seed, what of it is enough, and, with
+//! Searches for plots: `adversary [--tickets] [CPUS [SEEDS [FIRST]]]`, with tickets that change; tells the worst; of one seed, what of it is enough, and, with
 //! `CPUS 1 SEED FROM TO STEP`, what the scheduler keeps between these moments, us.
 
 use tix_lab::adversary::{Plot, reduced};
 
 fn main() {
-    let args: Vec<u64> = std::env::args()
-        .skip(1)
+    let mut words = std::env::args().skip(1).peekable();
+    let with_tickets = words.next_if(|word| word == "--tickets").is_some();
+    let plot_of = |cpus, seed| match with_tickets {
+        true => Plot::with_tickets(cpus, seed),
+        false => Plot::random(cpus, seed),
+    };
+    let args: Vec<u64> = words
         .filter_map(|a| a.parse().ok())
         .collect();
     let arg = |i: usize, otherwise| args.get(i).copied().unwrap_or(otherwise);
     let (cpus, seeds, first) = (arg(0, 1) as u32, arg(1, 100), arg(2, 0));
     if seeds == 1 {
-        let plot = Plot::random(cpus, first);
+        let plot = plot_of(cpus, first);
         let was = plot.outcome(5);
         let less = reduced(
             &plot,
             |o| {
                 if was.alice < 0.99 {
-                    o.alice < 0.99
+                    o.alice < (1.0 + was.alice) / 2.0
                 } else {
                     o.longest * 10 > was.longest * 8
                 }
@@ -35,7 +40,7 @@ fn main() {
         return;
     }
     let mut outcomes: Vec<_> = (first..first + seeds)
-        .map(|seed| (seed, Plot::random(cpus, seed).outcome(5)))
+        .map(|seed| (seed, plot_of(cpus, seed).outcome(5)))
         .collect();
     let late = |ns: u64| outcomes.iter().filter(|o| o.1.longest > ns).count();
     let short = |part: f64| outcomes.iter().filter(|o| o.1.alice < part).count();

@@ -5,7 +5,7 @@
 //! his weight and computes; carol, of bob's weight, sleeps most of the time and is measured by how
 //! long she waits. A [`Plot`] is what bob does: drawn at random.
 
-use crate::{ANY, Action, MS, Machine, SECOND, cycle, periodic, run};
+use crate::{ANY, Action, MS, Machine, Node, SECOND, cycle, periodic, run};
 
 /// A generator of random numbers (splitmix64): the same seed gives the same plot anywhere.
 #[derive(Clone, Debug)]
@@ -42,6 +42,18 @@ pub struct Thread {
     pub actions: Vec<Action>,
 }
 
+/// Tickets of bob's nodes that are others in turn. His nodes are what he owns, two currencies, and his
+/// cgroups, in that order; one is funded by those before it, and by the first three alone.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// How often, ns.
+    pub every: u64,
+    /// Whose tickets.
+    pub node: usize,
+    /// By which nodes, with how many, and whether they are hard: at first, and then.
+    pub tickets: [Vec<(usize, u32, bool)>; 2],
+}
+
 /// What bob does on a machine of `cpus`.
 #[derive(Clone, Debug)]
 pub struct Plot {
@@ -51,6 +63,7 @@ pub struct Plot {
     /// Weights of his cgroups, the second half below the first of them.
     pub cgroups: Vec<u32>,
     pub threads: Vec<Thread>,
+    pub changes: Vec<Change>,
 }
 
 /// What came of it.
@@ -99,7 +112,42 @@ fn thread(random: &mut Random, threads: u64, cgroups: u64, cpus: u32) -> Thread 
     }
 }
 
+const CURRENCIES: usize = 2;
+
+fn change(random: &mut Random, cgroups: usize) -> Change {
+    let node = 1 + random.below((CURRENCIES + cgroups) as u64) as usize;
+    let mut tickets = || -> Vec<_> {
+        let mut issuers: Vec<usize> = (0..node.min(1 + CURRENCIES)).collect();
+        (0..1 + random.below(2))
+            .take(issuers.len())
+            .map(|_| {
+                let issuer = issuers.swap_remove(random.below(issuers.len() as u64) as usize);
+                let is_hard = random.below(4) == 0;
+                let amount = [10, 50, 100][random.below(3) as usize];
+                (issuer, amount, is_hard)
+            })
+            .collect()
+    };
+    let tickets = [tickets(), tickets()];
+    Change {
+        every: random.time(),
+        node,
+        tickets,
+    }
+}
+
 impl Plot {
+    /// One in which bob changes tickets, too.
+    pub fn with_tickets(cpus: u32, seed: u64) -> Plot {
+        let mut random = Random(!seed);
+        let mut plot = Plot::random(cpus, seed);
+        let cgroups = plot.cgroups.len();
+        plot.changes = (0..1 + random.below(4))
+            .map(|_| change(&mut random, cgroups))
+            .collect();
+        plot
+    }
+
     pub fn random(cpus: u32, seed: u64) -> Plot {
         let mut random = Random(seed);
         let threads = 1 + random.below(12);
@@ -113,11 +161,12 @@ impl Plot {
             threads: (0..threads)
                 .map(|_| thread(&mut random, threads, cgroups, cpus))
                 .collect(),
+            changes: Vec::new(),
         }
     }
 
-    /// Bob's threads in `bob`, on that machine.
-    fn begin(&self, m: &mut Machine, bob: u32) {
+    /// Bob's threads in `bob`, on that machine. The result: his nodes.
+    fn begin(&self, m: &mut Machine, bob: u32) -> Vec<Node> {
         let mut cgroups = Vec::new();
         for (i, weight) in self.cgroups.iter().enumerate() {
             let above = if i > self.cgroups.len() / 2 {
@@ -143,6 +192,39 @@ impl Plot {
                 program,
             );
         }
+        let own = m.node(bob);
+        let mut nodes = vec![own];
+        if !self.changes.is_empty() {
+            nodes.extend((0..CURRENCIES).map(|_| m.currency()));
+            for currency in &nodes[1..] {
+                m.fund(*currency, &[(own, 100, false)], 0);
+            }
+            nodes.extend(cgroups.iter().map(|c| m.node(*c)));
+        }
+        nodes
+    }
+
+    /// Let so much time pass, and change tickets meanwhile.
+    fn pass(&self, m: &mut Machine, nodes: &[Node], ns: u64) {
+        let end = m.now() + ns;
+        let mut due: Vec<u64> = self.changes.iter().map(|c| m.now() + c.every).collect();
+        let mut turns = vec![0; due.len()];
+        while let Some(at) = due.iter().copied().min().filter(|at| *at < end) {
+            m.run(at - m.now());
+            for (i, change) in self.changes.iter().enumerate() {
+                if due[i] > at {
+                    continue;
+                }
+                due[i] = at + change.every;
+                turns[i] ^= 1;
+                let tickets: Vec<_> = change.tickets[turns[i]]
+                    .iter()
+                    .map(|(issuer, amount, is_hard)| (nodes[*issuer], *amount, *is_hard))
+                    .collect();
+                m.fund(nodes[change.node], &tickets, 0);
+            }
+        }
+        m.run(end - m.now());
     }
 
     /// Run it until carol has waited for so many ns, and tell what the scheduler keeps then.
@@ -177,24 +259,28 @@ impl Plot {
         });
     }
 
-    /// alice's threads, and carol's.
-    fn set_up(&self, m: &mut Machine) -> (Vec<u32>, u32) {
+    /// alice's threads, and carol's, and bob's nodes.
+    fn set_up(&self, m: &mut Machine) -> (Vec<u32>, u32, Vec<Node>) {
         let alice = m.cgroup(0, 300);
         let bob = m.cgroup(0, 100);
         let carol = m.cgroup(0, 100);
         let hogs = m.hogs(alice, self.alice);
         let sleeper = m.thread(carol, periodic(MS / 10, 20 * MS));
-        self.begin(m, bob);
-        (hogs, sleeper)
+        let nodes = self.begin(m, bob);
+        (hogs, sleeper, nodes)
     }
 
     /// Try it for so many seconds, after two.
     pub fn outcome(&self, seconds: u64) -> Outcome {
         run(self.cpus, |m| {
-            let (hogs, sleeper) = self.set_up(m);
-            m.run(2 * SECOND);
+            let (hogs, sleeper, nodes) = self.set_up(m);
+            self.pass(m, &nodes, 2 * SECOND);
             m.forget_waits();
-            let shares = m.shares(&[&hogs, &[sleeper]], seconds * SECOND);
+            let used = |m: &Machine| [m.used_by(&hogs), m.used(sleeper)];
+            let before = used(m);
+            self.pass(m, &nodes, seconds * SECOND);
+            let all = seconds * SECOND * u64::from(self.cpus);
+            let shares = [0, 1].map(|i| (used(m)[i] - before[i]) as f64 / all as f64);
             // alice and bob divide 3:1 the time that carol leaves; time that bob leaves is alice's.
             Outcome {
                 alice: shares[0] / ((1.0 - shares[1]) * 0.75),
@@ -211,6 +297,11 @@ pub fn reduced(plot: &Plot, is_bad: impl Fn(&Outcome) -> bool, seconds: u64) -> 
     let mut best = plot.clone();
     loop {
         let mut tries: Vec<Plot> = Vec::new();
+        for i in 0..best.changes.len() {
+            let mut less = best.clone();
+            less.changes.remove(i);
+            tries.push(less);
+        }
         for i in 0..best.threads.len() {
             if best.threads.len() > 1 {
                 let mut less = best.clone();
