@@ -204,25 +204,21 @@ impl Plot {
         nodes
     }
 
-    /// Let so much time pass, and change tickets meanwhile.
+    /// Let so much time pass, and change tickets meanwhile, each where its time is a multiple of `every`.
     fn pass(&self, m: &mut Machine, nodes: &[Node], ns: u64) {
         let end = m.now() + ns;
-        let mut due: Vec<u64> = self.changes.iter().map(|c| m.now() + c.every).collect();
-        let mut turns = vec![0; due.len()];
-        while let Some(at) = due.iter().copied().min().filter(|at| *at < end) {
+        loop {
+            let next = |c: &Change| (m.now() / c.every + 1) * c.every;
+            let change = self.changes.iter().min_by_key(|c| next(c));
+            let Some((change, at)) = change.map(|c| (c, next(c))).filter(|(_, at)| *at < end) else {
+                break;
+            };
             m.run(at - m.now());
-            for (i, change) in self.changes.iter().enumerate() {
-                if due[i] > at {
-                    continue;
-                }
-                due[i] = at + change.every;
-                turns[i] ^= 1;
-                let tickets: Vec<_> = change.tickets[turns[i]]
-                    .iter()
-                    .map(|(issuer, amount, is_hard)| (nodes[*issuer], *amount, *is_hard))
-                    .collect();
-                m.fund(nodes[change.node], &tickets, 0);
-            }
+            let tickets: Vec<_> = change.tickets[(at / change.every % 2) as usize]
+                .iter()
+                .map(|(issuer, amount, is_hard)| (nodes[*issuer], *amount, *is_hard))
+                .collect();
+            m.fund(nodes[change.node], &tickets, 0);
         }
         m.run(end - m.now());
     }
@@ -250,10 +246,10 @@ impl Plot {
     /// Tell what the scheduler keeps every `step` ns between these moments.
     pub fn trace(&self, from: u64, to: u64, step: u64) {
         run(self.cpus, |m| {
-            self.set_up(m);
-            m.run(from);
+            let nodes = self.set_up(m).2;
+            self.pass(m, &nodes, from);
             for _ in 0..(to - from) / step {
-                m.run(step);
+                self.pass(m, &nodes, step);
                 m.trace();
             }
         });
