@@ -11,9 +11,7 @@ fn main() {
         true => Plot::with_tickets(cpus, seed),
         false => Plot::random(cpus, seed),
     };
-    let args: Vec<u64> = words
-        .filter_map(|a| a.parse().ok())
-        .collect();
+    let args: Vec<u64> = words.filter_map(|a| a.parse().ok()).collect();
     let arg = |i: usize, otherwise| args.get(i).copied().unwrap_or(otherwise);
     let (cpus, seeds, first) = (arg(0, 1) as u32, arg(1, 100), arg(2, 0));
     if seeds == 1 {

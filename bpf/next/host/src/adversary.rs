@@ -210,7 +210,8 @@ impl Plot {
         loop {
             let next = |c: &Change| (m.now() / c.every + 1) * c.every;
             let change = self.changes.iter().min_by_key(|c| next(c));
-            let Some((change, at)) = change.map(|c| (c, next(c))).filter(|(_, at)| *at < end) else {
+            let Some((change, at)) = change.map(|c| (c, next(c))).filter(|(_, at)| *at < end)
+            else {
                 break;
             };
             m.run(at - m.now());
