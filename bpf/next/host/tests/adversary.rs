@@ -42,3 +42,33 @@ fn an_account_does_not_run_after_its_members() {
     let outcome = Plot::random(2, 1985).outcome(5);
     assert!(outcome.alice > 0.99, "{outcome:?}");
 }
+
+/// A CPU's clock was where a principal's own threads had got, and the account was drawn back to that for ever.
+#[test]
+fn an_account_is_not_drawn_back_by_its_members() {
+    let outcome = Plot::random(2, 3862).outcome(5);
+    assert!(outcome.alice > 0.95, "{outcome:?}");
+    assert!(outcome.longest < 1000 * MS, "{outcome:?}");
+}
+
+/// A CPU that took a thread over had the clock of who was behind, which others took from it.
+#[test]
+fn a_clock_that_is_behind_does_not_spread() {
+    let outcome = Plot::random(4, 2602).outcome(5);
+    assert!(outcome.longest < 1000 * MS, "{outcome:?}");
+}
+
+/// Plots in which bob changes tickets: they cost alice 2.5 % at most. Of a thousand some cost more (the README).
+#[test]
+fn changes_of_tickets_cost_little() {
+    for cpus in [1, 2, 4] {
+        for seed in 0..100 {
+            let outcome = Plot::with_tickets(cpus, seed).outcome(5);
+            assert!(
+                outcome.alice > 0.97,
+                "plot {seed} on {cpus} CPUs: alice has {:.4} of her due",
+                outcome.alice
+            );
+        }
+    }
+}
