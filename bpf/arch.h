@@ -47,8 +47,8 @@ TIX_INLINE u64 tix_forget(u64 x)
 #endif
 
 /*
- * x, which is anything, as far as the BPF verifier knows from here on; `any` is something that it knows nothing of. What
- * follows is walked once, and not once for each range of values that branches before it left behind.
+ * x, which is anything, as far as the BPF verifier knows from here on; `any` is something that it knows
+ * nothing of. What follows is walked once, not once for each range of values that branches have left.
  */
 TIX_INLINE u64 tix_unknown(u64 x, u64 any)
 {

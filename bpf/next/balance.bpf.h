@@ -50,8 +50,8 @@ static __always_inline s64 ahead_of(const struct tix_cpu *c, u32 at)
 }
 
 /*
- * A thread of another CPU's to run on `cpu` next, which waits nowhere any longer; or 0. A busy CPU that looks in vain, as
- * what waits there is bound, looks again in a quantum only.
+ * A thread of another CPU's to run on `cpu` next, which waits nowhere any longer; or 0. A busy CPU that
+ * finds only threads that are bound elsewhere looks again in a quantum, not before.
  */
 __noinline int tix_balance(u32 cpu, bool busy, u64 now)
 {

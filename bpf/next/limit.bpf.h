@@ -217,8 +217,8 @@ static __always_inline void note_spent(u32 l)
 }
 
 /*
- * The limit for whose next period thread `i` has to wait, or 0: then limit_left says for how long it may run. Who has
- * waited too long runs all the same, for a moment.
+ * The limit for whose next period thread `i` has to wait, or 0: then limit_left says for how long it may
+ * run. A thread that has waited too long runs all the same, for a moment.
  */
 static __always_inline u32 limit_to_wait_for(u32 i)
 {
@@ -234,8 +234,8 @@ static __always_inline u32 limit_to_wait_for(u32 i)
 }
 
 /*
- * Thread `i` waits for the next period of limit `l` from now on; false: another CPU has meanwhile had it wait, there or in
- * a queue. One link serves both.
+ * Thread `i` waits for the next period of limit `l` from now on; false: another CPU has meanwhile had it
+ * wait, there or in a queue. One link serves both.
  */
 static __noinline bool hold_locked(u32 i, u32 l)
 {

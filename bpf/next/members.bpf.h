@@ -37,8 +37,8 @@ __noinline int tix_change_member(struct tix_account *of __arg_arena, u64 *served
 }
 
 /*
- * The tickets of its currency with which member `n` counts there: those that back active members of its own. The rest
- * backs nodes that have accounts of their own.
+ * The tickets of its currency with which member `n` counts there: those that back active members of its
+ * own. The rest backs nodes that have accounts of their own.
  */
 static __always_inline u64 counted_tickets(u32 n)
 {
@@ -63,7 +63,10 @@ static __always_inline u64 value_of_all(u32 n)
 		       tix_mul_q62(value, fund_ratio(a->tickets, FUNDS[n].issued)) : value;
 }
 
-/* Bring what node `n` is worth with its members up to date, which is fresh. Where its account is its lag is kept. */
+/*
+ * Bring up to date what node `n`, whose value is fresh, is worth with its members. If it has an account
+ * of its own, that is as far ahead in ns as before.
+ */
 __noinline int tix_revalue(u32 n)
 {
 	u64 clock = CPU(bpf_get_smp_processor_id())->queue.clock, inverse;
@@ -229,9 +232,10 @@ static __always_inline void move_busy(struct tix_account *a, u32 above, u64 cloc
 }
 
 /*
- * They have: one that holds a soft ticket of one currency, and nothing else, is a member of that. It stays at `place`. What
- * it is ahead there by an account of its own its currency's owes from now on, or did until now; if it is gone, that of
- * currency `of`, which had funded it. Else whoever changes tickets often would be owed again what it has had.
+ * The tickets of node `n` have changed. One that holds a soft ticket of one currency, and nothing else,
+ * is a member of that. The node stays at `place`. What it is ahead there by an account of its own is its
+ * currency's from now on, or was until now; of a node that `is_dead` it is currency `of`'s, which had
+ * funded it. Else whoever changes tickets often would be owed again what has been had.
  */
 __noinline int tix_join(u32 n, u64 place, u32 of, bool is_dead)
 {
@@ -256,7 +260,7 @@ __noinline int tix_join(u32 n, u64 place, u32 of, bool is_dead)
 	above = tix_unknown(above, place);
 	if (by)
 		lag = within(unweighed(place - clock, by), DEBT_NS);
-	/* One that sleeps is owed nothing, and a member that does has no part in what its currency owes. */
+	/* A node that sleeps is owed nothing, and if it is a member it has no part in what its currency owes. */
 	if (!a->nr_busy && (was || lag < 0))
 		lag = 0;
 	lag = tix_unknown(lag, place);

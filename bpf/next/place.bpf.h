@@ -186,7 +186,10 @@ static __always_inline void owe_one_slice(u64 *served, u64 *mean, u64 tickets, u
 		clamp_served(served, middle, tickets, slice_ns);
 }
 
-/* Whether currencies fund node `n`, which is no member. While it sleeps what it is due is theirs, and it is owed nothing. */
+/*
+ * Whether currencies fund node `n`, which is no member. What it is due while it sleeps is theirs: when it
+ * comes back it is owed nothing.
+ */
 static __always_inline bool is_funded(u32 n)
 {
 	return n < TIX_NODES_MAX && FUNDS[n].nr_edges && FUNDS[n].edge[0].issuer;

@@ -37,29 +37,6 @@ fn main() -> Result<ExitCode> {
     rodata.context("read-only data")?.nr_cpu_ids = cpus;
     let data = open.maps.data_data.as_deref_mut();
     data.context("data")?.nr_online = online;
-    if std::env::var_os("VLOG").is_some() {
-        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_l, s| print!("{s}"))));
-        open.progs.tix_dispatch.set_log_level(2);
-        open.progs.tix_enqueue.set_log_level(2);
-        open.progs.tix_quiescent.set_log_level(2);
-        open.progs.tix_cgroup_init.set_log_level(2);
-        open.progs.tix_init_task.set_log_level(2);
-        open.progs.tix_exit_task.set_log_level(2);
-        open.progs.tix_disable.set_log_level(2);
-        open.progs.tix_contention.set_log_level(2);
-        open.progs.tix_cpu_offline.set_log_level(2);
-        open.progs.tix_funding.set_log_level(2);
-        open.progs.tix_limit.set_log_level(2);
-        open.progs.tix_name.set_log_level(2);
-        open.progs.tix_read.set_log_level(2);
-        open.progs.tix_keep.set_log_level(2);
-        open.progs.tix_leads.set_log_level(2);
-        open.progs.tix_take.set_log_level(2);
-        open.progs.tix_dump.set_log_level(2);
-        open.progs.tix_cgroup_move.set_log_level(2);
-        open.progs.tix_cgroup_set_bandwidth.set_log_level(2);
-        open.progs.tix_init.set_log_level(2);
-    }
     let mut skel = open.load()?;
     let verified: u64 = libbpf_rs::query::ProgInfoIter::default()
         .map(|program| u64::from(program.verified_insns))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Searches for plots: `adversary [--tickets] [CPUS [SEEDS [FIRST]]]`, with tickets that change; tells the worst; of one seed, what of it is enough, and, with
-//! `CPUS 1 SEED FROM TO STEP`, what the scheduler keeps between these moments, us.
+//! Searches for plots: `adversary [--tickets] [CPUS [SEEDS [FIRST]]]`, with tickets that change; tells
+//! the worst; of one seed, what of it is enough, and, with `CPUS 1 SEED FROM TO STEP`, what the
+//! scheduler keeps between these moments, us.
 
 use tix_lab::adversary::{Plot, reduced};
 
