@@ -53,7 +53,7 @@ TIX_INLINE u64 tix_forget(u64 x)
 TIX_INLINE u64 tix_unknown(u64 x, u64 any)
 {
 #ifdef __bpf__
-	asm("%0 ^= %1\n%0 ^= %1" : "+r"(x) : "r"(any));
+	asm("%0 ^= %1\n%0 ^= %1" : "+&r"(x) : "r"(any));
 #else
 	(void)any;
 #endif

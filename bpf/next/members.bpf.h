@@ -110,7 +110,7 @@ __noinline u32 tix_count_up(u32 n)
 			up->tickets += amount - a->amount;
 		else if (a->is_counted)
 			tix_change_member(up, &a->served, a->amount, false);
-		/* What it is ahead of its siblings, in ns, stays. */
+		/* The lead over its siblings, in ns, stays. */
 		if (amount) {
 			a->served = up->mean + scaled(a->served - up->mean, a->amount, amount);
 			a->amount = amount;
@@ -234,10 +234,10 @@ static __always_inline void move_busy(struct tix_account *a, u32 above, u64 cloc
 /*
  * The tickets of node `n` have changed. One that holds a soft ticket of one currency, and nothing else,
  * is a member of that. The node stays at `place`. What it is ahead there by an account of its own is its
- * currency's from now on, or was until now; of a node that `is_dead` it is currency `of`'s, which had
+ * currency's from now on, or was until now; of a node that `is_dead` it is currency `funder`'s, which had
  * funded it. Else whoever changes tickets often would be owed again what has been had.
  */
-__noinline int tix_join(u32 n, u64 place, u32 of, bool is_dead)
+__noinline int tix_join(u32 n, u64 place, u32 funder, bool is_dead)
 {
 	u64 clock = CPU(bpf_get_smp_processor_id())->queue.clock, by;
 	u32 was, above = 0;
@@ -266,8 +266,8 @@ __noinline int tix_join(u32 n, u64 place, u32 of, bool is_dead)
 	lag = tix_unknown(lag, place);
 	END_BRANCHES();
 	if (is_dead) {
-		if (!was && of && lag > 0)
-			shift_top(of, lag);
+		if (!was && funder && lag > 0)
+			shift_top(funder, lag);
 	} else if (!was && above) {
 		END_BRANCHES();
 		off = by ? within(unweighed(place - place_of(above), by), MEMBER_OFF_NS) : 0;

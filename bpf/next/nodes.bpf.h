@@ -160,7 +160,7 @@ static __always_inline void fund_node(u32 idx)
 	struct fund_node *f = &FUNDS[idx];
 	struct tix_wanted *new = &WANTED[idx];
 	u64 place = place_of(idx);
-	u32 of = f->nr_edges ? f->edge[0].issuer : 0;
+	u32 funder = f->nr_edges ? f->edge[0].issuer : 0;
 	bool is_dead;
 
 	bpf_spin_lock(&tix_lock);
@@ -182,7 +182,7 @@ static __always_inline void fund_node(u32 idx)
 	bpf_spin_unlock(&tix_lock);
 	tix_hold_issuers(f->edge, f->nr_edges, 1);
 	fund_attach(GRAPH, FUNDS, idx);
-	tix_join(idx, place, of, is_dead);
+	tix_join(idx, place, funder, is_dead);
 	if (is_dead)
 		free_node(idx);
 }

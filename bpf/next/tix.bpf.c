@@ -431,7 +431,7 @@ void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,
 	/* It may be running, and counts there as it did here: there first, so that nobody above both seems to sleep. */
 	if (weight && count_runnable(p, i))
 		tix_rise(t->node, cpu, now, CPU(cpu)->running != i);
-	/* It was picked for what it leaves: what it comes to is to be asked. */
+	/* The thread was picked for the principal that it leaves: a decision asks the one that it comes to. */
 	if (CPU(cpu)->running == i)
 		preempt(cpu, CPU(cpu));
 	tix_count_asleep(from_node, weight, served, now);

@@ -42,8 +42,8 @@ pub struct Thread {
     pub actions: Vec<Action>,
 }
 
-/// Tickets of bob's nodes that are others in turn. His nodes are what he owns, two currencies, and his
-/// cgroups, in that order; one is funded by those before it, and by the first three alone.
+/// Tickets of one of bob's nodes, which change. His nodes are, in this order, the cgroup that he owns,
+/// two currencies, and his cgroups; a node is funded by nodes before it, of the first three.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// How often, ns.
@@ -204,7 +204,7 @@ impl Plot {
         nodes
     }
 
-    /// Let so much time pass, and change tickets meanwhile, each where its time is a multiple of `every`.
+    /// Let so much time pass. Tickets change where the time is a multiple of `every`.
     fn pass(&self, m: &mut Machine, nodes: &[Node], ns: u64) {
         let end = m.now() + ns;
         loop {

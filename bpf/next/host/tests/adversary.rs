@@ -43,7 +43,7 @@ fn an_account_does_not_run_after_its_members() {
     assert!(outcome.alice > 0.99, "{outcome:?}");
 }
 
-/// A CPU's clock was where a principal's own threads had got, and the account was drawn back to that for ever.
+/// A CPU's clock was where a principal's own threads had got, and drew the account back for ever.
 #[test]
 fn an_account_is_not_drawn_back_by_its_members() {
     let outcome = Plot::random(2, 3862).outcome(5);
@@ -58,7 +58,7 @@ fn a_clock_that_is_behind_does_not_spread() {
     assert!(outcome.longest < 1000 * MS, "{outcome:?}");
 }
 
-/// Plots in which bob changes tickets: they cost alice 2.5 % at most. Of a thousand some cost more (the README).
+/// Plots in which bob changes tickets cost alice 3 % at most. Of a thousand some cost more (README).
 #[test]
 fn changes_of_tickets_cost_little() {
     for cpus in [1, 2, 4] {
