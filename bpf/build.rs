@@ -3,18 +3,7 @@
 //! come as a build dependency, and generates its skeleton.
 
 fn main() {
-    // TIX_EDITION=2: the second edition, so that guests try it with all that is around it.
-    println!("cargo:rustc-check-cfg=cfg(second_edition)");
-    println!("cargo:rerun-if-env-changed=TIX_EDITION");
-    let second = std::env::var("TIX_EDITION").is_ok_and(|edition| edition == "2");
-    let (dir, core) = match second {
-        true => ("next", "next/core"),
-        false => (".", "."),
-    };
-    if second {
-        println!("cargo:rustc-cfg=second_edition");
-    }
-    for dir in [".", dir, core] {
+    for dir in [".", "core"] {
         for entry in std::fs::read_dir(dir).expect("the crate's directory") {
             let path = entry.expect("the crate's directory").path();
             if path.extension().is_some_and(|e| e == "h" || e == "c") {
@@ -23,12 +12,12 @@ fn main() {
         }
     }
     for (file, name) in [
-        (format!("{dir}/intf.h"), "TIX_LAYOUT"),
-        (format!("{dir}/intf.h"), "TIX_LEADS"),
-        (format!("{dir}/intf.h"), "TIX_NODES_MAX"),
-        (format!("{core}/funding.h"), "FUND_FUNDERS"),
+        ("intf.h", "TIX_LAYOUT"),
+        ("intf.h", "TIX_LEADS"),
+        ("intf.h", "TIX_NODES_MAX"),
+        ("core/funding.h", "FUND_FUNDERS"),
     ] {
-        let text = std::fs::read_to_string(&file).expect(&file);
+        let text = std::fs::read_to_string(file).expect(file);
         let define = format!("#define {name} ");
         let number = text
             .lines()
@@ -48,7 +37,7 @@ fn main() {
     unsafe { std::env::set_var("BPF_EXTRA_CFLAGS_POST_INCL", "-mllvm -disable-lsr") };
     scx_cargo::BpfBuilder::new()
         .and_then(|mut builder| {
-            builder.enable_skel(&format!("{dir}/tix.bpf.c"), "tix");
+            builder.enable_skel("tix.bpf.c", "tix");
             builder.build()
         })
         .unwrap_or_else(|err| panic!("cannot compile the BPF program (clang-19 needed): {err:?}"));

@@ -14,14 +14,16 @@ static __always_inline bool is_node_locked(u32 i, u64 id, u32 flags)
 	return i < nodes_hi && i < TIX_NODES_MAX && NODES[i].flags & flags && NODES[i].cgid == id;
 }
 
-/* A copy of tix_funding's argument: a stack has no room for it, nor may that be indexed before 7.0. */
-static struct tix_funding_args funding_new;
+/* `i` goes over edges. It is kept in memory: the verifier then sees one loop over any. Under tix_lock. */
+static STATE volatile u32 edge_at;
+#define each_edge(i, from, nr) \
+	for (edge_at = (from); (i = edge_at) < (nr) && i < FUND_FUNDERS && can_loop; edge_at = i + 1)
 
-static __noinline s32 funding_locked(void)
+static __always_inline s32 funding_locked(struct tix_funding_args *new)
 {
-	struct tix_funding_args *new = &funding_new;
 	u64 left = FUND_DELTAS_MAX >> FUND_DELTA_LOG, size = fund_size(new->delta);
 	u32 i, node = new->node, by_parent = new->by_parent;
+	struct tix_wanted *wanted = &WANTED[node];
 
 	if (!node || new->nr > FUND_FUNDERS || (by_parent && !new->nr))
 		return -EINVAL;
@@ -32,7 +34,7 @@ static __noinline s32 funding_locked(void)
 		new->edge[0].amount = NODES[node].weight;
 		new->hard &= ~1u;
 	}
-	for (i = tix_forget(by_parent != 0); i < new->nr && i < FUND_FUNDERS && can_loop; i++) {
+	each_edge(i, by_parent != 0, new->nr) {
 		if (!new->edge[i].amount ||
 		    !is_node_locked(new->edge[i].issuer, new->issuer_id[i], TIX_NODE_CGROUP | TIX_NODE_NAMED))
 			return -ENOENT;
@@ -45,7 +47,31 @@ static __noinline s32 funding_locked(void)
 		NODES[node].flags |= TIX_NODE_BY_PARENT;
 	else
 		NODES[node].flags &= ~TIX_NODE_BY_PARENT;
-	fund_locked(node, new);
+	each_edge(i, 0, new->nr)
+		NODES[new->edge[i].issuer].nr_holders++;
+	each_edge(i, 0, wanted->nr)
+		hold_node_locked(wanted->edge[i].issuer, -1);
+	copy_words(wanted->edge, new->edge, sizeof(wanted->edge));
+	copy_words(wanted->part, new->part, sizeof(wanted->part));
+	wanted->nr = new->nr;
+	wanted->hard = new->hard;
+	wanted->delta = new->delta << FUND_DELTA_LOG;
+	note_change_locked(node);
+	return 0;
+}
+
+__noinline int tix_want(struct tix_funding_args *args)
+{
+	s32 err;
+
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (!args)
+		return 0;
+	bpf_spin_lock(&tix_lock);
+	err = funding_locked(args);
+	bpf_spin_unlock(&tix_lock);
+	args->err = err;
 	return 0;
 }
 
@@ -53,16 +79,7 @@ static __noinline s32 funding_locked(void)
 SEC("syscall")
 int tix_funding(struct tix_funding_args *args)
 {
-	s32 err;
-
-	USES_ARENA();
-	bpf_spin_lock(&tix_lock);
-	copy_words(&funding_new, args, sizeof(funding_new));
-	err = funding_locked();
-	bpf_spin_unlock(&tix_lock);
-	reap();
-	args->err = err;
-	return 0;
+	return tix_want(args);
 }
 
 /* A currency's limit, or which of them caps a cgroup. */
@@ -86,7 +103,6 @@ int tix_limit(struct tix_limit_args *args)
 	/* A limit goes when it is dropped, which whoever calls this does not do meanwhile. */
 	if (flags & TIX_NODE_LIMIT)
 		node_limit(node, args->period_us, args->quota_us, 0);
-	reap();
 	args->err = flags ? 0 : -ENOENT;
 	return 0;
 }
@@ -130,7 +146,6 @@ int tix_name(struct tix_name_args *args)
 		return 0;
 	}
 	drop_made(args);
-	reap();
 	return 0;
 }
 
@@ -139,10 +154,8 @@ SEC("syscall")
 int tix_set_total(struct tix_total_args *args)
 {
 	USES_ARENA();
-	bpf_spin_lock(&tix_lock);
 	GRAPH->total = args->total;
-	fund_rate(GRAPH, FUNDS);
-	bpf_spin_unlock(&tix_lock);
+	GRAPH->moved = 1;
 	args->err = 0;
 	return 0;
 }
@@ -155,6 +168,12 @@ int tix_fail(void *args)
 	return 0;
 }
 
+/* The runnable threads of node `i`, those included that wait for a limit and count as asleep. */
+static __always_inline u32 runnable_in(u32 i)
+{
+	return ACCOUNTS[i].nr_runnable + NODES[i].nr_held;
+}
+
 static __always_inline void tell(struct tix_read_args *out, u32 i, u64 now)
 {
 	out->node = i;
@@ -162,13 +181,13 @@ static __always_inline void tell(struct tix_read_args *out, u32 i, u64 now)
 	out->weight = NODES[i].weight;
 	out->active = FUNDS[i].nr_active > 0;
 	out->self_active = NODES[i].self_active;
-	out->runnable = NODES[i].nr_runnable;
-	out->nr_edges = FUNDS[i].nr_edges;
-	out->used_ns = NODES[i].used_ns;
+	out->runnable = runnable_in(i);
+	out->nr_edges = WANTED[i].nr;
+	out->used_ns = ACCOUNTS[i].used_ns;
 	out->value = fund_share(GRAPH, FUNDS[i].value);
 	out->cgid = NODES[i].cgid;
-	out->delta = FUNDS[i].delta >> FUND_DELTA_LOG;
-	out->hard = FUNDS[i].hard;
+	out->delta = WANTED[i].delta >> FUND_DELTA_LOG;
+	out->hard = WANTED[i].hard;
 	out->cap = NODES[i].cap;
 	out->quota_ns = NODES[i].quota;
 	out->period_ns = NODES[i].every;
@@ -178,8 +197,8 @@ static __always_inline void tell(struct tix_read_args *out, u32 i, u64 now)
 	out->throttled_ns = NODES[i].throttled_ns;
 	if (NODES[i].spent_at && (s64)(now - NODES[i].spent_at) > 0)
 		out->throttled_ns += now - NODES[i].spent_at;
-	copy_words(out->edge, FUNDS[i].edge, sizeof(out->edge));
-	copy_words(out->part, FUNDS[i].part, sizeof(out->part));
+	copy_words(out->edge, WANTED[i].edge, sizeof(out->edge));
+	copy_words(out->part, WANTED[i].part, sizeof(out->part));
 }
 
 /*
@@ -199,33 +218,41 @@ static __always_inline u64 refill_in(u32 i, u64 now)
 static __always_inline void tell_wait(struct tix_read_wait *out, u32 i, u64 now)
 {
 	out->refill_ns = NODES[i].quota && NODES[i].spent_at ? refill_in(i, now) : 0;
-	out->held_by = NODES[i].nr_runnable && is_held(&NODES[i]) ? NODES[i].held_by : 0;
+	out->held_by = NODES[i].held_by;
 	out->pad = 0;
+}
+
+/* A function of its own, where its argument may be indexed: that of a program may be since 7.0 only. */
+__noinline int tix_tell_batch(struct tix_read_batch *batch)
+{
+	u64 now = scx_bpf_now();
+	u32 nr, i;
+
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (!batch)
+		return 0;
+	i = batch->first;
+	batch->next = 0;
+	bpf_for(nr, 0, TIX_READ_BATCH) {
+		while (i < nodes_hi && !NODES[i].flags && can_loop)
+			i++;
+		batch->nr = nr;
+		if (i >= nodes_hi)
+			return 0;
+		tell(&batch->node[nr], i, now);
+		tell_wait(&batch->wait[nr], i, now);
+		i++;
+	}
+	batch->nr = TIX_READ_BATCH;
+	batch->next = i;
+	return 0;
 }
 
 SEC("syscall")
 int tix_read(struct tix_read_batch *batch)
 {
-	u64 now = scx_bpf_now();
-	u32 nr, i = batch->first;
-
-	USES_ARENA();
-	batch->next = 0;
-	batch->nr = 0;
-	/* Unrolled: each place in the argument is a constant then, see tix_funding. */
-#pragma unroll
-	for (nr = 0; nr < TIX_READ_BATCH; nr++) {
-		while (i < nodes_hi && !NODES[i].flags && can_loop)
-			i++;
-		if (i >= nodes_hi)
-			return 0;
-		tell(&batch->node[nr], i, now);
-		tell_wait(&batch->wait[nr], i, now);
-		batch->nr = nr + 1;
-		i++;
-	}
-	batch->next = i;
-	return 0;
+	return tix_tell_batch(batch);
 }
 
 #endif

@@ -1,127 +1,105 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who has used up what cpu.max allows (limit.bpf.h) waits, out of the round-robin, for the next
- * period, which a timer begins. Its tickets count for nothing meanwhile, as of one who sleeps
- * (model.md §2).
- *
- * A queue is taken out when it is picked, not before: a limit that is reached costs each principal
- * below it one decision. While no cgroup has a limit none of this is looked at.
+ * Threads wait for a limit's next period, in the limit's list, and come back into their CPUs'
+ * queues when it begins: first come, first served, as many as can have MIN_SLICE_NS each of it.
+ * One timer for the machine fires when the first of the limits is due.
  */
 #ifndef TIX_HOLD_BPF_H
 #define TIX_HOLD_BPF_H
 
-#define RELEASE_MOST 128	/* steps of the timer at a time */
-#define RELEASE_PAUSE_NS 20000ull
+#define RELEASE_MOST 512	/* steps of one firing of the timer, */
+#define RELEASE_PAUSE_NS 100000ull	/* and after that many it goes on so much later */
 
-static u64 limit_timer_at;	/* when the timer fires, or 0 */
-
-/* Where the timer goes on that had too much to do at a time: the limit, or 0, and how many are left to be looked at, with it. */
-static u32 releasing, release_left;
-
-/*
- * Queue `q`, which waited for a limit, may go on.
- *
- * On several CPUs V is not the mean of those that went on meanwhile, for what some were ahead or behind is forgotten at times
- * (bound_locked); and what the principal had more than its due, or less, the first of its queues brings back (update_locked).
- * The tags of the others tell nothing: one that was late by all that V went on would have its CPU for itself, or be forgiven
- * what nobody owed it. So they begin where V is; and none behind whoever waits longest on its CPU: its period would be over
- * before all others had caught up with V.
- */
-static __always_inline void back_locked(u32 q)
-{
-	struct tix_queue *queue = &QUEUES[q];
-	u32 nr = queue->nr, vt = queue->vt;
-	bool joined;
-
-	if (!nr || CLIENTS[q].linked || kept_out_locked(q))
-		return;
-	if (nr_cpu_ids > 1 && NODES[queue->node].self_active) {
-		queue->tag = now_v;
-		queue->seen_v = 0;
-	}
-	joined = enter_locked(q, nr, queue->load, false);
-	if (nr_cpu_ids > 1 && VT(vt)->nr) {
-		vtrr_peek(VT(vt), now_v);
-		/* Who is served at once for having woken up is filed as if it had been due long ago. */
-		if (VT(vt)->choice.group > BRIEF_GROUP && VT(vt)->choice.group < VTRR_GROUPS &&
-		    (s64)(queue->tag - VT(vt)->choice.head) > 0)
-			queue->tag = VT(vt)->choice.head;
-	}
-	link_locked(q, nr, false, joined);
-}
-
-static void release_locked(u32 idx);
-int tix_evacuate(u32 at);
-static void drop_cap_locked(u32 idx);
+static STATE u64 limit_timer_ns;	/* when the timer fires; 0: it is off */
+static STATE u32 releasing, release_left;	/* the limit that is looked at, and how many are left */
 
 /* Have the timer fire when the first of the limits is due. */
 __noinline int tix_arm_limits(void)
 {
 	u64 at, then, now = scx_bpf_now();
 	struct slice_timer *timer;
-	u32 key = LIMITS_TIMER, i;
+	u32 key = LIMITS_TIMER;
 
+	BEGIN_LOOPS();
 	timer = bpf_map_lookup_elem(&timers, &key);
 	if (!timer)
 		return 0;
 	bpf_spin_lock(&tix_lock);
 	at = limit_due;
 	limit_due = 0;
-	if (at && (!limit_timer_at || (s64)(limit_timer_at - at) > 0))
-		limit_timer_at = at;
+	if (at && (!limit_timer_ns || (s64)(limit_timer_ns - at) > 0))
+		limit_timer_ns = at;
 	else
 		at = 0;
 	bpf_spin_unlock(&tix_lock);
 	/* Should another CPU have asked for an earlier time meanwhile, ours is not to be the last word. */
-	bpf_for(i, 0, 4) {
-		if (!at)
-			break;
+	while (at && can_loop) {
 		bpf_timer_start(&timer->timer, (s64)(at - now) > 0 ? at - now : 0, 0);
-		then = limit_timer_at;
+		then = limit_timer_ns;
 		at = then && (s64)(then - at) < 0 ? then : 0;
 	}
 	return 0;
 }
 
+/*
+ * Have thread `i` wait for a limit that is used up: then it does not count as runnable. The result: 0 if it waits now,
+ * else for how long it may run, ns, at most 2^30.
+ */
+__noinline int tix_hold(u32 i, u64 now)
+{
+	s32 left = 1 << 30;
+	bool held;
+	u32 l;
+
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (i >= TIX_THREADS_MAX || THREADS[i].node >= TIX_NODES_MAX)
+		return left;
+	bpf_spin_lock(&tix_lock);
+	advance_locked(now);
+	l = limit_to_wait_for(i);
+	held = l && hold_locked(i, l);
+	if (l)
+		left = 0;
+	else if (limit_left < (u64)left)
+		left = limit_left;
+	bpf_spin_unlock(&tix_lock);
+	if (held)
+		uncount(i, now);
+	if (limit_due)
+		tix_arm_limits();
+	return left;
+}
+
+/* Thread `i` goes to sleep, or elsewhere, while it waits for a limit. */
+static __always_inline void unhold(u32 i)
+{
+	if (i >= TIX_THREADS_MAX || !THREADS[i].held_by)
+		return;
+	bpf_spin_lock(&tix_lock);
+	unhold_locked(i);
+	bpf_spin_unlock(&tix_lock);
+}
+
 struct release {
 	u64 now;
 	u32 limit;	/* which is looked at, or 0 */
-	u32 filed;	/* a queue was, */
-	u32 vt;		/* there */
+	u32 thread;	/* which waits no longer, or 0 */
+	u64 room;	/* how many more may go on */
 };
 
-/*
- * Limit `l` begins its next period, if that is due: those that wait for it may go on, first come,
- * first served, as many as can have MIN_SLICE_NS each of it.
- */
-static __noinline void begin_locked(u32 l)
-{
-	struct tix_node *of = &NODES[l];
-
-	refill_locked(l);
-	of->room = 0;
-	if (of->left > 0) {
-		of->release++;
-		of->room = of->left / MIN_SLICE_NS + 1;
-	}
-}
-
-/* One step: begin a period, or file a queue that waited for it, or be done with it for now. */
+/* One step: begin a period, or let a thread go that waited for it, or be done with it for now. */
 __noinline int tix_release(struct release *r)
 {
-	struct run run = {};
 	struct tix_node *of;
-	u32 l, q;
+	u32 l;
 
 	USES_ARENA();
 	if (!r)
 		return 0;
-	if (nr_cpu_ids == 1)
-		look_at_run(&run, r->now);
 	bpf_spin_lock(&tix_lock);
-	begin_run_locked(&run);
 	advance_locked(r->now);
-	r->filed = 0;
+	r->thread = 0;
 	l = r->limit;
 	if (!l) {
 		l = NODES[0].next_spent;
@@ -130,26 +108,19 @@ __noinline int tix_release(struct release *r)
 			if (l == spent_last)
 				spent_last = 0;
 			nr_spent--;
-			begin_locked(l);
+			refill_locked(l);
 			r->limit = l;
+			r->room = NODES[l].left > 0 ? NODES[l].left / MIN_SLICE_NS + 1 : 0;
 		}
 		goto out;
 	}
 	if (l >= TIX_NODES_MAX)
 		goto out;
 	of = &NODES[l];
-	q = of->first_held - 1;
-	if (of->room && q < TIX_QUEUES_MAX) {
-		of->room--;
-		of->first_held = QUEUES[q].next_held;
-		if (!of->first_held)
-			of->last_held = 0;
-		of->crowd -= QUEUES[q].held;
-		QUEUES[q].held = 0;
-		r->vt = QUEUES[q].vt;
-		r->filed = QUEUES[q].nr;
-		back_locked(q);
-		stay_locked(q);
+	if (r->room && of->first_held && of->first_held < TIX_THREADS_MAX) {
+		r->room--;
+		r->thread = of->first_held;
+		unhold_locked(r->thread);
 		goto out;
 	}
 	r->limit = 0;
@@ -162,9 +133,30 @@ __noinline int tix_release(struct release *r)
 		release_locked(l);
 	}
 out:
-	end_run_locked(&run);
 	bpf_spin_unlock(&tix_lock);
 	return 0;
+}
+
+/*
+ * Thread `i`, which waited for a limit, waits for its CPU again: where that CPU's clock is, until it is placed. It was in
+ * the list, so it is queued; if it no longer is, whoever takes it out unlinks it.
+ */
+static __always_inline void release_thread(u32 i, u64 now)
+{
+	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
+	u32 cpu = t->cpu;
+
+	if (CPU(cpu)->offline)
+		cpu = bpf_get_smp_processor_id();
+	END_BRANCHES();
+	t->tag = CPU(cpu)->queue.clock;
+	tix_link(cpu, i, now);
+	CPU(cpu)->stale = i;
+	/* Others may use up the period meanwhile: who has waited too long is not to miss it again. */
+	if ((s64)(now - CLIENTS[i & (TIX_THREADS_MAX - 1)].since) > (s64)OVERDUE_NS)
+		preempt(cpu, CPU(cpu));
+	else
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 static int limit_timer_fired(void *map, u32 *key, struct slice_timer *timer)
@@ -175,18 +167,15 @@ static int limit_timer_fired(void *map, u32 *key, struct slice_timer *timer)
 
 	USES_ARENA();
 	bpf_spin_lock(&tix_lock);
-	limit_timer_at = 0;
+	limit_timer_ns = 0;
 	/* Those that are noted while this goes on are for the next time. */
 	left = release_left ?: nr_spent;
 	bpf_spin_unlock(&tix_lock);
 	bpf_for(i, 0, RELEASE_MOST) {
 		more = r.limit;
 		tix_release(&r);
-		if (r.filed && r.vt != VT_ANY && cpu_ctx(VT_CPU(r.vt))->offline)
-			tix_evacuate(r.vt);
-		else if (r.filed)
-			scx_bpf_kick_cpu(r.vt == VT_ANY ? bpf_get_smp_processor_id() : VT_CPU(r.vt),
-					 SCX_KICK_IDLE);
+		if (r.thread)
+			release_thread(r.thread, r.now);
 		if (more && !r.limit)
 			left--;
 		if (!r.limit && (!more || !left)) {

@@ -6,13 +6,12 @@
 #ifndef TIX_INTF_H
 #define TIX_INTF_H
 
-#include "funding.h"
+#include "core/funding.h"
 
-#define TIX_LAYOUT 10u			/* raised whenever pinned state changes its meaning */
+#define TIX_LAYOUT 11u			/* raised whenever pinned state changes its meaning */
 #define TIX_LEADS 1u			/* raised whenever what one build tells another of leads changes */
 #define TIX_NODES_MAX (131072u + 1024u)	/* cgroups and named currencies */
-#define TIX_HOMES_MAX 262144u		/* a principal's queues on CPUs */
-#define TIX_QUEUES_MAX (TIX_NODES_MAX + TIX_HOMES_MAX)
+#define TIX_THREADS_MAX 4194304u	/* as the kernel has at most */
 #define TIX_CPUS_MAX 1024u
 
 /* The bits of struct tix_node.flags. */

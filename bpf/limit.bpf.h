@@ -21,10 +21,12 @@
 
 #define CROWD_NS 5000000000ull
 #define OWED_NS (OVERDUE_NS / 2)
+#define HELD (TIX_CPUS_MAX + 1)
 
-static u32 nr_limits;		/* how many there are; 0: none of this is looked at */
-static u32 limits_epoch = 1;	/* limits come and go */
-static u64 limit_walks;
+static STATE u32 nr_limits;		/* how many there are; 0: none of this is looked at */
+static STATE u32 limits_epoch = 1;	/* limits come and go */
+static STATE u64 limit_walks;
+static STATE u64 now_ns;		/* the latest that any CPU told, under tix_lock */
 
 static __always_inline void advance_locked(u64 now)
 {
@@ -72,6 +74,7 @@ static __always_inline u32 limit_after(u32 *at, u32 l)
 
 	if (cap)
 		return cap;
+	END_BRANCHES();
 	*at = limit_of(NODES[*at].parent);
 	return *at;
 }
@@ -104,13 +107,10 @@ static __noinline void refill_locked(u32 l)
 	n->left += more * periods;
 	if (n->left > most)
 		n->left = most;
+	n->each = n->left > 0 ? n->left / (n->crowd ?: 1) : 0;
+	if (n->each < MIN_SLICE_NS)
+		n->each = MIN_SLICE_NS;
 }
-
-/*
- * A loop that may be ended by can_loop is counted down from where its function begins. Up to Linux 7.2 the verifier
- * gets that wrong where that is a call.
- */
-#define BEGIN_LOOPS() asm volatile("r0 = 0" ::: "r0")
 
 /* The threads of `idx` have used `ns`. A global function, as the next one, so that the verifier looks at it once. */
 __noinline int tix_debit(u32 idx, u64 ns, u64 now)
@@ -126,6 +126,7 @@ __noinline int tix_debit(u32 idx, u64 ns, u64 now)
 	while (l && l < TIX_NODES_MAX && can_loop) {
 		if (NODES[l].quota && NODES[l].walked != limit_walks) {
 			NODES[l].walked = limit_walks;
+			END_BRANCHES();
 			refill_locked(l);
 			NODES[l].left -= ns;
 		}
@@ -135,7 +136,7 @@ __noinline int tix_debit(u32 idx, u64 ns, u64 now)
 	return 0;
 }
 
-static u64 limit_left;		/* what the limits of who was looked at last leave, ns */
+static STATE u64 limit_left;		/* what the limits of who was looked at last leave, ns */
 
 /* The limit that counts for `idx` and is used up, or 0. */
 static __noinline u32 spent_locked(u32 idx)
@@ -147,11 +148,14 @@ static __noinline u32 spent_locked(u32 idx)
 	limit_left = ~0ull;
 	while (l && l < TIX_NODES_MAX && can_loop) {
 		if (NODES[l].quota) {
+			END_BRANCHES();
 			refill_locked(l);
 			if (NODES[l].left <= 0)
 				return l;
 			if (NODES[l].left < limit_left)
 				limit_left = NODES[l].left;
+			if (NODES[l].each && NODES[l].each < limit_left)
+				limit_left = NODES[l].each;
 		}
 		l = limit_after(&at, l);
 	}
@@ -162,10 +166,12 @@ static __noinline u32 spent_locked(u32 idx)
  * The same without the lock: it may be said of a period that is over, and where limits have just come or gone nothing is
  * said until somebody has looked under the lock.
  */
-static __noinline bool seems_spent(u32 idx)
+__noinline u32 tix_seems_spent(u32 idx)
 {
 	u32 at = idx, l = 0;
 
+	USES_ARENA();
+	BEGIN_LOOPS();
 	while (at < TIX_NODES_MAX && can_loop) {
 		if (!l && NODES[at].limit_seen == limits_epoch)
 			at = l = NODES[at].limit;
@@ -186,15 +192,9 @@ static __always_inline bool may_have_limit(u32 idx)
 	return NODES[idx].limit_seen != limits_epoch || NODES[idx].limit;
 }
 
-/* Whether the threads of `n` wait for the next period of a limit. */
-static __always_inline bool is_held(const struct tix_node *n)
-{
-	return n->held_by && NODES[n->held_by].release == n->held_until;
-}
-
-/* The last of the limits that queues wait for, or 0; the first is NODES[0].next_spent, as base has no limit. */
-static u32 spent_last, nr_spent;
-static u64 limit_due;		/* when one of them is to be looked at; 0: the timer knows */
+/* The last of the limits that threads wait for, or 0; the first is NODES[0].next_spent, as base has no limit. */
+static STATE u32 spent_last, nr_spent;
+static STATE u64 limit_due;		/* when one of them is to be looked at; 0: the timer knows */
 
 static __always_inline void look_again_locked(u64 at)
 {
@@ -207,7 +207,7 @@ static __always_inline void look_at_limit(u32 l)
 	look_again_locked(NODES[l].next_at);
 }
 
-/* Queues wait for limit `l`. */
+/* Threads wait for limit `l`. */
 static __always_inline void note_spent(u32 l)
 {
 	NODES[l].next_spent = 0;
@@ -217,19 +217,34 @@ static __always_inline void note_spent(u32 l)
 }
 
 /*
- * Whether queue `q`, which is not filed, has to wait for the next period of a limit; if so it does
- * from now on. Else limit_left says for how long it may run.
+ * The limit for whose next period thread `i` has to wait, or 0: then limit_left says for how long it may
+ * run. A thread that has waited too long runs all the same, for a moment.
  */
-static __noinline bool hold_locked(u32 q)
+static __always_inline u32 limit_to_wait_for(u32 i)
 {
-	struct tix_queue *queue = &QUEUES[q];
-	struct tix_node *n = &NODES[queue->node], *of;
-	u32 l;
+	u32 l = spent_locked(THREADS[i].node);
 
-	l = is_held(n) ? n->held_by : spent_locked(queue->node);
 	if (!l || l >= TIX_NODES_MAX)
+		return 0;
+	if (CLIENTS[i].since && (s64)(now_ns - CLIENTS[i].since) > (s64)OVERDUE_NS) {
+		limit_left = MIN_SLICE_NS;
+		return 0;
+	}
+	return l;
+}
+
+/*
+ * Thread `i` waits for the next period of limit `l` from now on; false: another CPU has meanwhile had it
+ * wait, there or in a queue. One link serves both.
+ */
+static __noinline bool hold_locked(u32 i, u32 l)
+{
+	struct tix_thread *t = &THREADS[i];
+	struct tix_node *n = &NODES[t->node], *of = &NODES[l];
+	u32 last;
+
+	if (__sync_val_compare_and_swap(&t->queue, 0, HELD))
 		return false;
-	of = &NODES[l];
 	if (!of->spent_at) {
 		of->spent_at = now_ns;
 		of->nr_throttled++;
@@ -237,19 +252,43 @@ static __noinline bool hold_locked(u32 q)
 	}
 	look_at_limit(l);
 	n->held_by = l;
-	n->held_until = of->release;
-	queue->brief = 0;
-	if (queue->held)
-		return true;
-	queue->held = queue->nr + 1;
-	of->crowd += queue->held;
-	queue->next_held = 0;
-	if (of->last_held)
-		QUEUES[of->last_held - 1].next_held = q + 1;
+	n->nr_held++;
+	of->crowd++;
+	t->held_by = l;
+	CLIENTS[i].since = CLIENTS[i].since ?: now_ns;
+	last = of->last_held;
+	CLIENTS[i].next = 0;
+	CLIENTS[i].prev = last;
+	if (last && last < TIX_THREADS_MAX)
+		CLIENTS[last].next = i;
 	else
-		of->first_held = q + 1;
-	of->last_held = q + 1;
+		of->first_held = i;
+	of->last_held = i;
 	return true;
+}
+
+/* Thread `i` waits for a limit no longer. */
+static __noinline void unhold_locked(u32 i)
+{
+	struct tix_thread *t = &THREADS[i];
+	u32 next = CLIENTS[i].next, prev = CLIENTS[i].prev;
+	struct tix_node *of;
+
+	if (!t->held_by || t->held_by >= TIX_NODES_MAX)
+		return;
+	of = &NODES[t->held_by];
+	if (prev && prev < TIX_THREADS_MAX)
+		CLIENTS[prev].next = next;
+	else
+		of->first_held = next;
+	if (next && next < TIX_THREADS_MAX)
+		CLIENTS[next].prev = prev;
+	else
+		of->last_held = prev;
+	of->crowd--;
+	t->held_by = t->queue = 0;
+	if (!--NODES[t->node].nr_held)
+		NODES[t->node].held_by = 0;
 }
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Nodes and queues come and go.
+ * Nodes and threads come and go.
  *
- * An index that was used once keeps its memory and its DSQ and is handed out again, so
- * a CPU that picked it a moment ago never meets a queue that is gone. A node lives while
+ * An index that was used once keeps its memory and is handed out again, so a CPU that
+ * picked it a moment ago never meets one that is gone. A node lives while
  * its cgroup exists, the daemon named it, a thread belongs to it (a removed cgroup is
  * schedulable until its last thread is gone), another node holds a ticket of it, or it is the
  * limit that caps another.
@@ -31,35 +31,23 @@ struct {
 	__type(value, u32);
 } cgroups SEC(".maps");
 
-static u32 nodes_hi, queues_hi = TIX_NODES_MAX;	/* indexes from here on were never used */
-static u32 dead_nodes = VTRR_NONE, free_nodes = VTRR_NONE, free_queues = VTRR_NONE;
-static u32 nr_free_queues;
-u32 any_some;	/* there has been one in a VT_SOME. (What is static is made a bool, which BTF does not know) */
+static STATE u32 nodes_hi, threads_hi = 1;	/* indexes from here on were never used */
+static STATE u32 free_nodes, free_threads, first_changed, last_changed;	/* 0: none */
 
 /* Make sure that [start, end) of the arena has pages. May sleep. */
-static void provide(u64 start, u64 end)
+__noinline int tix_provide(u64 start, u64 end)
 {
 	u64 page;
 
+	BEGIN_LOOPS();
 	for (page = start & ~(PAGE - 1); page < end && can_loop; page += PAGE)
 		if (bpf_arena_alloc_pages(&arena, (void __arena *)(ARENA_BASE + page), 1, NUMA_NO_NODE, 0))
 			__sync_fetch_and_add(&stats.pages, 1);
+	return 0;
 }
 
 #define PROVIDE(off, type, i) \
-	provide((off) + sizeof(type) * (u64)(i), (off) + sizeof(type) * ((u64)(i) + 1))
-
-/* Memory and a DSQ for queue `q`, used for the first time. May sleep. */
-static bool queue_provide(u32 q)
-{
-	PROVIDE(QUEUES_OFF, struct tix_queue, q);
-	PROVIDE(CLIENTS_OFF, struct vtrr_client, q);
-	/* A page that could not be had swallows what is written to it. */
-	QUEUES[q].next = CLIENTS[q].next = VTRR_NONE;
-	if (QUEUES[q].next != VTRR_NONE || CLIENTS[q].next != VTRR_NONE)
-		return false;
-	return !scx_bpf_create_dsq(DSQ(q), -1);
-}
+	tix_provide((off) + sizeof(type) * (u64)(i), (off) + sizeof(type) * ((u64)(i) + 1))
 
 static u32 take_fresh(u32 *hi, u32 end)
 {
@@ -72,15 +60,64 @@ static u32 take_fresh(u32 *hi, u32 end)
 	return i;
 }
 
-/* If nothing needs `idx` any longer put it on the list of the dead, for reap(). */
-static __noinline void release_locked(u32 idx)
+/*
+ * Node `idx` is to be backed by other tickets, or nothing needs it any longer. It is noted: the graph is changed by decisions
+ * alone, the next one first of all.
+ */
+static __always_inline void note_change_locked(u32 idx)
 {
-	struct tix_node *n = &NODES[idx];
-
-	if (!idx || n->flags || n->nr_tasks || n->nr_holders || n->next_free || n->spent_at)
+	if (NODES[idx].is_changed)
 		return;
-	n->next_free = dead_nodes;
-	dead_nodes = idx;
+	NODES[idx].is_changed = 1;
+	NODES[idx].next_free = 0;
+	if (first_changed)
+		NODES[last_changed].next_free = idx;
+	else
+		first_changed = idx;
+	last_changed = idx;
+}
+
+static __always_inline bool is_needed(const struct tix_node *n)
+{
+	return n->flags || n->nr_tasks || n->nr_holders || n->spent_at || n->self_active;
+}
+
+/* If nothing needs `idx` any longer have it freed. */
+static __always_inline void release_locked(u32 idx)
+{
+	if (idx && !is_needed(&NODES[idx]))
+		note_change_locked(idx);
+}
+
+static __always_inline void release(u32 idx)
+{
+	bpf_spin_lock(&tix_lock);
+	release_locked(idx);
+	bpf_spin_unlock(&tix_lock);
+}
+
+/* Node `idx` backs one more, or one less. */
+static __always_inline void hold_node_locked(u32 idx, u32 more)
+{
+	NODES[idx].nr_holders += more;
+	release_locked(idx);
+}
+
+/* The issuers of `edge` back one more each, or one less. */
+__noinline int tix_hold_issuers(const struct fund_edge *edge __arg_arena, u32 nr, u32 more)
+{
+	u32 i;
+
+	USES_ARENA();
+	FUND_HERE(edge);
+	bpf_for(i, 0, FUND_FUNDERS) {
+		if (i >= nr)
+			break;
+		bpf_spin_lock(&tix_lock);
+		hold_node_locked(edge[i].issuer, more);
+		bpf_spin_unlock(&tix_lock);
+	}
+	return 0;
 }
 
 /* No limit caps `idx` any longer. */
@@ -91,53 +128,91 @@ static __noinline void drop_cap_locked(u32 idx)
 	if (!cap || cap >= TIX_NODES_MAX)
 		return;
 	NODES[idx].cap = 0;
-	NODES[cap].nr_holders--;
-	release_locked(cap);
+	hold_node_locked(cap, -1);
 }
 
-/*
- * Free one dead node; its issuers may die of that. It keeps its queues for whoever gets
- * the index next. Called wherever nodes die or are made, so the list stays short.
- */
-static __noinline void reap(void)
+/* Node `idx`, which nothing needs, is free from now on. */
+static __always_inline void free_node(u32 idx)
 {
-	u32 idx, i, up;
+	struct tix_node *n = &NODES[idx];
 
-	if (dead_nodes == VTRR_NONE)
-		return;
 	bpf_spin_lock(&tix_lock);
-	idx = dead_nodes;
-	if (idx < TIX_NODES_MAX) {
-		dead_nodes = NODES[idx].next_free;
-		GRAPH->now = now_v;
-		fund_detach(GRAPH, FUNDS, idx);
-		for (i = tix_forget(0); i < FUNDS[idx].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
-			up = FUNDS[idx].edge[i].issuer;
-			NODES[up].nr_holders--;
-			release_locked(up);
-		}
-		FUNDS[idx].nr_edges = 0;
-		FUNDS[idx].hard = 0;
-		fund_look_up(&FUNDS[idx], 0);
-		FUNDS[idx].delta = 0;
-		FUNDS[idx].seen = 0;
-		FUNDS[idx].value = 0;
-		FUNDS[idx].ver++;
-		drop_cap_locked(idx);
-		if (NODES[idx].quota) {
-			NODES[idx].quota = 0;
-			nr_limits--;
-			limits_epoch++;
-		}
-		NODES[idx].nr_periods = NODES[idx].nr_throttled = NODES[idx].throttled_ns = 0;
-		NODES[idx].held_by = NODES[idx].limit_seen = 0;
-		NODES[idx].used_ns = NODES[idx].rate = NODES[idx].slack = 0;
-		NODES[idx].cgid = 0;
-		NODES[idx].next_free = free_nodes;
-		free_nodes = idx;
-		stats.nodes--;
+	drop_cap_locked(idx);
+	if (n->quota) {
+		n->quota = 0;
+		nr_limits--;
+		limits_epoch++;
 	}
+	n->nr_periods = n->nr_throttled = n->throttled_ns = 0;
+	n->held_by = n->limit_seen = 0;
+	n->cgid = 0;
+	FUNDS[idx].seen = FUNDS[idx].value = 0;
+	FUNDS[idx].ver++;
+	n->next_free = free_nodes;
+	free_nodes = idx;
+	stats.nodes--;
 	bpf_spin_unlock(&tix_lock);
+}
+
+/* Have node `idx` backed by the tickets that are to back it; one that nothing needs by none. Under the graph's lock. */
+static __always_inline void fund_node(u32 idx)
+{
+	struct fund_node *f = &FUNDS[idx];
+	struct tix_wanted *new = &WANTED[idx];
+	u64 place = place_of(idx);
+	u32 funder = f->nr_edges ? f->edge[0].issuer : 0;
+	bool is_dead;
+
+	bpf_spin_lock(&tix_lock);
+	is_dead = !is_needed(&NODES[idx]);
+	bpf_spin_unlock(&tix_lock);
+	leave_above(idx);
+	fund_detach(GRAPH, FUNDS, idx);
+	if (is_dead) {
+		tix_hold_issuers(new->edge, new->nr, -1);
+		new->nr = new->hard = new->delta = 0;
+	}
+	tix_hold_issuers(f->edge, f->nr_edges, -1);
+	bpf_spin_lock(&tix_lock);
+	copy_words(f->edge, new->edge, sizeof(f->edge));
+	copy_words(f->part, new->part, sizeof(f->part));
+	f->nr_edges = new->nr;
+	f->hard = new->hard;
+	f->delta = new->delta;
+	bpf_spin_unlock(&tix_lock);
+	tix_hold_issuers(f->edge, f->nr_edges, 1);
+	fund_attach(GRAPH, FUNDS, idx);
+	tix_join(idx, place, funder, is_dead);
+	if (is_dead)
+		free_node(idx);
+}
+
+#define CHANGES_MOST 4u	/* in one decision */
+
+/* See to nodes that have been noted. In a decision. */
+__noinline int tix_change_nodes(void)
+{
+	u32 i, idx;
+
+	USES_ARENA();
+	BEGIN_LOOPS();
+	if (!lock_graph())
+		return 0;
+	fund_settle(GRAPH, FUNDS);
+	bpf_for(i, 0, CHANGES_MOST) {
+		bpf_spin_lock(&tix_lock);
+		idx = first_changed;
+		if (idx && idx < TIX_NODES_MAX) {
+			first_changed = NODES[idx].next_free;
+			NODES[idx].is_changed = NODES[idx].next_free = 0;
+		}
+		bpf_spin_unlock(&tix_lock);
+		if (!idx || idx >= TIX_NODES_MAX)
+			break;
+		fund_node(idx);
+	}
+	unlock_graph();
+	return 0;
 }
 
 /* An unused node, flagged `flags`, or VTRR_NONE when there is no room. May sleep. */
@@ -145,19 +220,17 @@ static u32 node_alloc(u32 flags)
 {
 	u32 i;
 
-	reap();
 	bpf_spin_lock(&tix_lock);
 	i = free_nodes;
-	if (i < TIX_NODES_MAX) {
+	if (i && i < TIX_NODES_MAX) {
 		free_nodes = NODES[i].next_free;
 		NODES[i].next_free = 0;
 		NODES[i].flags = flags;
-		QUEUES[i].tag = now_v;
-		QUEUES[i].seen_v = 0;
+		ACCOUNTS[i].epoch = ACCOUNTS[i].used_ns = 0;
 		stats.nodes++;
 	}
 	bpf_spin_unlock(&tix_lock);
-	if (i < TIX_NODES_MAX)
+	if (i && i < TIX_NODES_MAX)
 		return i;
 
 	i = take_fresh(&nodes_hi, TIX_NODES_MAX);
@@ -165,58 +238,17 @@ static u32 node_alloc(u32 flags)
 		return i;
 	PROVIDE(FUNDS_OFF, struct fund_node, i);
 	PROVIDE(NODES_OFF, struct tix_node, i);
-	NODES[i].homes = VTRR_NONE;
-	FUNDS[i].seen = 1;
-	if (NODES[i].homes != VTRR_NONE || FUNDS[i].seen != 1 || !queue_provide(i))
+	PROVIDE(ACCOUNTS_OFF, struct tix_account, i);
+	PROVIDE(WANTED_OFF, struct tix_wanted, i);
+	/* A page that could not be had swallows what is written to it. */
+	FUNDS[i].seen = NODES[i].weight = ACCOUNTS[i].inverse = WANTED[i].hard = 1;
+	if (FUNDS[i].seen != 1 || NODES[i].weight != 1 || ACCOUNTS[i].inverse != 1 || WANTED[i].hard != 1)
 		return VTRR_NONE;
-	QUEUES[i].node = i;
-	QUEUES[i].vt = VT_ANY;
-	QUEUES[i].tag = now_v;
-	FUNDS[i].seen = 0;
+	FUNDS[i].seen = WANTED[i].hard = 0;
+	ACCOUNTS[i].inverse = INVERSE_MAX;	/* until it is known */
 	NODES[i].flags = flags;
 	__sync_fetch_and_add(&stats.nodes, 1);
 	return i;
-}
-
-/* Replace the tickets that back `idx`. The caller checked the issuers. */
-static __noinline void fund_locked(u32 idx, const struct tix_funding_args *new)
-{
-	struct fund_node *f = &FUNDS[idx];
-	s64 owes = tix_forget(0);
-	u32 i;
-
-	GRAPH->now = now_v;
-	fund_walk(GRAPH, FUNDS, idx, false);
-	if (!f->nr_active && fund_asleep(GRAPH, FUNDS, idx) == idx)
-		owes = tix_forget(fund_owes(GRAPH, FUNDS, idx));
-	fund_detach(GRAPH, FUNDS, idx);
-	for (i = tix_forget(0); i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
-		NODES[f->edge[i].issuer].nr_holders--;
-		release_locked(f->edge[i].issuer);
-	}
-	copy_words(f->edge, new->edge, sizeof(f->edge));
-	copy_words(f->part, new->part, sizeof(f->part));
-	f->nr_edges = new->nr;
-	for (i = tix_forget(0); i < f->nr_edges && i < FUND_FUNDERS && can_loop; i++)
-		NODES[f->edge[i].issuer].nr_holders++;
-	f->hard = new->hard;
-	f->delta = new->delta << FUND_DELTA_LOG;
-	fund_attach(GRAPH, FUNDS, idx);
-	/* Whoever funds it now: to what it owed while it slept it comes back. */
-	if (owes > 0)
-		f->lead = owes;
-}
-
-/*
- * A thread is about to be put into `queue`. Whoever looks afterwards whether that is linked is seen
- * by who unlinked it before (nr_after).
- */
-static __always_inline void promise(struct tix_queue *queue)
-{
-	u32 was = __sync_fetch_and_add(&queue->nr, 1);
-
-	/* One whose result is used is in order with what is around it on every machine, not on x86 only. */
-	asm volatile("" ::"r"(was));
 }
 
 /* Index of the node whose principal the threads of `cgrp` belong to. */
@@ -303,12 +335,11 @@ static void node_mirror(struct cgroup *cgrp, u32 weight)
 	NODES[i].parent = parent;
 	NODES[i].weight = weight;
 	NODES[parent].nr_holders++;
-	FUNDS[i].edge[0].issuer = parent;
-	FUNDS[i].edge[0].amount = weight;
-	FUNDS[i].part[0] = 0xffff;
-	FUNDS[i].nr_edges = 1;
-	GRAPH->now = now_v;
-	fund_attach(GRAPH, FUNDS, i);
+	WANTED[i].edge[0].issuer = parent;
+	WANTED[i].edge[0].amount = weight;
+	WANTED[i].part[0] = 0xffff;
+	WANTED[i].nr = 1;
+	note_change_locked(i);
 	bpf_spin_unlock(&tix_lock);
 	bpf_map_update_elem(&cgroups, &cgid, &i, BPF_ANY);
 }
@@ -332,7 +363,6 @@ static void node_unmirror(struct cgroup *cgrp)
 	NODES[i].flags = 0;
 	release_locked(i);
 	bpf_spin_unlock(&tix_lock);
-	reap();
 }
 
 static void node_weight(u32 i, u32 weight)
@@ -342,137 +372,55 @@ static void node_weight(u32 i, u32 weight)
 	bpf_spin_lock(&tix_lock);
 	NODES[i].weight = weight;
 	if (NODES[i].flags & TIX_NODE_BY_PARENT) {
-		GRAPH->now = now_v;
-		fund_detach(GRAPH, FUNDS, i);
-		FUNDS[i].edge[0].amount = weight;
-		fund_attach(GRAPH, FUNDS, i);
+		WANTED[i].edge[0].amount = weight;
+		note_change_locked(i);
 	}
 	bpf_spin_unlock(&tix_lock);
 }
 
-static void task_join(struct task_ctx *t)
+static void task_join(u32 node)
 {
 	bpf_spin_lock(&tix_lock);
-	NODES[t->node].nr_tasks++;
-	t->vtime = NODES[t->node].vtime;
+	NODES[node].nr_tasks++;
 	bpf_spin_unlock(&tix_lock);
 }
 
-static void task_leave(struct task_ctx *t)
+static void task_leave(u32 node)
 {
 	bpf_spin_lock(&tix_lock);
-	NODES[t->node].nr_tasks--;
-	release_locked(t->node);
+	NODES[node].nr_tasks--;
+	release_locked(node);
 	bpf_spin_unlock(&tix_lock);
-	reap();
 }
 
-/*
- * Keep queues ready for threads that come to a CPU where nothing may sleep: for each principal one on each other CPU,
- * of which nobody knows which it will come to, as far as that is not too much memory. Else, when all wake up, those that come last would share one queue for
- * all CPUs, and nothing makes more until another thread is born.
- */
-static void spare_queues(void)
+/* An unused thread's index, or 0. May sleep. */
+static u32 thread_alloc(void)
 {
-	u64 more = (nr_cpu_ids - 1) * stats.nodes;
-	u32 i, q;
+	u32 i;
 
-	if (nr_cpu_ids == 1 || nr_free_queues >= SPARE_QUEUES + (more < SPARE_MORE ? more : SPARE_MORE))
-		return;
-	for (i = 0; i < 8 && can_loop; i++) {
-		q = take_fresh(&queues_hi, TIX_QUEUES_MAX);
-		if (q == VTRR_NONE || !queue_provide(q))
-			return;
-		bpf_spin_lock(&tix_lock);
-		QUEUES[q].next = free_queues;
-		free_queues = q;
-		nr_free_queues++;
-		bpf_spin_unlock(&tix_lock);
-		__sync_fetch_and_add(&stats.queues, 1);
-	}
-}
-
-/*
- * The queue of `t`'s principal in struct vtrr `vt`, or VTRR_NONE if there is none to be
- * had. Found without a look around as long as the thread stays on one CPU.
- */
-__noinline u32 tix_home_queue(struct task_ctx *t, u32 vt)
-{
-	u32 node, q;
-
-	USES_ARENA();
-	if (!t)
-		return VTRR_NONE;
-	node = t->node;
-	if (t->home != VTRR_NONE && t->home_vt == vt)
-		return t->home;
 	bpf_spin_lock(&tix_lock);
-	for (q = NODES[node].homes; q < TIX_QUEUES_MAX && can_loop; q = QUEUES[q].next)
-		if (QUEUES[q].vt == vt)
-			break;
-	if (q >= TIX_QUEUES_MAX) {
-		q = free_queues;
-		if (q < TIX_QUEUES_MAX) {
-			free_queues = QUEUES[q].next;
-			nr_free_queues--;
-			QUEUES[q].node = node;
-			QUEUES[q].vt = vt;
-			if (vt != VT_ANY && vt == VT_SOME(VT_CPU(vt)))
-				any_some = 1;
-			QUEUES[q].tag = now_v;
-			QUEUES[q].seen_v = 0;
-			QUEUES[q].next = NODES[node].homes;
-			NODES[node].homes = q;
-		}
-	}
+	i = free_threads;
+	if (i && i < TIX_THREADS_MAX)
+		free_threads = THREADS[i].next_free;
 	bpf_spin_unlock(&tix_lock);
-	if (q >= TIX_QUEUES_MAX) {
-		__sync_fetch_and_add(&stats.unqueued, 1);
-		return VTRR_NONE;
-	}
-	t->home = q;
-	t->home_vt = vt;
-	return q;
+	if (i)
+		return i;
+	i = take_fresh(&threads_hi, TIX_THREADS_MAX);
+	if (i == VTRR_NONE)
+		return 0;
+	PROVIDE(THREADS_OFF, struct tix_thread, i);
+	PROVIDE(CLIENTS_OFF, struct vtrr_client, i);
+	PROVIDE(WAITS_OFF, struct tix_wait, i);
+	THREADS[i].pid = CLIENTS[i].next = WAITS[i].kind = 1;
+	return THREADS[i].pid == 1 && CLIENTS[i].next == 1 && WAITS[i].kind == 1 ? i : 0;
 }
 
-/* Which of those of `cpu` such a thread belongs into. */
-static __always_inline u32 vt_of_pinned(const struct task_struct *p, s32 cpu)
+static void thread_free(u32 i)
 {
-	return nr_cpu_ids > 2 && p->nr_cpus_allowed > 1 && !migration_disabled(p) ? VT_SOME(cpu) : VT_BOUND(cpu);
-}
-
-/* Where a thread that goes on being runnable on `cpu` will wait. */
-static u32 queue_of(const struct task_struct *p, struct task_ctx *t, s32 cpu)
-{
-	u32 q;
-
-	if (nr_cpu_ids == 1)
-		return t->node;
-	if (is_pinned(p))
-		return tix_home_queue(t, vt_of_pinned(p, cpu));
-	q = tix_home_queue(t, VT_HOME(cpu));
-	return q == VTRR_NONE ? t->node : q;
-}
-
-static __always_inline u32 nr_queues_on(u32 cpu)
-{
-	return VT(VT_HOME(cpu))->nr + VT(VT_SOME(cpu))->nr + VT(VT_BOUND(cpu))->nr;
-}
-
-/* Of two CPUs that `p` may use, here and another, the one with fewer waiting for it. */
-static s32 choose_allowed(struct task_struct *p, s32 cpu)
-{
-	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	s32 other = bpf_cpumask_any_and_distribute(p->cpus_ptr, online);
-
-	scx_bpf_put_cpumask(online);
-	if (other >= nr_cpu_ids || cpu_ctx(other)->offline)	/* it may be one that never was online */
-		return cpu;
-	if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-		return other;
-	if (other < 0 || other >= TIX_CPUS_MAX || cpu < 0 || cpu >= TIX_CPUS_MAX)
-		return cpu;
-	return nr_queues_on(other) < nr_queues_on(cpu) ? other : cpu;
+	bpf_spin_lock(&tix_lock);
+	THREADS[i].next_free = free_threads;
+	free_threads = i;
+	bpf_spin_unlock(&tix_lock);
 }
 
 static s32 nodes_init(void)
@@ -481,11 +429,11 @@ static s32 nodes_init(void)
 
 	/* What is there when it is put in force again (bpf/src/swap.rs) is of the first time. */
 	bpf_arena_free_pages(&arena, (void __arena *)ARENA_BASE, ARENA_PAGES);
-	provide(GRAPH_OFF, ARENA_END);
-	for (i = 0; i <= 3 * nr_cpu_ids && can_loop; i++)
-		provide(VT_OFF + VT_SIZE * i, VT_OFF + VT_SIZE * (i + 1));
+	tix_provide(GRAPH_OFF, ARENA_END);
+	bpf_for(i, 0, nr_cpu_ids)
+		tix_provide(CPUS_OFF + CPU_SIZE * i, CPUS_OFF + CPU_SIZE * (i + 1));
 	/* A page that could not be had swallows what is written to it. */
-	if ((stats.pages - had) * PAGE < ARENA_END - GRAPH_OFF + VT_SIZE * (3 * nr_cpu_ids + 1) || node_alloc(TIX_NODE_CGROUP)) {
+	if ((stats.pages - had) * PAGE < ARENA_END - GRAPH_OFF + CPU_SIZE * nr_cpu_ids || node_alloc(TIX_NODE_CGROUP)) {
 		scx_bpf_error("there is not enough memory for the tables of %u CPUs: free some and load it again", nr_cpu_ids);
 		return -ENOMEM;
 	}

@@ -97,14 +97,6 @@ static u64 holder_of(u64 lock, u32 flags)
 	return (owner_word(lock, flags) & ~7ull) ?: first_for(lock, flags);
 }
 
-/* Whether readers hold `lock`, or may: of those at most one is known. */
-static bool is_read(u64 lock, u32 flags)
-{
-	if (flags & LCB_F_PERCPU)
-		return true;	/* a reader waits behind a writer, which may be waiting for readers in turn, and does not tell */
-	return !is_mutex(lock, flags) && (owner_word(lock, flags) & READER_OWNED);
-}
-
 /* Whether `p` holds `lock` alone, or is the next to. */
 static bool has(const struct task_struct *p, u64 lock, u32 flags)
 {

@@ -1,525 +1,441 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * tix: the sched_ext operations, glue between the kernel and vtrr.h and funding.h.
+ * tix: the sched_ext operations, a thin shell around core/.
  *
- * A principal is a cgroup with runnable threads. Its threads wait in a DSQ ordered by
- * virtual time inside it (weighted by nice), one per CPU that they are at home on; those
- * queues are the clients of the CPU's struct vtrr. A CPU runs its own threads,
- * which keeps them where their caches are, and takes over what is overdue elsewhere.
- * Threads bound to a CPU wait in queues and a struct vtrr apart, charged alike and never
- * in the way of another CPU's pick; so do those that may use some CPUs, which one of these
- * takes over if it would be idle (help.bpf.h).
- *
- * Who sleeps most of the time and wakes up is served before who is not late (link_locked),
- * and at once (hurry).
+ * A principal is a cgroup with runnable threads. It has one account for the machine
+ * (core/account.h); its threads wait in the queues of the CPUs that they were woken up on
+ * (core/queue.h), by tags from that account. A CPU runs what waits in its own queue, which
+ * keeps threads where their caches are, and takes a thread over from another one whose clock
+ * is behind (balance.bpf.h).
  *
  * The kernel side stands alone: cgroups are mirrored into the funding graph here, funded
  * by their parent with cpu.weight tickets. The daemon adds what differs (control.bpf.h).
- *
- * Every runnable thread runs at least every 10 s: a queue's period is at most ROUND_NS
- * divided by its threads, whatever its share; slices get shorter for that, down to
- * MIN_SLICE_NS, and only then is the queue given more than its share. Where that is not
- * enough (the shares of those on one CPU may add up to several), who has waited for
- * OVERDUE_NS goes first. Inside a principal nobody is overtaken for ever: place(),
- * turn_locked().
  */
 #include <scx/common.bpf.h>
 #include "enums.bpf.h"
 #include "intf.h"
-#include "vtrr.h"
-#include "lead.h"
+#include "core/queue.h"
+#include "core/account.h"
+
+#ifndef TIX_HOST	/* there each machine has its own (host/) */
+#define STATE
+#define RODATA const volatile
+#endif
 
 char _license[] SEC("license") = "GPL";
 
-#include "state.bpf.h"
-
 const volatile u32 layout = TIX_LAYOUT;
-const volatile u32 nr_cpu_ids = 1;
-const volatile u64 slice_ns = 1000000;	/* Q: the quantum */
+RODATA u32 nr_cpu_ids = 1;
+RODATA u64 slice_ns = 1000000;	/* Q: the quantum */
 
-#define MIN_SLICE_NS 100000ull
-/*
- * The 10 s rule: a queue gets ahead by two rounds at most, a thread of it is overtaken for
- * two turns and one round; the rest is room for what switches cost.
- */
-#define ROUND_NS 1500000000ull
-#define TURN_NS 1650000000ull		/* longer than a round, so that it changes nothing in a steady crowd */
-#define TIMER_MIN_NS 50000ull
-#define LAG_PERIODS 4			/* how far a tag may be behind V */
-#define LEAD_PERIODS 2			/* and ahead of it, beside what runs */
-#define SLACK_NS 64000000ull		/* a tag may be twice this further behind V or ahead of it for what is on other CPUs */
-#define STEAL_NS 20000000ull		/* what is on a CPU that is behind by this another takes over */
-#define CROWD_STEALS 4			/* by so many of it, if it is no more apart from its own there (crowds_locked) */
-#define CATCH_UP_NS 100000000ull	/* and the next one after this */
-#define MANY_MORE 16			/* queues more than twice as many as here: there the next one */
-#define CATCH_UP_MANY_NS 1500000ull	/* goes so soon after this */
-#define LEAD_LOG 4			/* how many picks a CPU's mean is of, 2^this */
-#define CAP_SLICES 32			/* what threads that cannot use it are due all the same (run_over_locked) */
-#define CAP_EVERY_NS 4000000ull		/* how often that is looked at */
-#define OVERDUE_NS 4000000000ull	/* who waits longer goes first */
-/* Who is owed service when it wakes up is filed as if it had been due long ago, apart from the others. */
-#define BRIEF_GROUP 0
-#define BRIEF_LEAD (1ull << 56)
-#define SPARE_QUEUES 64		/* ready for threads that come to another CPU, */
-#define SPARE_MORE 2048		/* and for each node one on each other CPU, but so many at most */
-
-#define TRIES 16			/* picks of one decision: a queue may be empty by then, or have to wait for a limit */
-#define SHUT 3				/* picks of threads that are there and do not come: the kernel gives this CPU none */
-
-#include "task.bpf.h"
-#include "kernel.bpf.h"
-#include "pages.bpf.h"
-#include "folio.bpf.h"
-#include "grace.bpf.h"
+#include "state.bpf.h"
 #include "limit.bpf.h"
-#include "overdue.bpf.h"
-#include "account.bpf.h"
-#include "share.bpf.h"
-#include "run.bpf.h"
-#include "file.bpf.h"
-#include "take.bpf.h"
-#include "beside.bpf.h"
-#include "hand.bpf.h"
-#include "turns.bpf.h"
-#include "help.bpf.h"
-#include "timer.bpf.h"
-#include "pick.bpf.h"
-#include "hold.bpf.h"
+#include "members.bpf.h"
 #include "nodes.bpf.h"
+#include "queue.bpf.h"
+#include "activity.bpf.h"
+#include "timer.bpf.h"
+#include "balance.bpf.h"
+#include "place.bpf.h"
+#include "hold.bpf.h"
 #include "owner.bpf.h"
 #include "lock.bpf.h"
 #include "hotplug.bpf.h"
 #include "control.bpf.h"
-#include "lead.bpf.h"
+#include "handover.bpf.h"
 #include "usage.bpf.h"
 #include "core.bpf.h"
 #include "dump.bpf.h"
 
-static __always_inline bool used_up(const struct task_struct *p, const struct task_ctx *t)
-{
-	u32 q = t->ran_from;
-	u64 slice = q < TIX_QUEUES_MAX ? QUEUES[q].slice : slice_ns;
-
-	if (t->payer < TIX_QUEUES_MAX && t->grant < slice)
-		slice = t->grant;
-	return p->se.sum_exec_runtime - t->sum + TIMER_MIN_NS >= slice;
-}
-
-/* Whether `p` may have to wait for the next period of a limit: who files it looks closer. */
-static __always_inline bool has_to_wait(struct task_struct *p)
-{
-	struct task_ctx *t;
-
-	if (!nr_limits)
-		return false;
-	t = task_ctx(p);
-	return t && seems_spent(t->node);
-}
+#define TRIES 8		/* picks of one decision: a thread may be gone by then, or have to wait for a limit */
 
 s32 BPF_STRUCT_OPS(tix_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	s32 here = bpf_get_smp_processor_id(), cpu;
-	bool idle = false, joins = joins_waker(p, here, wake_flags);
+	u32 i = thread_of(p);
+	bool idle = false;
+	s32 cpu;
 
 	USES_ARENA();
-	if (joins && prev_cpu == here && was_handed_by(cpu_ctx(here), p))
-		return here;
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
-	if (idle && !has_to_wait(p))
+	if (idle && i && !(nr_limits && may_have_limit(THREADS[i].node)))
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
-	return joins && !idle ? here : cpu;
+	return cpu;
 }
 
-/*
- * A decision is due on `cpu`: who runs makes room, unless it was in a hurry, too, a moment ago; for
- * a sleeper that is served at once (`brief`), or as nobody times who runs there.
- */
-static __always_inline void hurry(s32 cpu, bool brief)
+/* Thread `i` waits no longer, neither for a CPU nor for a limit. */
+static __always_inline void leave_queue(u32 i)
 {
-	struct cpu_ctx *c = cpu_ctx(cpu);
-
-	if (!untimed(c) && c->brief && (s64)(scx_bpf_now() - c->began) < (s64)MIN_SLICE_NS)
-		return;
-	c->kicked = brief ? PREEMPTED : 1;
-	stats.preempts++;
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	part_pair(cpu, c);
+	if (THREADS[i].queue)
+		tix_unlink(i);
+	unhold(i);
 }
 
 void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_ctx *t = task_ctx(p);
-	s32 cpu = scx_bpf_task_cpu(p), idle = -1;
-	struct tix_queue *queue;
-	struct tix_node *n;
-	struct cpu_ctx *c = cpu_ctx(cpu);
-	u64 vtime, high;
-	bool waited_for, at_once, first, own = p == bpf_get_current_task_btf(), asked;
-	u32 q;
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct tix_cpu *c = CPU(cpu);
+	u32 i = thread_of(p);
+	struct tix_thread *t = &THREADS[i];
+	bool wakes = enq_flags & SCX_ENQ_WAKEUP, is_owner;
+	u64 now;
+	s32 idle;
 
 	USES_ARENA();
-	if (!t)
-		return;
-	if ((p->flags & PF_KTHREAD) && goes_first(p, t)) {
-		enq_flags |= preempts(c, is_kernel_pinned(p), enq_flags);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | (c->handed ? SCX_ENQ_HEAD : 0));
-		return;
-	}
-	if ((own && c->turns && takes_turns(c, p, t)) || hands_over(cpu, c, p, t, enq_flags)) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
+	/* One that has ended may have no pid any longer, by which a decision would find it. */
+	if (!i || p->exit_state || is_kernel_pinned(p)) {
+		scx_bpf_dsq_insert(p, i ? SCX_DSQ_LOCAL : SCX_DSQ_GLOBAL, slice_ns,
+				   enq_flags | (i && wakes ? SCX_ENQ_PREEMPT : 0));
 		return;
 	}
-	if (p->se.sum_exec_runtime != t->sum || t->grant)
-		charge(p, t);
-	count(p, t);
-	asked = own && c->asked == p->pid;
-	t->yields = asked && c->yielded;
-	if (own) {
-		c->asked = 0;
-		if (!asked && c->kicked != PREEMPTED && grace(c, p, t, false)) {
-			/*
-			 * Its slice was over, but a higher class took the CPU before we were asked, or one
-			 * that is waited for goes first, for which we are not. Its end is not looked at, so
-			 * not where somebody is to be served at once.
-			 */
-			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, MIN_SLICE_NS, enq_flags | SCX_ENQ_HEAD);
-			if (c->limited)	/* else it is up to a ms, which who moves pages needs */
-				run_until(cpu, c, scx_bpf_now(), MIN_SLICE_NS, false);
-			return;
-		}
-		c->graces = 0;
-		if (reads_rcu(p))
-			reads_yet(p, t);
-	}
-
-	at_once = (p->flags & PF_KTHREAD) && moves_pages(p, t);
-	waited_for = is_waited_for(p, t) || at_once;
-	t->payer = VTRR_NONE;
-	if (waited_for && find_donor(t, cpu, c->runs, at_once)) {
-		/* Behind a sleeper that has just preempted it. */
-		if (!own || !c->brief)
-			enq_flags |= SCX_ENQ_HEAD;
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, t->grant, enq_flags | preempts(c, false, enq_flags));
-		return;
-	}
-	if (is_forking(p, t) || (own && !(asked && c->yielded) && in_call(p)))
-		cut_short(p);
-
-	if (nr_limits && is_pinned(p) && seems_spent(t->node)) {
-		q = tix_home_queue(t, vt_of_pinned(p, cpu));
-		if (q == VTRR_NONE)
-			q = t->node;
-	} else if (is_pinned(p)) {
-		if (p->nr_cpus_allowed > 1 && !migration_disabled(p)) {
-			idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-			if (idle < 0)
-				cpu = choose_allowed(p, cpu);
-		} else if (scx_bpf_test_and_clear_cpu_idle(cpu)) {
-			idle = cpu;
-		}
-		if (idle >= 0) {
-			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice_ns, enq_flags);
-			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-			return;
-		}
-		q = tix_home_queue(t, vt_of_pinned(p, cpu));
-		if (q == VTRR_NONE) {
-			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, MIN_SLICE_NS, enq_flags | preempts(cpu_ctx(cpu), false, enq_flags));
-			return;
-		}
-	} else if (nr_cpu_ids > 1) {
-		q = tix_home_queue(t, VT_HOME(cpu));
-		if (q == VTRR_NONE)
-			q = t->node;
+	leave_queue(i);
+	t->pid = p->pid;
+	t->cpus = cpus_of(p, cpu);
+	t->cpu = cpu;
+	if (c->next && c->running == i)		/* it made room for that one */
+		go_on(c, scx_bpf_now());
+	if (t->placed && !c->idle_ns && t->sum_ns == p->se.sum_exec_runtime) {
+		/* It made room in a decision here, which has charged and placed it, and waits since then. */
+		now = c->slice_end_ns - c->granted_ns;
 	} else {
-		q = t->node;
+		now = scx_bpf_now();
+		charge(p, i);
+		tix_place(i, cpu, now, count_runnable(p, i), 0);
 	}
-
-	if (t->queue != VTRR_NONE) {	/* put anew without having been taken out */
-		__sync_fetch_and_add(&QUEUES[t->queue].load, -t->load);
-		__sync_fetch_and_add(&QUEUES[t->queue].nr, -1);
+	if (nr_limits && may_have_limit(t->node) && tix_seems_spent(t->node) && !tix_hold(i, now))
+		return;
+	if (wakes && !WAITS[i].lock && !(nr_limits && may_have_limit(t->node)) && goes_on(cpu, c, i, now)) {
+		c->next = i;
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, c->slice_end_ns - now, enq_flags);
+		stats.picks++;
+		return;
 	}
-	n = &NODES[t->node];
-	queue = &QUEUES[q];
-	first = queue->nr && (waited_for || is_forking(p, t) || has_pages(p, t, own && !c->yielded));
-	vtime = place(q, t, enq_flags & SCX_ENQ_WAKEUP, first);
-	high = n->high;
-	while ((s64)(vtime - high) > 0 && can_loop) {
-		u64 was = __sync_val_compare_and_swap(&n->high, high, vtime);
-
-		if (was == high)
-			break;
-		high = was;
+	link_thread(cpu, i, now);
+	if (!ACCOUNTS[t->payer].epoch)
+		c->stale = i;	/* nobody knows yet what it is worth */
+	is_owner = wakes && WAITS[i].lock;
+	if (is_owner)
+		c->boosted = i;
+	if (is_owner || (wakes && goes_before_running(c, t, now))) {
+		preempt(cpu, c);
+	} else if (!wakes && nr_cpu_ids > 1) {
+		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (idle >= 0)
+			scx_bpf_kick_cpu(idle, 0);
 	}
-	t->queue = q;
-	__sync_fetch_and_add(&queue->load, t->load);
-	promise(queue);
-	scx_bpf_dsq_insert_vtime(p, DSQ(q), queue->slice ?: slice_ns, vtime, enq_flags);
-	if (waited_for)
-		retry_later(p->pid);
-	if (!CLIENTS[q].linked && !is_beside(t, q, enq_flags)) {
-		tix_file(q, enq_flags & SCX_ENQ_WAKEUP, t);
-		if (limit_due)
-			tix_arm_limits();
-		if (queue->brief || untimed(cpu_ctx(cpu)))
-			hurry(cpu, queue->brief);
-	}
-	if (!own && !(enq_flags & SCX_ENQ_WAKEUP))
-		put_again(p, q);
 	/* This CPU found nobody to run a moment ago, and may have somebody now. */
-	if ((enq_flags & SCX_ENQ_LAST) && CLIENTS[q].linked)
+	if (enq_flags & SCX_ENQ_LAST)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
-void BPF_STRUCT_OPS(tix_dequeue, struct task_struct *p, u64 deq_flags)
+static bool may_run(struct task_struct *p, u32 cpu)
 {
-	USES_ARENA();
-	taken(p, deq_flags);
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (!migration_disabled(p) || scx_bpf_task_cpu(p) == cpu);
 }
 
-/*
- * Whether `prev` goes on rather than the first thread of the same queue: the one that is
- * due earlier runs.
- */
-static bool prev_is_behind(struct task_struct *prev, struct task_ctx *t, u32 q)
+/* For how long thread `i` may run, ns; 0: it waits for a limit from now on. */
+static __always_inline u32 slice_of(u32 i, u64 now)
 {
-	struct task_struct *first = __COMPAT_scx_bpf_dsq_peek(DSQ(q));
+	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
+	u32 slice = t->slice_ns, left;
 
-	return !first || (s64)(place(q, t, false, reads_rcu(prev) || is_forking(prev, t) || has_pages(prev, t, true)) - first->scx.dsq_vtime) <= 0;
+	if (!nr_limits || !may_have_limit(t->node))
+		return slice;
+	left = tix_hold(i, now);
+	return left < slice ? left : slice;
+}
+
+/* Thread `i`, which was linked on some queue until now, runs on this CPU next; false: it is gone. */
+static __always_inline bool run_thread(u32 cpu, u32 i, u64 now)
+{
+	struct tix_cpu *c = CPU(cpu);
+	struct task_struct *p;
+	u32 slice;
+
+	if (i >= TIX_THREADS_MAX)
+		return false;
+	make_known(THREADS[i].payer);
+	slice = slice_of(i, now);
+	if (!slice)
+		return false;
+	p = bpf_task_from_pid(THREADS[i].pid);
+	if (!p)
+		return false;
+	if (thread_of(p) != i || (nr_cpu_ids > 1 && !may_run(p, cpu))) {
+		THREADS[i].cpus &= ~(1ull << (cpu & 63));
+		if (thread_of(p) == i)
+			tix_link(THREADS[i].cpu, i, now);
+		bpf_task_release(p);
+		return false;
+	}
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, 0);
+	bpf_task_release(p);
+	CLIENTS[i].since = 0;
+	run_until(cpu, c, i, now, slice);
+	stats.picks++;
+	return true;
+}
+
+#define AGAIN (-1)
+
+/* Have somebody else run on this CPU next; 0: nobody goes before `running`, which may be 0; AGAIN, in the `try`th place. */
+__noinline int tix_run_next(u32 cpu, u32 running, bool runnable, u64 now, u32 try)
+{
+	u32 i = 0;
+
+	USES_ARENA();
+	if (nr_cpu_ids > 1)
+		i = tix_balance(cpu, runnable, now);
+	if (!i && CPU(cpu)->queue.vt.nr)
+		i = tix_pick(cpu, running, now, try < REFILES);
+	if (!i)
+		return 0;
+	return run_thread(cpu, i, now) ? 1 : AGAIN;
+}
+
+/* Place thread `i`, which waits on this CPU, anew: what it is worth has changed since, or who pays for it may have. */
+__noinline int tix_review(u32 cpu, u32 i, u64 now)
+{
+	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
+	struct task_struct *p;
+	u32 first = 0;
+
+	USES_ARENA();
+	if (i >= TIX_THREADS_MAX || t->queue != cpu + 1)
+		return 0;
+	if (!t->weight || WAITS[i].lock) {
+		p = bpf_task_from_pid(t->pid);
+		if (!p)
+			return 0;
+		first = count_runnable(p, i);
+		if (WAITS[i].lock)
+			first |= tix_set_payer(i, tix_payer_for(p, i, now), now);
+		bpf_task_release(p);
+	}
+	make_known(t->payer);
+	tix_place(i, cpu, now, first, 0);
+	return tix_refile(cpu, i);
 }
 
 void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct cpu_ctx *c = cpu_ctx(cpu);
-	struct pick *pick = &c->pick;
-	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
-	bool runnable = t && (prev->scx.flags & SCX_TASK_QUEUED), kicked = c->kicked;
-	bool preempted = c->kicked == PREEMPTED;
-	u32 first;
+	struct tix_cpu *c = CPU(cpu);
+	u32 own = prev ? thread_of(prev) : 0, running = 0, try, slice, first;
+	s32 done = AGAIN;
+	bool runnable = own && (prev->scx.flags & SCX_TASK_QUEUED) && !is_kernel_pinned(prev);
+	struct tix_thread *t = &THREADS[own];
+	u64 now = scx_bpf_now();
+	bool yields;
+	u64 cost;
+
+	USES_ARENA();
+	if (c->idle_ns) {
+		c->queue.clock = clock_of(c, now);
+		c->idle_ns = now;
+	}
+	if (first_changed || GRAPH->moved) {
+		END_BRANCHES();
+		tix_change_nodes();
+	}
+	if (c->first_lingering && is_over(c->first_lingering - 1, now))
+		tix_end_lingering(cpu, now);
+	if (runnable) {
+		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
+		yields = !c->kicked && c->running == own && c->slice_end_ns > now + TIMER_MIN_NS;
+		/* A slice used up ends what short runs were believed. */
+		if (c->running == own && (s64)(now - c->slice_end_ns) >= 0)
+			t->burst_ns = slice_ns;
+		t->cpus = cpus_of(prev, cpu);
+		cost = spent(prev, own);
+		if (reads_rcu(prev))
+			goes_before_siblings(&ACCOUNTS[t->node], t);
+		first = count_runnable(prev, own);
+		make_known(t->node);
+		if (yields && (s64)(t->tag - clock_to_yield(c)) < 0)
+			first |= YIELDS;
+		/* A lock's owner gives up its own, and nothing of its donor's. */
+		if (WAITS[own].lock) {
+			charge_node(t->node, cost, clock_to_yield(c), first & YIELDS);
+			cost = 0;
+			first &= ~YIELDS;
+			first |= tix_set_payer(own, tix_payer_for(prev, own, now), now);
+			make_known(t->payer);
+		}
+		tix_place(own, cpu, now, first | RAN, cost);
+		if (!yields)
+			running = own;
+	}
+	c->kicked = c->next = 0;
+	if (c->stale)
+		tix_review(cpu, c->stale, now);
+	if (c->boosted) {
+		tix_review(cpu, c->boosted, now);
+		c->boosted = 0;
+	}
+	for (try = 0; try < TRIES && done == AGAIN && can_loop; try++)
+		done = tix_run_next(cpu, running, runnable, now, try);
+	if (done > 0)
+		return;
+	if (!runnable) {
+		if (done == AGAIN)
+			scx_bpf_kick_cpu(cpu, 0);	/* others wait yet */
+		c->idle_ns = now;
+		c->running = 0;
+		if (c->first_lingering && !c->timer_ns)
+			start_timer(cpu, c, now, LINGER_NS);
+		return;
+	}
+	slice = t->slice_ns;
+	if (nr_limits && may_have_limit(t->node)) {
+		if (tix_seems_spent(t->node))
+			return;		/* it is put back, and waits (tix_enqueue) */
+		slice = slice_ns;
+	}
+	if (!c->queue.vt.nr)
+		tix_pick(cpu, own, now, false);	/* nobody: the clock goes on */
+	scx_bpf_task_set_slice(prev, slice);
+	run_until(cpu, c, own, now, slice);
+	stats.keeps++;
+}
+
+/*
+ * It goes to sleep. Or it is taken out for a moment, maybe while it runs, to be changed (below): then it still counts. What
+ * it has used is charged here before that.
+ */
+void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	u32 i = thread_of(p);
+	struct tix_cpu *c;
 	u64 now;
 
 	USES_ARENA();
-	if (c->partner)
-		settle_pair(cpu, c, prev);
-	else if (nr_cpu_ids == 1 && t && !runnable && pass_on(cpu, prev, t))
+	if (!i)
 		return;
-	now = scx_bpf_now();
-	c->now = now;
-	c->asked = runnable ? prev->pid : 0;
-	c->yielded = c->spared = c->turns = c->kicked = 0;
-	pick->prev_queue = VTRR_NONE;
-	pick->yielded = 0;
-	pick->first = 1;
-	if (t) {
-		pick->slept = !runnable;
-		/* Its slice is at an end, but neither used up nor ended by us: it yielded. */
-		if (runnable && !prev->scx.slice && !kicked && !used_up(prev, t))
-			pick->yielded = c->yielded = 1;
-		/* All of the machine waits for a reader of RCU that waits: it may finish. */
-		if (runnable && grace(c, prev, t, pick->yielded)) {
-			c->asked = 0;
-			c->spared = 1;
-			scx_bpf_task_set_slice(prev, MIN_SLICE_NS);
-			run_until(cpu, c, now, MIN_SLICE_NS, false);
-			return;
+	charge(p, i);
+	if (deq_flags & SCX_DEQ_SLEEP) {
+		now = scx_bpf_now();
+		c = CPU(bpf_get_smp_processor_id());
+		if (c->running == i) {
+			learn_burst(&THREADS[i], now - (c->slice_end_ns - c->granted_ns));
+			if (c->next)
+				go_on(c, now);
 		}
-		c->graces = 0;
-		pick->sum = prev->se.sum_exec_runtime;
-		pick->weight = prev->scx.weight;
-		if (runnable && !is_kernel_pinned(prev)) {
-			count(prev, t);
-			pick->prev_queue = queue_of(prev, t, cpu);
-		}
+		CLIENTS[i].since = 0;
+		uncount(i, now);
+	} else {
+		leave_queue(i);
 	}
-
-	first = any_waited_for() && !preempted ? fetch_waited_for(cpu, pick->prev_queue, now) : 0;
-	if (first) {
-		tix_file_beside(now);
-		c->runs = VTRR_NONE;	/* who ran is charged when it is put back, or seen next */
-		run_until(cpu, c, now, first, false);
-		return;
-	}
-	if (t && nr_limits)
-		tix_debit(t->node, pick->sum - t->sum, now);
-	pick->now = now;
-	pick->cpu = cpu;
-	pick->refile = VTRR_NONE;
-	pick->left = c->left;
-	pick->allowed = ~0ull;
-	pick->held = 0;
-	c->left = VTRR_NONE;
-	pick->shut = 0;
-	pick->elsewhere = VTRR_NONE;
-	for (pick->tries = 0; pick->tries < TRIES && can_loop; pick->tries++) {
-		pick->again = 0;
-		tix_decide(pick, t);
-		pick->first = 0;
-		if (limit_due)
-			tix_arm_limits();
-		if (pick->again)
-			continue;
-		if (pick->queue == VTRR_NONE) {
-			if (nr_cpu_ids < 3 || !any_some || runnable || pick->elsewhere != VTRR_NONE)
-				break;
-			pick->elsewhere = waits_elsewhere(cpu);
-			if (pick->elsewhere == VTRR_NONE)
-				break;
-			pick->grant = 0;	/* nothing was granted this time */
-			continue;
-		}
-		c->limited = pick->allowed != ~0ull;
-		if (t && pick->queue == pick->prev_queue &&
-		    (!pick->waiting || prev_is_behind(prev, t, pick->queue))) {
-			t->ran_from = pick->queue;
-			t->grant = pick->grant;
-			t->rate = pick->rate;
-			scx_bpf_task_set_slice(prev, pick->slice);
-			c->asked = 0;
-			run_until(cpu, c, now, pick->slice, false);
-			stats.keeps++;
-			return;
-		}
-		c->granting = pick->queue;
-		c->took = 0;
-		if (take(pick->queue, cpu)) {
-			c->graces = 0;
-			if (prev && t && pick->yielded && c->took)
-				begin_turns(c, prev, t);
-			run_until(cpu, c, now, pick->slice, pick->brief);
-			return;
-		}
-		/* Promised, but not there yet: let it be found again, and look elsewhere. */
-		c->granting = VTRR_NONE;
-		pick->refile = pick->queue;
-		stats.missed++;
-		if (scx_bpf_dsq_nr_queued(DSQ(pick->queue)) > 0 && ++pick->shut == SHUT)
-			break;
-	}
-	if (pick->refile != VTRR_NONE || pick->tries == TRIES) {
-		if (pick->queue != VTRR_NONE)
-			tix_undo(pick->refile, pick->grant, pick->rate);
-		/* While the kernel prepares for a CPU to go it asks, but gives it nothing: tens of ms for which it would look in vain. */
-		if (pick->shut < SHUT)
-			scx_bpf_kick_cpu(cpu, 0);
-		c->idle = !runnable && pick->shut == SHUT;
-		c->left = pick->left;	/* the last one that has to wait for a limit: the next decision sees to it */
-		c->runs = VTRR_NONE;
-		return;
-	}
-	runnable &= !pick->held;
-	c->idle = !runnable;
-	if (runnable) {	/* pinned by the kernel itself */
-		scx_bpf_task_set_slice(prev, slice_ns);
-		run_until(cpu, c, now, slice_ns, false);
-	}
-	if (!runnable)
-		c->lead = 0;	/* it is behind nobody */
-	if (pick->queue == VTRR_NONE)
-		c->runs = VTRR_NONE;
 }
 
-void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
+/* Its nice value is another. What it is ahead of its siblings, in ns, stays. */
+void BPF_STRUCT_OPS(tix_set_weight, struct task_struct *p, u32 weight)
 {
-	struct task_ctx *t = task_ctx(p);
-	struct cpu_ctx *c;
+	u32 i = index_of(p), was;
+	struct tix_thread *t = &THREADS[i];
+	struct tix_account *own = &ACCOUNTS[t->node];
+	s64 lead;
 
 	USES_ARENA();
-	/* Who changes its class, cgroup or nice value while it waits: there is no ops.dequeue for it. */
-	if (!TOLD_OF_ALL)
-		taken(p, deq_flags ?: SCX_DEQ_SLEEP);
-	if (!t)
+	was = t->weight;
+	t->of_rate = 0;
+	if (!i || !was || !weight)
 		return;
-	c = cpu_ctx(bpf_get_smp_processor_id());
-	if (p == bpf_get_current_task_btf()) {
-		sleeps(p, t);
-		if (c->turns && (deq_flags & SCX_DEQ_SLEEP))
-			sleeps_in_turns(c, p, t);
-	}
-	if (!t->load)
-		return;
-	__sync_fetch_and_add(&NODES[t->node].load, -t->load);
-	t->load = 0;
-	if (__sync_fetch_and_add(&NODES[t->node].nr_runnable, -1) != 1)
-		return;
-	if (p == bpf_get_current_task_btf() && c->left == VTRR_NONE && !c->offline && !(c->turns && (deq_flags & SCX_DEQ_SLEEP)))
-		c->left = t->node;	/* the next decision, which is at once, sees to it */
-	else
-		tix_leave(t->node, t->ran_from);
+	lead = within(t->served - own->thread_mean, served_by(DEBT_NS, was));
+	t->served = own->thread_mean + scaled(lead, was, weight);
+	t->weight = weight;
+	__sync_fetch_and_add(&own->load, weight - was);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 			     struct scx_init_task_args *args)
 {
-	struct task_ctx *t;
+	struct tix_thread *t;
+	u32 i, *kept;
 
 	USES_ARENA();
-	if (args->fork)
-		forks(FORKS_NS);
-	t = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!t) {
-		if (args->fork)
-			forks(0);	/* there will be no child */
+	kept = bpf_task_storage_get(&indexes, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	i = kept ? thread_alloc() : 0;
+	if (!i)
 		return -ENOMEM;
-	}
-	__builtin_memset(t, 0, sizeof(*t));	/* it may be from the last time that this was in force */
-	t->queue = t->home = t->ran_from = t->payer = VTRR_NONE;
-	t->sum = ELSEWHERE;
-	t->node = node_of(args->cgroup);
-	task_join(t);
-	spare_queues();
+	*kept = i;
+	t = &THREADS[i];
+	t->pid = p->pid;
+	t->queue = t->weight = t->held_by = 0;
+	CLIENTS[i].since = 0;
+	t->of_rate = t->placed = WAITS[i].lock = WAITS[i].waits = 0;
+	t->sum_ns = p->se.sum_exec_runtime;
+	t->node = t->payer = node_of(args->cgroup);
+	t->served = ACCOUNTS[t->node].thread_mean;
+	t->burst_ns = slice_ns;
+	task_join(t->node);
+	p->scx.dsq_vtime = i;
+	if (thread_of(p) != i)
+		scx_bpf_error("dsq_vtime is not ours");
 	return 0;
 }
 
 /* Enters this class: for the first time, or back from another, whose CPU time is not ours. */
 void BPF_STRUCT_OPS(tix_enable, struct task_struct *p)
 {
-	struct task_ctx *t = task_ctx(p);
+	u32 i = index_of(p);
 
 	USES_ARENA();
-	if (t) {
-		t->sum = t->light_sum = p->se.sum_exec_runtime;
-		t->vtime = NODES[t->node].vtime;
-	}
-	forks(0);
+	p->scx.dsq_vtime = i;
+	THREADS[i].sum_ns = p->se.sum_exec_runtime;
+	THREADS[i].served = ACCOUNTS[THREADS[i].node].thread_mean;
 }
 
 /* Leaves it, for another or for ever. */
 void BPF_STRUCT_OPS(tix_disable, struct task_struct *p)
 {
-	struct task_ctx *t = task_ctx(p);
+	u32 i = thread_of(p);
 
 	USES_ARENA();
-	if (!t)
+	if (!i)
 		return;
-	charge(p, t);
-	t->sum = ELSEWHERE;
+	CLIENTS[i].since = 0;
+	uncount(i, scx_bpf_now());
 }
 
 void BPF_STRUCT_OPS(tix_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	struct task_ctx *t = task_ctx(p);
+	u32 i = index_of(p);
 
 	USES_ARENA();
-	if (t)
-		task_leave(t);
-	if (args->cancelled)
-		forks(0);
+	if (!i)
+		return;
+	leave_queue(i);
+	task_leave(THREADS[i].node);
+	thread_free(i);
 }
 
 void BPF_STRUCT_OPS(tix_cgroup_move, struct task_struct *p, struct cgroup *from,
 		    struct cgroup *to)
 {
-	struct task_ctx *t = task_ctx(p);
+	u32 i = index_of(p);
+	struct tix_thread *t = &THREADS[i];
+	u64 now = scx_bpf_now();
+	u32 cpu = scx_bpf_task_cpu(p);
+	u32 from_node = t->node, weight;
+	u64 served;
 
 	USES_ARENA();
-	if (!t)
+	if (!i)
 		return;
-	if (t->sum != ELSEWHERE)
-		charge(p, t);
-	task_leave(t);
-	t->node = node_of(to);
-	t->home = t->ran_from = VTRR_NONE;
-	task_join(t);
+	tix_set_payer(i, from_node, now);
+	weight = t->weight;
+	served = t->served;
+	t->node = t->payer = node_of(to);
+	t->of_rate = t->weight = 0;
+	t->served = ACCOUNTS[t->node].thread_mean;
+	task_join(t->node);
+	/* It may be running, and counts there as it did here: there first, so that nobody above both seems to sleep. */
+	if (weight && count_runnable(p, i))
+		tix_rise(t->node, cpu, now, CPU(cpu)->running != i);
+	/* The thread was picked for the principal that it leaves: a decision asks the one that it comes to. */
+	if (CPU(cpu)->running == i)
+		preempt(cpu, CPU(cpu));
+	tix_count_asleep(from_node, weight, served, now);
+	task_leave(from_node);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(tix_cgroup_init, struct cgroup *cgrp,
@@ -563,7 +479,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init)
 	s32 err;
 
 	USES_ARENA();
-	start_ticks();
 	err = nodes_init();
 	err = err ?: timers_init();
 	return err ?: limits_init();
@@ -582,9 +497,9 @@ void BPF_STRUCT_OPS(tix_exit, struct scx_exit_info *ei)
 SCX_OPS_DEFINE(tix_ops,
 	       .select_cpu = (void *)tix_select_cpu,
 	       .enqueue = (void *)tix_enqueue,
-	       .dequeue = (void *)tix_dequeue,
 	       .dispatch = (void *)tix_dispatch,
 	       .quiescent = (void *)tix_quiescent,
+	       .set_weight = (void *)tix_set_weight,
 	       .init_task = (void *)tix_init_task,
 	       .enable = (void *)tix_enable,
 	       .disable = (void *)tix_disable,

@@ -23,8 +23,7 @@ int tix_usage(struct bpf_iter__bpf_map_elem *ctx)
 	if (i >= nodes_hi)	/* it shares its parent's */
 		return 0;
 	BPF_SEQ_PRINTF(seq, "%llu %u %d %u %llu %llu %d\n", *cgid, NODES[i].weight, FUNDS[i].nr_active > 0,
-		       NODES[i].nr_runnable, fund_share(GRAPH, FUNDS[i].value), NODES[i].used_ns,
-		       NODES[i].nr_runnable && is_held(&NODES[i]));
+		       runnable_in(i), fund_share(GRAPH, FUNDS[i].value), ACCOUNTS[i].used_ns, NODES[i].held_by != 0);
 	return 0;
 }
 

@@ -4,12 +4,11 @@
 fn main() {
     for file in [
         "core.c",
-        "../arch.h",
-        "../due.h",
-        "../exchange.h",
-        "../funding.h",
-        "../lead.h",
-        "../vtrr.h",
+        "../core/arch.h",
+        "../core/exchange.h",
+        "../core/funding.h",
+        "../core/lead.h",
+        "../core/vtrr.h",
     ] {
         println!("cargo:rerun-if-changed={file}");
     }

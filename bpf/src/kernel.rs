@@ -2,7 +2,7 @@
 //! What the kernel's sched_ext can do, as its own description of its types (BTF) says.
 
 use crate::Error;
-use libbpf_rs::btf::types::{Enum64, Struct, Typedef};
+use libbpf_rs::btf::types::{Enum64, Struct};
 use libbpf_rs::btf::{Btf, ReferencesType};
 use std::sync::OnceLock;
 
@@ -16,12 +16,6 @@ pub enum Lack {
     /// Which threads it takes for a CPU (before 7.1): where there are several, nice levels in a
     /// cgroup are not exact.
     Nice,
-    /// Who moves pages (built without that, or without tracepoints of it): others wait longer for
-    /// those that are locked meanwhile.
-    Moves,
-    /// Who looks for a page of a file (older ones, or built so): who waits for one that a crowd
-    /// waits for has to wait for the crowd.
-    Faults,
 }
 
 /// What is lacking, looked up once.
@@ -68,16 +62,10 @@ fn lacking(kernel: &Btf<'_>) -> Vec<Lack> {
         let mut names = all.iter().filter_map(|one| one.name);
         names.any(|name| name == "SCX_DEQ_SCHED_CHANGE")
     });
-    let tells = |tracepoint| kernel.type_by_name::<Typedef<'_>>(tracepoint).is_some();
     [
         (Lack::CpuMax, has("cgroup_set_bandwidth")),
         (Lack::CpuIdle, has("cgroup_set_idle")),
         (Lack::Nice, told),
-        (
-            Lack::Moves,
-            tells("btf_trace_mm_migrate_pages_start") && tells("btf_trace_mm_migrate_pages"),
-        ),
-        (Lack::Faults, tells("btf_trace_mm_filemap_fault")),
     ]
     .into_iter()
     .filter_map(|(lack, has)| (!has).then_some(lack))

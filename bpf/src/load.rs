@@ -151,15 +151,6 @@ impl Scheduler {
                 Lack::CpuIdle => ops.cgroup_set_idle = std::ptr::null_mut(),
                 // The programs look for themselves.
                 Lack::Nice => {}
-                #[cfg(second_edition)]
-                Lack::Moves | Lack::Faults => {}
-                #[cfg(not(second_edition))]
-                Lack::Moves => {
-                    open.progs.tix_moves.set_autoload(false);
-                    open.progs.tix_moved.set_autoload(false);
-                }
-                #[cfg(not(second_edition))]
-                Lack::Faults => open.progs.tix_fault.set_autoload(false),
             }
         }
         let mut skel = open.load().map_err(load_error)?;
@@ -197,12 +188,6 @@ impl Scheduler {
             (pins::TAKE, &mut programs.tix_take),
             (pins::LOCKS.program, &mut programs.tix_contention),
             (pins::LOCKS_END.program, &mut programs.tix_contention_end),
-            #[cfg(not(second_edition))]
-            (pins::MOVES.program, &mut programs.tix_moves),
-            #[cfg(not(second_edition))]
-            (pins::MOVES_END.program, &mut programs.tix_moved),
-            #[cfg(not(second_edition))]
-            (pins::FAULTS.program, &mut programs.tix_fault),
         ] {
             if !program.autoload() {
                 continue;

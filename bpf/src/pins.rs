@@ -37,30 +37,22 @@ pub const USAGE: &str = "usage";
 pub const NEW: &str = "new";
 pub const OLD: &str = "old";
 
-/// What is told of by a tracepoint of the kernel's: the program, and the link by which it is.
+/// A program that a tracepoint of the kernel's calls: its pin, and that of the link by which it is called.
 pub struct Traced {
     pub program: &'static str,
     pub link: &'static str,
-    /// A kernel that lacks it has all the rest: then there is no such pin.
-    pub may_lack: bool,
 }
 
-/// Who begins to wait for a lock, and ends; who begins to move pages, and ends; who looks for a
-/// page of a file.
-pub const LOCKS: Traced = traced("locks-program", "locks", false);
-pub const LOCKS_END: Traced = traced("locks-end-program", "locks-end", false);
-pub const MOVES: Traced = traced("moves-program", "moves", true);
-pub const MOVES_END: Traced = traced("moves-end-program", "moves-end", true);
-pub const FAULTS: Traced = traced("faults-program", "faults", true);
-pub const TRACED: [Traced; 5] = [LOCKS, LOCKS_END, MOVES, MOVES_END, FAULTS];
-
-const fn traced(program: &'static str, link: &'static str, may_lack: bool) -> Traced {
-    Traced {
-        program,
-        link,
-        may_lack,
-    }
-}
+/// A thread begins to wait for a lock; it ends.
+pub const LOCKS: Traced = Traced {
+    program: "locks-program",
+    link: "locks",
+};
+pub const LOCKS_END: Traced = Traced {
+    program: "locks-end-program",
+    link: "locks-end",
+};
+pub const TRACED: [Traced; 2] = [LOCKS, LOCKS_END];
 
 /// `path` as a pin error.
 pub fn error(path: &Path, reason: impl ToString) -> Error {

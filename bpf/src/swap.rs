@@ -223,14 +223,10 @@ pub(crate) fn begun(dir: &Path) -> Result<(), Error> {
     }
 }
 
-/// What tells of locks that are waited for, and of pages, as far as the kernel and that build have
-/// it.
+/// Has the kernel's tracepoints of locks call the programs of `dir`.
 fn attach_traced(dir: &Path) -> Result<(), Error> {
     for traced in pins::TRACED {
         let at = pins::path(dir, traced.program);
-        if traced.may_lack && !at.exists() {
-            continue;
-        }
         let program = Program::fd_from_pinned_path(&at).map_err(|err| pins::error(&at, err))?;
         let link = pins::path(dir, traced.link);
         let done = sys::attach(program.as_fd(), Attached::Tracepoint, &link);

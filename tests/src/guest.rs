@@ -249,12 +249,6 @@ pub fn example(name: &str) -> Result<PathBuf> {
     Ok(target().join("debug/examples").join(name))
 }
 
-/// The program of that name that a package of the same name is, likewise.
-pub fn program(name: &str) -> Result<PathBuf> {
-    built(name, &["-p", name])?;
-    Ok(target().join("debug").join(name))
-}
-
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree().join("target"), Into::into)
 }

@@ -124,8 +124,6 @@ pub fn lacking() -> Vec<Problem> {
                 "set a small cpu.weight instead; or boot Linux 6.19 or later",
             ),
             Lack::Nice if cpus == 1 => return None,
-            // It says nothing of shares.
-            Lack::Moves | Lack::Faults => return None,
             Lack::Nice => (
                 "this kernel does not tell tix's scheduler which threads it takes for a CPU: nice \
                  levels inside a cgroup are not exact",

@@ -16,7 +16,7 @@
 #ifndef TIX_HANDOVER_BPF_H
 #define TIX_HANDOVER_BPF_H
 
-#include "../lead.h"
+#include "core/lead.h"
 
 #define LEAD_MAX ((s64)1 << 32)	/* ns: so that it can be weighed */
 

@@ -37,7 +37,7 @@
 #ifndef TIX_VTRR_H
 #define TIX_VTRR_H
 
-#include "../../arch.h"
+#include "arch.h"
 
 #define VTRR_NONE 0xffffffffu
 #define VTRR_SLOTS 64u

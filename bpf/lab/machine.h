@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <scx/common.bpf.h>
 
-#include "../../arch.h"
+#include "../core/arch.h"
 #include "kernel.h"
 
 #define CPUS_MOST 64

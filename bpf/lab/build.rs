@@ -11,7 +11,7 @@ const SOURCES: [&str; 6] = [
 ];
 
 fn main() {
-    for dir in [".", "include/scx", "..", "../core", "../.."] {
+    for dir in [".", "include/scx", "..", "../core"] {
         for entry in std::fs::read_dir(dir).expect("the crate's directory") {
             let path = entry.expect("the crate's directory").path();
             if path.extension().is_some_and(|e| e == "h" || e == "c") {

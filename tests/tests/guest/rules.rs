@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The scheduler's second edition (`bpf/next`), which nothing else uses yet: what it is for holds.
+//! What the scheduler's rules are for holds: charge and place (weights, attacks by locks), balance and
+//! price (CPU sets that overlap), queues of threads that change all that can be changed.
+
+use std::path::Path;
 
 use anyhow::Result;
 use tix_tests::bound;
-use tix_tests::guest::{Guest, Reports, program};
+use tix_tests::guest::{Guest, Reports, under_tix};
 use tix_tests::load::attacks::{Attacks, DUE};
 use tix_tests::load::churn::Outcome;
 use tix_tests::load::cpusets::Cpusets;
@@ -11,15 +14,13 @@ use tix_tests::load::shares::Shares;
 
 const LOAD: &str = env!("CARGO_BIN_EXE_tix-load");
 
-/// The reports of these experiments under it, in one guest.
-fn under_next(cpus: usize, experiments: &[&str]) -> Result<Reports> {
-    let loader = program("tix-bpf-next")?;
-    let mut script = String::new();
-    for experiment in experiments {
-        script += &format!("{LOAD} --require tix {experiment}\n");
-    }
-    let script = format!("{} -- /bin/sh -c '\nset -eu\n{script}'", loader.display());
-    let guest = Guest::new().cpus(cpus).icount(3).timeout(900);
+/// The reports of these experiments under tix, in one guest.
+fn reports(cpus: usize, experiments: &[&str]) -> Result<Reports> {
+    let runs = experiments
+        .iter()
+        .map(|experiment| format!("$LOAD {experiment}\n"));
+    let script = under_tix(Path::new(LOAD), &runs.collect::<String>())?;
+    let guest = Guest::new().cpus(cpus).icount(3).timeout(3600);
     guest.run(&script)
 }
 
@@ -28,7 +29,7 @@ fn under_next(cpus: usize, experiments: &[&str]) -> Result<Reports> {
 #[test]
 #[ignore = "boots a guest"]
 fn one_cpu_is_shared_by_weight_and_locks_take_nothing() {
-    let reports = under_next(
+    let reports = reports(
         1,
         &[
             "shares --seconds 5",
@@ -53,7 +54,7 @@ fn one_cpu_is_shared_by_weight_and_locks_take_nothing() {
 #[test]
 #[ignore = "boots a guest"]
 fn four_cpus_are_one_machine_whatever_the_sets() {
-    let reports = under_next(
+    let reports = reports(
         4,
         &[
             "--label one cpusets 100:0 200:0-2 300:0 --seconds 4",
@@ -82,7 +83,7 @@ fn four_cpus_are_one_machine_whatever_the_sets() {
 #[test]
 #[ignore = "boots a guest"]
 fn two_cpus_outlive_all_that_changes() {
-    let reports = under_next(2, &["churn --rounds 300 --seconds 3"]).unwrap();
+    let reports = reports(2, &["churn --rounds 300 --seconds 3"]).unwrap();
     let churn = reports.get::<Outcome>("churn", "").unwrap().result;
     assert!(churn.done["policies changed"] > 0, "{churn:?}");
     assert!(churn.longest_wait_ms <= bound::STARVED_MS, "{churn:?}");

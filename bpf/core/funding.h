@@ -46,6 +46,17 @@
 
 #include "arch.h"
 
+/* In BPF a function of its own, which the verifier looks at once: not where a lock of BPF's is held. */
+#ifdef __bpf__
+#define FUND_FN __attribute__((noinline))
+#define FUND_ARENA __arg_arena	/* it is told so anew: */
+#define FUND_HERE(p) asm("%0 = addr_space_cast(%0, 0x0, 0x1)" : "+r"(p))
+#else
+#define FUND_FN static __attribute__((unused))
+#define FUND_ARENA
+#define FUND_HERE(p) ((void)0)
+#endif
+
 #define FUND_ONE (1ull << 62)
 #define FUND_FUNDERS 16u
 #define FUND_EDGES_MAX 256u
@@ -55,10 +66,9 @@
 #define FUND_SOFT_MIN 50u	/* of these the soft tickets of base keep at least (model.md §3) */
 /*
  * The scale is at most 2^this times what is active, that rounded up to a power of two. A
- * larger gap would leave fewer bits to small shares (INVERSE_MAX in share.bpf.h).
+ * larger gap would leave fewer bits to small shares (INVERSE_MAX).
  */
-#define FUND_GAP_LOG 10u
-#define FUND_DUE_LOG 16u	/* due.h */
+#define FUND_GAP_LOG 16u
 
 struct fund_edge {
 	u32 issuer;
@@ -75,13 +85,6 @@ struct fund_node {
 	u32 nr_edges;
 	u32 hard_issued;	/* thousandths it issued as hard tickets, active or not */
 	u32 hard_active;	/* of those, the active ones */
-	/* due.h, in ns / 2^FUND_DUE_LOG */
-	u64 per_ticket;		/* what one active ticket of it has been due */
-	u64 due;		/* what its own have been, as far as it was divided */
-	u64 at;			/* V when that was */
-	u64 among;		/* the active soft tickets it issued, or the last ones */
-	u64 due_then;		/* due, when it became inactive */
-	s64 lead;		/* what it had had more than that, ns */
 	/* exchange.h, in 2^-16 thousandths of a base ticket */
 	s64 delta;		/* exchange tickets it holds */
 	s64 rest;		/* those of inactive parties that rest with it */
@@ -90,10 +93,6 @@ struct fund_node {
 	struct fund_edge edge[FUND_FUNDERS];
 	u16 part[FUND_FUNDERS];	/* in which proportion what it gives rests with them */
 	u16 hard;		/* bit i: edge[i] is a hard ticket */
-	/* The ticket that is worth most: */
-	u32 above_of;		/* its issuer, */
-	u32 above_amount;
-	u32 above;		/* and with whose holders those of the node share: base's, if it is hard */
 };
 
 /*
@@ -113,10 +112,7 @@ struct fund_graph {
 	u64 deltas;			/* exchange tickets of all nodes, without their signs */
 	u32 divisor;			/* of base */
 	u32 moved;			/* base's tickets or what rests with it did */
-	u32 steps;			/* of fund_steps() */
-	u64 owed;			/* of fund_cascade(): all bits or none */
-	u64 now;			/* V, as far as the caller told */
-	u64 most;			/* by how much fund_bear() may move it */
+	u32 locked;			/* the environment's */
 	u32 depth;			/* entries on the stack */
 	u32 stack[FUND_EDGES_MAX];	/* nodes on the way */
 	u32 cursor[FUND_EDGES_MAX];	/* the next edge of each to look at */
@@ -136,7 +132,7 @@ TIX_INLINE u64 fund_like(s64 x, u64 size)
 }
 
 /* amount / sum in Q62, rounded down; amount <= sum. */
-TIX_INLINE u64 fund_ratio(u64 amount, u64 sum)
+FUND_FN u64 fund_ratio(u64 amount, u64 sum)
 {
 	u64 hi, rem, ratio = 0;
 
@@ -146,8 +142,6 @@ TIX_INLINE u64 fund_ratio(u64 amount, u64 sum)
 		sum >>= by;
 		amount >>= by;
 	}
-	sum = tix_forget(sum);
-	amount = tix_forget(amount);
 	if (sum) {
 		ratio = FUND_ONE;
 		if (amount < sum) {
@@ -156,7 +150,7 @@ TIX_INLINE u64 fund_ratio(u64 amount, u64 sum)
 			ratio = (hi << 31) | ((rem << 31) / sum);
 		}
 	}
-	return tix_forget(ratio);
+	return ratio;
 }
 
 TIX_INLINE void fund_push(struct fund_graph *gr, u32 n)
@@ -171,31 +165,13 @@ TIX_INLINE void fund_push(struct fund_graph *gr, u32 n)
 /* What the soft tickets of an issuer are worth together, in thousandths. */
 TIX_INLINE u32 fund_soft(const struct fund_node *node, u32 least)
 {
-	return tix_forget(node->hard_issued + least < FUND_HARD ? FUND_HARD - node->hard_issued :
-								  least);
+	return node->hard_issued + least < FUND_HARD ? FUND_HARD - node->hard_issued : least;
 }
 
 /* By how many thousandths an issuer is divided: all that is active. */
 TIX_INLINE u32 fund_divisor(const struct fund_node *node, u32 soft)
 {
-	return tix_forget(node->hard_active + (node->issued ? soft : 0));
-}
-
-/* What one ticket of base is due while V passes. */
-TIX_INLINE u64 fund_per_ticket(const struct fund_graph *gr, s64 passed)
-{
-	if (gr->scale_log > FUND_DUE_LOG)
-		return passed >> (gr->scale_log - FUND_DUE_LOG);
-	return (u64)passed << (FUND_DUE_LOG - gr->scale_log);
-}
-
-TIX_INLINE void fund_tick(struct fund_graph *gr, struct fund_node *base)
-{
-	u32 by = gr->scale_log > FUND_DUE_LOG ? gr->scale_log - FUND_DUE_LOG : 0;
-	s64 passed = gr->now - base->at;
-
-	base->at += (u64)(passed >> by) << by;	/* the rest is for next time */
-	base->per_ticket += fund_per_ticket(gr, passed);
+	return node->hard_active + (node->issued ? soft : 0);
 }
 
 /*
@@ -207,7 +183,6 @@ TIX_INLINE void fund_rescale(struct fund_graph *gr, struct fund_node *base, u32 
 {
 	if (gr->scale_log >= log && gr->scale_log <= log + FUND_GAP_LOG)
 		return;
-	fund_tick(gr, base);
 	gr->scale_log = gr->scale_log < log ? log : log + FUND_GAP_LOG;
 	base->ver++;
 	gr->epoch++;
@@ -216,24 +191,26 @@ TIX_INLINE void fund_rescale(struct fund_graph *gr, struct fund_node *base, u32 
 #include "exchange.h"
 
 /* Base's active tickets are others now. */
-TIX_FN void fund_rate(struct fund_graph *gr, struct fund_node *base)
+FUND_FN int fund_rate(struct fund_graph *gr FUND_ARENA, struct fund_node *base FUND_ARENA)
 {
+	FUND_HERE(gr);
+	FUND_HERE(base);
 	u64 active = base->issued;
 	u32 by = 0, log;
 
 	if (base->hard_active || gr->deltas) {
-		fund_rate_of_parts(gr, base);
-		return;
+		return fund_rate_of_parts(gr, base);
 	}
 	base->value = FUND_ONE;	/* or more: what counts is amounts */
 	if (!active)
-		return;
+		return 0;
 	log = tix_fls64(active);
 	fund_rescale(gr, base, log + (1ull << log < active));
 	if (gr->scale_log > 31)
 		by = gr->scale_log - 31;
 	gr->rate = (1ull << (gr->scale_log - by + 32)) /
 		   ((active + (1ull << by) - 1) >> by);
+	return 0;
 }
 
 /*
@@ -246,15 +223,13 @@ TIX_INLINE bool fund_count(struct fund_graph *gr, struct fund_node *nodes, u32 n
 {
 	struct fund_node *node = &nodes[n];
 	u32 was = node->nr_active;
-	bool turned = tix_forget(was == !active);
+	bool turned = was == !active;
 
 	amount = tix_signed(amount, active);
 	if (hard)
 		node->hard_active += amount;
 	else
 		node->issued += amount;
-	if (node->issued)
-		node->among = node->issued;
 	node->nr_active = was + tix_signed(1, active);
 	if (n == FUND_BASE) {
 		gr->moved = 1;
@@ -270,10 +245,10 @@ TIX_INLINE bool fund_count(struct fund_graph *gr, struct fund_node *nodes, u32 n
  * that changes somebody's activity. What rests with the funders of `n` is the caller's
  * business.
  */
-TIX_FN void fund_cascade(struct fund_graph *gr, struct fund_node *nodes, u32 n, bool active)
+FUND_FN int fund_cascade(struct fund_graph *gr FUND_ARENA, struct fund_node *nodes FUND_ARENA, u32 n, bool active)
 {
-	/* Of what is detached while it is active nobody is owed for what it leaves inactive. */
-	gr->owed = tix_forget((active | !nodes[n].nr_active) & 1) * ~0ull;
+	FUND_HERE(gr);
+	FUND_HERE(nodes);
 	gr->depth = 0;
 	fund_push(gr, n);
 	while (gr->depth && can_loop) {
@@ -289,23 +264,21 @@ TIX_FN void fund_cascade(struct fund_graph *gr, struct fund_node *nodes, u32 n, 
 		issuer = node->edge[i].issuer;
 		if (fund_count(gr, nodes, issuer, node->edge[i].amount, node->hard >> i & 1,
 			       active)) {
-			nodes[issuer].lead &= gr->owed;
-			nodes[issuer].due_then ^= (nodes[issuer].due_then ^ nodes[issuer].due) &
-						  ~gr->owed;
 			if (gr->deltas)
 				fund_give(gr, nodes, issuer, !active);
 			fund_push(gr, issuer);
 		}
 	}
+	return 0;
 }
 
 /* After a change: bring the rate up to date. */
-TIX_INLINE void fund_settle(struct fund_graph *gr, struct fund_node *nodes)
+TIX_INLINE int fund_settle(struct fund_graph *gr, struct fund_node *nodes)
 {
 	if (!gr->moved)
-		return;
+		return 0;
 	gr->moved = 0;
-	fund_rate(gr, &nodes[FUND_BASE]);
+	return fund_rate(gr, &nodes[FUND_BASE]);
 }
 
 /* The value of base tickets. */
@@ -315,8 +288,10 @@ TIX_INLINE u64 fund_of_base(const struct fund_graph *gr, u64 amount)
 }
 
 /* What an issuer's active hard tickets leave to its soft ones. */
-TIX_INLINE u64 fund_soft_value(const struct fund_graph *gr, const struct fund_node *node)
+FUND_FN u64 fund_soft_value(const struct fund_graph *gr FUND_ARENA, const struct fund_node *node FUND_ARENA)
 {
+	FUND_HERE(gr);
+	FUND_HERE(node);
 	u64 value = node->value;
 	u32 soft;
 
@@ -325,7 +300,7 @@ TIX_INLINE u64 fund_soft_value(const struct fund_graph *gr, const struct fund_no
 		value = tix_mul_q62(value, fund_ratio(soft, fund_divisor(node, soft)));
 	}
 	if (node->soft_rest)
-		value = tix_forget(fund_plus(gr, value, node->soft_rest));
+		value = fund_plus(gr, value, node->soft_rest);
 	return value;
 }
 
@@ -336,7 +311,7 @@ TIX_INLINE u64 fund_whole(const struct fund_graph *gr, const struct fund_node *n
 
 	if (!node->soft_rest || node->issued || n == FUND_BASE)	/* base's value has it already */
 		return node->value;
-	return tix_forget(fund_plus(gr, node->value, node->soft_rest));
+	return fund_plus(gr, node->value, node->soft_rest);
 }
 
 /* Value of an active hard ticket of node `n`. */
@@ -350,9 +325,12 @@ TIX_INLINE u64 fund_hard_value(const struct fund_graph *gr, const struct fund_no
 }
 
 /* Value of active ticket `i` of `node`. */
-TIX_FN u64 fund_ticket_value(struct fund_graph *gr, struct fund_node *nodes,
-			     struct fund_node *node, u32 i)
+FUND_FN u64 fund_ticket_value(struct fund_graph *gr FUND_ARENA, struct fund_node *nodes FUND_ARENA,
+			     struct fund_node *node FUND_ARENA, u32 i)
 {
+	FUND_HERE(gr);
+	FUND_HERE(nodes);
+	FUND_HERE(node);
 	u32 up = node->edge[i & (FUND_FUNDERS - 1)].issuer;
 	u64 amount = node->edge[i & (FUND_FUNDERS - 1)].amount;
 
@@ -364,50 +342,35 @@ TIX_FN u64 fund_ticket_value(struct fund_graph *gr, struct fund_node *nodes,
 }
 
 /* Moves on whenever the value of `node` may be another one. */
-TIX_FN u64 fund_origin(struct fund_graph *gr, struct fund_node *nodes, struct fund_node *node)
+FUND_FN u64 fund_origin(struct fund_graph *gr FUND_ARENA, struct fund_node *nodes FUND_ARENA, struct fund_node *node FUND_ARENA)
 {
-	u64 seen = tix_forget(0);
+	FUND_HERE(gr);
+	FUND_HERE(nodes);
+	FUND_HERE(node);
+	u64 seen = 0;
 	u32 i;
 
-	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++)
+	for (i = tix_unknown(0, node->issued); i < node->nr_edges && can_loop; i++)
 		seen += nodes[node->edge[i].issuer].ver;
 	if (node->hard || node->delta || node->rest || node->soft_rest)
 		seen += gr->unit;
-	return tix_forget(seen);
-}
-
-/* Edge `i` of `node` is worth most, if it has that many: what was there before may stand there yet. */
-TIX_INLINE void fund_look_up(struct fund_node *node, u64 i)
-{
-	u64 has = (s64)(i - node->nr_edges) >> 63;	/* all bits or none */
-
-	i &= FUND_FUNDERS - 1;
-	node->above_of = node->edge[i].issuer & has;
-	node->above_amount = node->edge[i].amount & has;
-	node->above = node->above_of * (1 - (node->hard >> i & 1));
+	return seen;
 }
 
 /* Recompute `n` from funders that are fresh. */
 TIX_INLINE void fund_compute(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
 	struct fund_node *node = &nodes[n];
-	u64 seen = fund_origin(gr, nodes, node), value = tix_forget(0), most = tix_forget(0);
-	u64 worth, more, at = tix_forget(0);
+	u64 seen = fund_origin(gr, nodes, node), value = 0;
 	u32 i;
 
 	node->epoch = gr->epoch;
 	if (seen == node->seen || n == FUND_BASE)
 		return;
 	node->seen = seen;
-	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
-		worth = tix_forget(fund_ticket_value(gr, nodes, node, i));
-		value += worth;
-		/* If it is more than the most so far; without a branch, of which the verifier follows both ways. */
-		more = (s64)(most - worth) >> 63;
-		most ^= (most ^ worth) & more;
-		at ^= (at ^ i) & more;
+	for (i = tix_unknown(0, node->issued); i < node->nr_edges && can_loop; i++) {
+		value += fund_ticket_value(gr, nodes, node, i);
 	}
-	fund_look_up(node, tix_forget(at));
 	value = fund_exchanged(gr, node, value);
 	if (value != node->value || node->soft_rest) {
 		node->value = value;
@@ -415,20 +378,41 @@ TIX_INLINE void fund_compute(struct fund_graph *gr, struct fund_node *nodes, u32
 	}
 }
 
-#include "due.h"
+/* Recompute `n` after all that it depends on, its funders first. */
+FUND_FN int fund_walk(struct fund_graph *gr FUND_ARENA, struct fund_node *nodes FUND_ARENA, u32 n)
+{
+	FUND_HERE(gr);
+	FUND_HERE(nodes);
+	gr->depth = 0;
+	fund_push(gr, n);
+	while (gr->depth && can_loop) {
+		u32 at = (gr->depth - 1) & (FUND_EDGES_MAX - 1), i = gr->cursor[at];
+		u32 me = gr->stack[at], up;
 
-/* Make the value of `n` and of all it depends on fresh, and what they are due; `n` must be active. */
+		if (i >= nodes[me].nr_edges || i >= FUND_FUNDERS) {
+			fund_compute(gr, nodes, me);
+			gr->depth--;
+			continue;
+		}
+		gr->cursor[at] = i + 1;
+		up = nodes[me].edge[i].issuer;
+		if (up != FUND_BASE && nodes[up].epoch != gr->epoch)
+			fund_push(gr, up);
+	}
+	return 0;
+}
+
+/* Make the value of `n` and of all it depends on fresh; `n` must be active. */
 TIX_INLINE void fund_refresh(struct fund_graph *gr, struct fund_node *nodes, u32 n)
 {
-	if (nodes[n].epoch != gr->epoch || nodes[n].at != gr->now)
-		fund_walk(gr, nodes, n, true);
+	if (nodes[n].epoch != gr->epoch)
+		fund_walk(gr, nodes, n);
 }
 
 /* Threads directly in `n` became runnable, or none is any longer. */
 TIX_INLINE void fund_self(struct fund_graph *gr, struct fund_node *nodes, u32 n,
 		      bool active)
 {
-	fund_walk(gr, nodes, n, false);
 	if (fund_count(gr, nodes, n, FUND_SELF, false, active)) {
 		if (gr->deltas)
 			fund_give(gr, nodes, n, !active);
@@ -438,8 +422,10 @@ TIX_INLINE void fund_self(struct fund_graph *gr, struct fund_node *nodes, u32 n,
 }
 
 /* The value of the threads directly in `n`, after fund_refresh(). */
-TIX_INLINE u64 fund_self_value(struct fund_graph *gr, struct fund_node *nodes, u32 n)
+FUND_FN u64 fund_self_value(struct fund_graph *gr FUND_ARENA, struct fund_node *nodes FUND_ARENA, u32 n)
 {
+	FUND_HERE(gr);
+	FUND_HERE(nodes);
 	struct fund_node *node = &nodes[n];
 
 	if (n == FUND_BASE)
@@ -469,12 +455,14 @@ TIX_INLINE void fund_init(struct fund_graph *gr, struct fund_node *base)
 }
 
 /* Hard tickets that back `n` are issued or withdrawn: the soft ones move. */
-TIX_FN void fund_issue(struct fund_graph *gr, struct fund_node *nodes, u32 n, bool issue)
+FUND_FN int fund_issue(struct fund_graph *gr FUND_ARENA, struct fund_node *nodes FUND_ARENA, u32 n, bool issue)
 {
+	FUND_HERE(gr);
+	FUND_HERE(nodes);
 	struct fund_node *node = &nodes[n];
 	u32 i;
 
-	for (i = tix_forget(0); i < node->nr_edges && i < FUND_FUNDERS && can_loop; i++) {
+	for (i = tix_unknown(0, node->issued); i < node->nr_edges && can_loop; i++) {
 		struct fund_node *up = &nodes[node->edge[i].issuer];
 		u32 amount = node->edge[i].amount;
 
@@ -485,33 +473,7 @@ TIX_FN void fund_issue(struct fund_graph *gr, struct fund_node *nodes, u32 n, bo
 		gr->moved = 1;
 	}
 	gr->epoch++;
-}
-
-#define FUND_UP 2u		/* these two and one more for "yes" */
-#define FUND_ISSUE 4u
-#define FUND_GIVE 6u
-
-/* Take the steps that are noted in the graph, in its memory for the verifier's sake. */
-TIX_FN void fund_steps(struct fund_graph *gr, struct fund_node *nodes, u32 n)
-{
-	while (gr->steps && can_loop) {
-		u32 step = gr->steps & 14;
-		bool yes = gr->steps & 1;
-
-		gr->steps >>= 4;
-		if (step == FUND_UP)
-			fund_cascade(gr, nodes, n, yes);
-		else if (step == FUND_GIVE)
-			fund_give(gr, nodes, n, yes);
-		else
-			fund_issue(gr, nodes, n, yes);
-	}
-	fund_settle(gr, nodes);
-}
-
-TIX_INLINE void fund_step(struct fund_graph *gr, u32 step)
-{
-	gr->steps = gr->steps << 4 | step;
+	return 0;
 }
 
 /*
@@ -520,49 +482,46 @@ TIX_INLINE void fund_step(struct fund_graph *gr, u32 step)
  * gave rests with ancestors that are perhaps inactive as well and have passed it on: they
  * are active for the moment in which it changes.
  */
-TIX_FN void fund_detach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
+FUND_FN int fund_detach(struct fund_graph *gr FUND_ARENA, struct fund_node *nodes FUND_ARENA, u32 n)
 {
+	FUND_HERE(gr);
+	FUND_HERE(nodes);
 	struct fund_node *node = &nodes[n];
+	bool counts = node->nr_active || node->gave;
 
-	fund_walk(gr, nodes, n, false);
-	/* The last one first. */
-	gr->steps = 0;
-	if (node->hard)
-		fund_step(gr, FUND_ISSUE);
-	if (node->nr_active || node->gave)
-		fund_step(gr, FUND_UP);
 	if (!node->nr_active && node->gave) {
-		fund_step(gr, FUND_UP | 1);
-		fund_step(gr, FUND_GIVE);
+		fund_give(gr, nodes, n, false);
+		fund_cascade(gr, nodes, n, true);
 	}
-	fund_steps(gr, nodes, n);
+	if (counts)
+		fund_cascade(gr, nodes, n, false);
+	if (node->hard)
+		fund_issue(gr, nodes, n, false);
+	fund_settle(gr, nodes);
 	gr->deltas -= fund_size(node->delta);
+	return 0;
 }
 
-TIX_FN void fund_attach(struct fund_graph *gr, struct fund_node *nodes, u32 n)
+FUND_FN int fund_attach(struct fund_graph *gr FUND_ARENA, struct fund_node *nodes FUND_ARENA, u32 n)
 {
+	FUND_HERE(gr);
+	FUND_HERE(nodes);
 	struct fund_node *node = &nodes[n];
-	u64 was = node->per_ticket;
+	bool gives = !node->nr_active && (node->delta || node->rest || node->soft_rest);
 
-	fund_walk(gr, nodes, n, false);
-	node->per_ticket = was;	/* other funders were due something else */
-	node->due_then = node->due;
-	node->lead = 0;
-	fund_look_up(node, 0);	/* until it is known */
 	gr->epoch++;
 	node->seen = ~0ull;	/* computed from funders that it no longer has */
 	gr->deltas += fund_size(node->delta);
 	gr->moved = 1;		/* the deltas may have */
-	gr->steps = 0;
-	if (!node->nr_active && (node->delta || node->rest || node->soft_rest)) {
-		fund_step(gr, FUND_UP);
-		fund_step(gr, FUND_GIVE | 1);
-	}
-	if (node->nr_active || node->delta || node->rest || node->soft_rest)
-		fund_step(gr, FUND_UP | 1);
 	if (node->hard)
-		fund_step(gr, FUND_ISSUE | 1);
-	fund_steps(gr, nodes, n);
+		fund_issue(gr, nodes, n, true);
+	if (node->nr_active || gives)
+		fund_cascade(gr, nodes, n, true);
+	if (gives) {
+		fund_give(gr, nodes, n, true);
+		fund_cascade(gr, nodes, n, false);
+	}
+	return fund_settle(gr, nodes);
 }
 
 #endif
