@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Compiles the C core as a library of ordinary functions.
 
+const SOURCES: [&str; 2] = ["core.c", "queue.c"];
+
 fn main() {
-    for file in [
-        "core.c",
-        "../core/arch.h",
-        "../core/exchange.h",
-        "../core/funding.h",
-        "../core/lead.h",
-        "../core/vtrr.h",
-    ] {
+    for file in SOURCES.iter().chain(&["../core", "../intf.h"]) {
         println!("cargo:rerun-if-changed={file}");
     }
     let out = cc::Build::new()
-        .file("core.c")
+        .files(SOURCES)
         .opt_level(2)
         .flag("-Wextra")
         .try_compile("tix_core_host");

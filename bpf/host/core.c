@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The C core (arch.h, vtrr.h, funding.h, lead.h) as ordinary functions, for programs on the host.
- * Nothing is decided here: each function hands its arguments on.
+ * The C core's arch.h, vtrr.h, funding.h with exchange.h, and lead.h as ordinary functions, for
+ * programs on the host. Nothing is decided here: each function hands its arguments on.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "../funding.h"
-#include "../lead.h"
-#include "../vtrr.h"
+#include "../core/funding.h"
+#include "../core/lead.h"
+#include "../core/vtrr.h"
 
 u32 core_ctz64(u64 x) { return tix_ctz64(x); }
 u32 core_fls64(u64 x) { return tix_fls64(x); }
@@ -16,6 +16,8 @@ u64 core_mul_q62(u64 a, u64 b) { return tix_mul_q62(a, b); }
 u64 core_mul_q32(u64 ns, u64 inv) { return tix_mul_q32(ns, inv); }
 u64 core_quotient(u64 a, u64 b) { return fund_quotient(a, b); }
 u64 core_ratio(u64 amount, u64 sum) { return fund_ratio(amount, sum); }
+u64 core_normal(u64 x, s32 *e) { return fund_normal(x, e); }
+u64 core_pool(u64 pool, u64 rest, s64 x) { return fund_pool(pool, rest, x); }
 
 u32 core_vtrr_shift(u32 group) { return vtrr_shift(group); }
 u32 core_vtrr_group_of(u64 period) { return vtrr_group_of(period); }
@@ -46,24 +48,26 @@ struct core_queue *core_queue_new(u32 clients)
 
 void core_queue_free(struct core_queue *q) { free(q); }
 
-void core_queue_link(struct core_queue *q, u32 c, u64 tag, u32 group, bool front,
-		     u64 since)
+void core_queue_link(struct core_queue *q, u32 c, u64 tag, u32 group, u64 since, bool is_oldest)
 {
-	vtrr_link(&q->v, q->clients, c, tag, group, front, since);
+	vtrr_link(&q->v, q->clients, c, tag, group, since, is_oldest);
 }
 
 void core_queue_unlink(struct core_queue *q, u32 c) { vtrr_unlink(&q->v, q->clients, c); }
 
 u32 core_queue_peek(struct core_queue *q, u64 now, struct vtrr_choice *choice)
 {
-	vtrr_peek(&q->v, now);
+	u32 c = vtrr_peek(&q->v, now);
+
 	*choice = q->v.choice;
-	return vtrr_first(&q->v);
+	return c;
 }
 
-void core_queue_age(struct core_queue *q, u32 c, u64 since)
+/* File it anew, as queue_refile() does. */
+void core_queue_refile(struct core_queue *q, u32 c, u64 tag, u32 group)
 {
-	vtrr_age(&q->v, q->clients, c, since);
+	vtrr_take(&q->v, q->clients, c);
+	vtrr_put(&q->v, q->clients, c, tag, group);
 }
 
 u32 core_queue_overdue(const struct core_queue *q, u64 now, u64 limit)
@@ -92,8 +96,7 @@ u32 core_queue_run(struct core_queue *q, const struct core_period *of, struct co
 	u32 c = VTRR_NONE;
 
 	while (decisions--) {
-		vtrr_peek(&q->v, clock->now);
-		c = vtrr_first(&q->v);
+		c = vtrr_peek(&q->v, clock->now);
 		if (c == VTRR_NONE)
 			break;
 		if (!q->v.choice.eligible)
@@ -101,7 +104,7 @@ u32 core_queue_run(struct core_queue *q, const struct core_period *of, struct co
 		vtrr_unlink(&q->v, q->clients, c);
 		clock->now += quantum;
 		vtrr_link(&q->v, q->clients, c, q->clients[c].tag + of[c].period, of[c].group,
-			  false, ++clock->decisions);
+			  ++clock->decisions, false);
 	}
 	return c;
 }
@@ -112,7 +115,7 @@ bool core_before(const struct vtrr_choice *a, const struct vtrr_choice *b)
 }
 
 u32 core_queue_nr(const struct core_queue *q) { return q->v.nr; }
-u64 core_queue_map(const struct core_queue *q, u32 word) { return q->v.map[word]; }
+u64 core_queue_map(const struct core_queue *q) { return q->v.map; }
 u64 core_group_map(const struct core_queue *q, u32 group) { return q->v.g[group].map; }
 u64 core_group_lo(const struct core_queue *q, u32 group) { return vtrr_lo(&q->v, group); }
 u32 core_slot_head(const struct core_queue *q, u32 group, u32 s) { return q->v.g[group].head[s]; }
@@ -124,7 +127,7 @@ struct core_fund {
 	struct fund_node nodes[];
 };
 
-/* A graph as nodes_init() leaves it. */
+/* The graph with nothing but base in it. */
 struct core_fund *core_fund_new(u32 nodes)
 {
 	struct core_fund *f = calloc(1, sizeof(struct core_fund) + nodes * sizeof(struct fund_node));
@@ -191,43 +194,10 @@ u64 core_fund_value(struct core_fund *f, u32 n)
 	return fund_share(&f->graph, fund_whole(&f->graph, f->nodes, n));
 }
 
-/* As compute_locked() has it, and what it makes of that. */
+/* What runs are charged by. */
 u64 core_fund_self_raw(struct core_fund *f, u32 n)
 {
 	return fund_self_value(&f->graph, f->nodes, n);
-}
-
-/* V, and from then on what is due is what is due by then. */
-void core_fund_now(struct core_fund *f, u64 v) { f->graph.now = v; }
-u64 core_fund_self_due(struct core_fund *f, u32 n)
-{
-	fund_walk(&f->graph, f->nodes, n, false);
-	return fund_self_due(&f->nodes[n]);
-}
-
-s64 core_fund_stayed(s64 more, u64 amount, u64 others) { return fund_stayed(more, amount, others); }
-
-s64 core_fund_owes(struct core_fund *f, u32 n)
-{
-	fund_walk(&f->graph, f->nodes, n, false);
-	return fund_owes(&f->graph, f->nodes, n);
-}
-
-void core_fund_forget(struct core_fund *f, u32 n) { f->nodes[fund_asleep(&f->graph, f->nodes, n)].lead = 0; }
-
-u64 core_fund_late(struct core_fund *f, u32 n, s64 ns, u64 most)
-{
-	f->graph.most = most;
-	fund_walk(&f->graph, f->nodes, n, false);
-	fund_late(&f->graph, f->nodes, n, ns);
-	return f->graph.now;
-}
-
-u64 core_fund_bear(struct core_fund *f, u32 n, s64 lead, bool came, u64 most)
-{
-	f->graph.most = most;
-	fund_bear(&f->graph, f->nodes, n, lead, came);
-	return f->graph.now;
 }
 
 u64 core_fund_share(struct core_fund *f, u64 value) { return fund_share(&f->graph, value); }
