@@ -19,11 +19,18 @@ struct Filed {
     age: i64,
 }
 
+impl Filed {
+    fn head(&self) -> u64 {
+        self.no << host::shift(self.group)
+    }
+}
+
 /// vtrr.h without rings and bitmaps.
 #[derive(Default)]
 struct Naive {
     filed: Vec<Filed>,
-    aged: i64,
+    first_age: i64,
+    last_age: i64,
 }
 
 impl Naive {
@@ -33,36 +40,52 @@ impl Naive {
         Some((of().map(|f| f.no).min()?, of().map(|f| f.no).max()?))
     }
 
-    fn link(&mut self, client: u32, tag: u64, group: u32, front: bool, since: u64) {
+    /// The group and the slot of a tag: in its own group as far as the ring reaches.
+    fn place(&self, tag: u64, group: u32) -> (u32, u64) {
         let last = u64::from(SLOTS) - 1;
-        let mut no = tag >> host::shift(group);
-        if let Some((lo, hi)) = self.span(group) {
-            no = no.clamp(hi.saturating_sub(last), lo + last);
+        let no = tag >> host::shift(group);
+        let Some((lo, hi)) = self.span(group) else {
+            return (group, no);
+        };
+        if no + last >= hi {
+            return (group, no.min(lo + last));
         }
-        let filed = Filed {
+        match (0..group).rev().find(|g| self.span(*g).is_none()) {
+            Some(shorter) => (shorter, tag >> host::shift(shorter)),
+            None => (group, hi - last),
+        }
+    }
+
+    fn link(&mut self, client: u32, tag: u64, group: u32, since: u64, is_oldest: bool) {
+        let (group, no) = self.place(tag, group);
+        let age = if is_oldest {
+            self.first_age -= 1;
+            self.first_age
+        } else {
+            self.last_age += 1;
+            self.last_age
+        };
+        self.filed.push(Filed {
             client,
             tag,
             group,
             no,
             since,
-            age: since.cast_signed(),
-        };
-        if front {
-            self.filed.insert(0, filed);
-        } else {
-            self.filed.push(filed);
-        }
+            age,
+        });
     }
 
-    /// Whoever has waited longer than it is filed is the oldest, and no younger than who was that.
-    fn age(&mut self, client: u32, since: u64) {
-        let others = self.filed.iter().filter(|f| f.client != client);
-        let since = others.map(|f| f.since).fold(since, u64::min);
-        self.aged -= 1;
-        let its = self.filed.iter_mut().find(|f| f.client == client);
-        if let Some(f) = its.filter(|f| f.since > since) {
-            (f.since, f.age) = (since, self.aged);
-        }
+    /// Elsewhere, and as old as before.
+    fn refile(&mut self, client: u32, tag: u64, group: u32) {
+        let at = self.filed.iter().position(|f| f.client == client);
+        let was = self.filed.remove(at.expect("it is filed"));
+        let (group, no) = self.place(tag, group);
+        self.filed.push(Filed {
+            tag,
+            group,
+            no,
+            ..was
+        });
     }
 
     fn unlink(&mut self, client: u32) {
@@ -87,7 +110,7 @@ impl Naive {
         let first = self
             .filed
             .iter()
-            .find(|f| f.group == group && f.no << host::shift(group) == head)?;
+            .find(|f| f.group == group && f.head() == head)?;
         let choice = Choice {
             head,
             finish,
@@ -121,7 +144,7 @@ impl Naive {
         self.check_ages(q);
         for group in 0..GROUPS {
             let span = self.span(group);
-            assert_eq!(q.has(group), span.is_some(), "{group}");
+            assert_eq!(q.map() >> group & 1 == 1, span.is_some(), "{group}");
             let Some((lo, hi)) = span else {
                 assert_eq!(q.group_map(group), 0);
                 continue;
@@ -143,7 +166,6 @@ impl Naive {
             }
             assert_eq!(q.group_map(group), map, "slots of group {group}");
         }
-        assert!(!(GROUPS..GROUPS.next_multiple_of(64)).any(|g| q.has(g)));
     }
 }
 
@@ -171,7 +193,8 @@ enum Op {
         client: u32,
         tag: u64,
         group: u32,
-        front: bool,
+        /// It has waited for so long elsewhere.
+        waited: u64,
     },
     /// Unlink whoever is next, as a pick does, and file it later by this much.
     Pick {
@@ -181,14 +204,17 @@ enum Op {
     Peek {
         now: u64,
     },
-    /// The client, if it is linked, has waited for so long.
-    Age {
+    /// File the client, if it is linked, anew.
+    Refile {
         client: u32,
-        waited: u64,
+        tag: u64,
+        group: u32,
     },
 }
 
 const CLIENTS: u32 = 40;
+/// Steps after which whoever is put back has waited too long.
+const OVERDUE: u64 = 20;
 
 /// Times near each other, relative to the ring of group `group`, and anywhere.
 fn tag(start: u64, group: u32) -> impl Strategy<Value = u64> {
@@ -202,22 +228,23 @@ fn tag(start: u64, group: u32) -> impl Strategy<Value = u64> {
 
 fn op(start: u64, groups: u32) -> impl Strategy<Value = Op> {
     let base = if groups < GROUPS { 22 } else { 0 };
-    let toggle = (base..base + groups).prop_flat_map(move |group| {
-        (0..CLIENTS, tag(start, group), any::<bool>()).prop_map(move |(client, tag, front)| {
-            Op::Toggle {
-                client,
-                tag,
-                group,
-                front,
-            }
-        })
+    let place = move || {
+        (base..base + groups)
+            .prop_flat_map(move |group| (0..CLIENTS, tag(start, group), Just(group)))
+    };
+    let waited = prop_oneof![2 => Just(0), 1 => 1..OVERDUE * 3];
+    let toggle = (place(), waited).prop_map(|((client, tag, group), waited)| Op::Toggle {
+        client,
+        tag,
+        group,
+        waited,
     });
     let now = tag(start, base + groups - 1);
     prop_oneof![
         6 => toggle,
         3 => (now, 0u64..1 << 30).prop_map(|(now, later)| Op::Pick { now, later }),
         1 => tag(start, base).prop_map(|now| Op::Peek { now }),
-        1 => (0..CLIENTS, 0u64..100).prop_map(|(client, waited)| Op::Age { client, waited }),
+        1 => place().prop_map(|(client, tag, group)| Op::Refile { client, tag, group }),
     ]
 }
 
@@ -240,7 +267,7 @@ fn compare_peek(q: &mut Queue, naive: &Naive, now: u64) -> u32 {
 fn replay(ops: Vec<Op>) {
     let mut q = Queue::new(CLIENTS);
     let mut naive = Naive::default();
-    for (since, op) in (0..).zip(ops) {
+    for (at, op) in (1000..).zip(ops) {
         match op {
             Op::Toggle { client, .. } if naive.has(client) => {
                 q.unlink(client);
@@ -250,19 +277,18 @@ fn replay(ops: Vec<Op>) {
                 client,
                 tag,
                 group,
-                front,
+                waited,
             } => {
-                q.link(client, tag, group, front, since);
-                naive.link(client, tag, group, front, since);
+                // As queue_link() has it.
+                let (since, is_oldest) = (at - waited, waited > OVERDUE);
+                q.link(client, tag, group, since, is_oldest);
+                naive.link(client, tag, group, since, is_oldest);
             }
-            Op::Age { client, waited } if naive.has(client) => {
-                let at = since.saturating_sub(waited);
-                if q.client(client).since > at {
-                    naive.age(client, at);
-                }
-                q.age(client, at);
+            Op::Refile { client, tag, group } if naive.has(client) => {
+                q.refile(client, tag, group);
+                naive.refile(client, tag, group);
             }
-            Op::Age { .. } => {}
+            Op::Refile { .. } => {}
             Op::Pick { now, later } => {
                 let client = compare_peek(&mut q, &naive, now);
                 if client != NONE {
@@ -271,8 +297,8 @@ fn replay(ops: Vec<Op>) {
                     q.unlink(client);
                     naive.unlink(client);
                     naive.check(&q);
-                    q.link(client, tag, group, false, since);
-                    naive.link(client, tag, group, false, since);
+                    q.link(client, tag, group, at, false);
+                    naive.link(client, tag, group, at, false);
                 }
             }
             Op::Peek { now } => {
@@ -287,7 +313,7 @@ fn replay(ops: Vec<Op>) {
         naive.unlink(last.client);
         naive.check(&q);
     }
-    assert_eq!(q.groups(), 0);
+    assert_eq!(q.map(), 0);
 }
 
 fn choice() -> impl Strategy<Value = Choice> {
@@ -317,7 +343,7 @@ proptest! {
         prop_assert_eq!(host::before(&a, &b), key(&a) < key(&b));
     }
 
-    /// A group holds the periods of an eighth of an octave, and its own period is their bound.
+    /// A group holds the periods of half an octave, and its own period is their bound.
     #[test]
     fn group_of_a_period((bits, by) in (any::<u64>(), 0u32..64)) {
         let p = bits >> by;
@@ -329,13 +355,17 @@ proptest! {
         if g > 0 {
             prop_assert!(p >= host::period(g - 1));
         }
-        prop_assert!(host::group_of(p.saturating_add(p / 8)) <= g + 2);
+        prop_assert!(host::group_of(p.saturating_add(p / 2)) <= g + 2);
+        // Whose period is the longest of its group, P, has a period q of two thirds of that at least.
+        if (1 << 17..1 << 49).contains(&p) {
+            prop_assert!(2 * host::period(g) <= 3 * p);
+        }
     }
 }
 
 #[test]
 fn groups_follow_each_other_without_gap() {
-    assert_eq!(host::period(0), 9 << 11);
+    assert_eq!(host::period(0), 3 << 16);
     for g in 0..GROUPS {
         assert_eq!(host::group_of(host::period(g) - 1), g);
         let width = 1u64 << host::shift(g);
@@ -349,7 +379,7 @@ fn groups_follow_each_other_without_gap() {
 enum Clock {
     /// Tags exact: n * quantum * T / S, rounded down.
     Exact,
-    /// share.bpf.h: the inverse of a Q62 share in Q32.32, tags summed up.
+    /// core/account.h: the inverse of a Q62 share in Q32.32, tags summed up.
     Kernel,
 }
 
@@ -375,10 +405,9 @@ impl Sim {
         let total = shares.iter().sum();
         let period = |s: &u64| match clock {
             Clock::Exact => quantum * total / s,
-            // compute_locked()
             Clock::Kernel => {
-                let inverse = (1 << 62) / (host::ratio(*s, total) >> 18).max(1);
-                host::mul_q32(quantum, inverse.min(1 << 42) << 14)
+                let inverse = host::account::inverse(host::ratio(*s, total));
+                host::mul_q32(quantum, inverse)
             }
         };
         let mut sim = Sim {
@@ -402,7 +431,7 @@ impl Sim {
     fn file(&mut self, i: usize) {
         let group = host::group_of(self.periods[i]);
         self.q
-            .link(i as u32, self.tags[i], group, false, self.given);
+            .link(i as u32, self.tags[i], group, self.given, false);
     }
 
     /// Quanta that client `i` has had more than its due.
@@ -410,12 +439,24 @@ impl Sim {
         let due = i128::from(self.given) * i128::from(self.shares[i]);
         let had = i128::from(self.runs[i]) * i128::from(self.total);
         let error = (had - due) as f64 / self.total as f64;
+        let part = self.shares[i] as f64 / self.total as f64;
+        // Periods are rounded down to ns, tags as often as they are summed up.
+        let times = match self.clock {
+            Clock::Exact => 1,
+            Clock::Kernel => self.given,
+        };
+        let rounded = times as f64 / self.quantum as f64;
+        assert!(
+            error < AHEAD - part + rounded && error > -BEHIND - part - rounded,
+            "client {i} of {:?} is {error} quanta ahead",
+            self.shares
+        );
         self.worst = (self.worst.0.min(error), self.worst.1.max(error));
         error
     }
 
-    /// pick_locked() and, when the quantum is over, link_locked(). A client's error falls
-    /// until it is picked and is highest when it has run, so it is looked at then.
+    /// A pick and, when the quantum is over, a link. A client's error falls until it is picked and
+    /// is highest when it has run, so it is looked at then.
     fn step(&mut self) -> usize {
         let (choice, c) = self.q.peek(self.now);
         assert_ne!(c, NONE, "a CPU idles while clients wait");
@@ -450,9 +491,15 @@ impl Sim {
     }
 }
 
-const BOUND: f64 = 2.5;
+/// A client of share S of T is ahead by less than AHEAD - S/T: it runs from the beginning of its
+/// slot on, which is w <= q/8 before its tag, and V moves by S/T of its quantum meanwhile.
+const AHEAD: f64 = 1.0 + 1.0 / 8.0;
+/// And behind by BEHIND + S/T at most. With two groups an octave P <= 3/2 q: served by earliest end
+/// a run is over by its slot + P and the quantum that was running; where q + w > P others delay it
+/// by an eighth of their own (docs/scheduler.md, "The bound").
+const BEHIND: f64 = 3.0 / 2.0 + 1.0 / 8.0;
 /// The shortest period there is, so that T / S up to 2^24 is within the groups' range.
-const SHORT: u64 = 1 << 14;
+const SHORT: u64 = 1 << 17;
 
 fn shares() -> impl Strategy<Value = Vec<u64>> {
     let uniform = || (1u64..=10_000).boxed();
@@ -466,7 +513,7 @@ fn shares() -> impl Strategy<Value = Vec<u64>> {
     ]
 }
 
-/// Over `cases` random sets of shares, the worst service error, which must be within ±BOUND.
+/// Over `cases` random sets of shares, the worst service error; each is within its bound.
 fn service_error(clock: Clock, cases: u32) -> (f64, f64) {
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases,
@@ -480,11 +527,6 @@ fn service_error(clock: Clock, cases: u32) -> (f64, f64) {
             sim.run(20_000);
             let (low, high) = worst.get();
             worst.set((low.min(sim.worst.0), high.max(sim.worst.1)));
-            prop_assert!(
-                sim.worst.0 >= -BOUND && sim.worst.1 <= BOUND,
-                "service error {:?} quanta",
-                sim.worst
-            );
             Ok(())
         })
         .unwrap_or_else(|e| panic!("{e}"));
