@@ -195,8 +195,9 @@ FUND_FN int fund_rate(struct fund_graph *gr FUND_ARENA, struct fund_node *base F
 {
 	FUND_HERE(gr);
 	FUND_HERE(base);
-	u64 active = base->issued;
-	u32 by = 0, log;
+	u64 active = base->issued, m;
+	u32 log;
+	s32 e = 0;
 
 	if (base->hard_active || gr->deltas) {
 		return fund_rate_of_parts(gr, base);
@@ -206,10 +207,8 @@ FUND_FN int fund_rate(struct fund_graph *gr FUND_ARENA, struct fund_node *base F
 		return 0;
 	log = tix_fls64(active);
 	fund_rescale(gr, base, log + (1ull << log < active));
-	if (gr->scale_log > 31)
-		by = gr->scale_log - 31;
-	gr->rate = (1ull << (gr->scale_log - by + 32)) /
-		   ((active + (1ull << by) - 1) >> by);
+	m = fund_normal(active, &e);
+	gr->rate = fund_quotient(1ull << 48, m) >> (78 + e - (s32)gr->scale_log);
 	return 0;
 }
 
