@@ -247,6 +247,8 @@ fn four_cpus() {
 const STOPS_S: f64 = 5.0;
 /// How often the load of migrations is started: where its threads are then tells how often they move, under the kernel's own as well.
 const STARTS: u32 = 3;
+/// Migrations a second of all CPUs: each is 5 µs or so of cold caches, so 200 are a thousandth of one CPU.
+const MIGRATIONS_MOST: f64 = 200.0;
 
 fn stay(reports: &Reports) -> Result<()> {
     let rate = |label: &str| -> Result<f64> {
@@ -257,10 +259,9 @@ fn stay(reports: &Reports) -> Result<()> {
         Ok((0..STARTS).map(one).sum::<Result<f64>>()? / f64::from(STARTS))
     };
     let (tix, kernel) = (rate("tix")?, rate("kernel")?);
-    assert!(
-        tix <= 2.0 * kernel,
-        "{tix} migrations/s, the kernel's own {kernel}"
-    );
+    let both = format!("{tix:.0} migrations a second, the kernel's own {kernel:.0}");
+    eprintln!("       {both}");
+    assert!(tix <= MIGRATIONS_MOST, "{both}");
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use tix_tests::bound;
 use tix_tests::daemon::Checks;
+use tix_tests::daemon_load::near;
 use tix_tests::guest::{Guest, Reports, under_tix};
 use tix_tests::load::figures::Figures;
 use tix_tests::load::latency::Latency;
@@ -40,7 +41,8 @@ fn one_cpu() {
              $LOAD latency --label few --n 2 --seconds 3
              $LOAD latency --label many --n 32 --seconds 3
              $LOAD starve --weights 1,10000 --seconds 20
-             $LOAD hogs --n 3000 --shares alice=300,bob=100 --seconds 20
+             $LOAD hogs --label begun --n 3000 --shares alice=300,bob=100 --seconds 10
+             $LOAD hogs --label settled --n 3000 --shares alice=300,bob=100 --warmup 10 --seconds 20
              {}
              {}",
             kthreads::RUN,
@@ -146,15 +148,22 @@ fn starve(reports: &Reports) -> Result<()> {
 }
 
 fn hogs(reports: &Reports) -> Result<()> {
-    let hogs = reports.get::<Shares>("hogs", "")?.result;
-    bound::shares("three thousand hogs", &hogs, 1)?;
-    let bob = leaf(&hogs, "bob");
-    assert_eq!(bob.threads, 3000);
-    assert_eq!(bob.ran, bob.threads, "some of bob's never ran");
-    assert!(
-        bob.longest_wait_ms <= bound::STARVED_MS,
-        "one of bob's waited {} ms",
-        bob.longest_wait_ms
-    );
+    // A crowd strays as it begins (docs/scheduler.md, what is not exact): by a hundredth of what
+    // alice is due at most.
+    let begun = reports.get::<Shares>("hogs", "begun")?.result;
+    let alice = leaf(&begun, "alice");
+    near("alice, as they begin", alice.share, alice.ideal, 0.0075)?;
+    let settled = reports.get::<Shares>("hogs", "settled")?.result;
+    bound::shares("three thousand hogs", &settled, 1)?;
+    for hogs in [&begun, &settled] {
+        let bob = leaf(hogs, "bob");
+        assert_eq!(bob.threads, 3000);
+        assert_eq!(bob.ran, bob.threads, "some of bob's never ran");
+        assert!(
+            bob.longest_wait_ms <= bound::STARVED_MS,
+            "one of bob's waited {} ms",
+            bob.longest_wait_ms
+        );
+    }
     Ok(())
 }
