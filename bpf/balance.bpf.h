@@ -71,7 +71,7 @@ __noinline int tix_balance(u32 cpu, bool busy, u64 now)
 				c->look_ns = now + slice_ns;
 		}
 		if (i) {
-			stats.stolen++;
+			COUNTS(cpu).taken_over++;
 			/* Both CPUs count as together until the next pick computes this clock with that thread. */
 			c->queue.reached = CPU(at)->queue.reached;
 		} else

@@ -10,7 +10,6 @@ void BPF_STRUCT_OPS(tix_dump, struct scx_dump_ctx *dump)
 {
 	USES_ARENA();
 	scx_bpf_dump("rate %llu / 2^32, %u CPUs, at %llu us\n", GRAPH->rate, nr_online, scx_bpf_now() / 1000);
-	scx_bpf_dump("picks %llu keeps %llu stolen %llu\n", stats.picks, stats.keeps, stats.stolen);
 	/* It has failed, and threads have not begun to leave it: what they take along is lost. */
 	if (dump->kind >= SCX_EXIT_ERROR)
 		keep_leads();

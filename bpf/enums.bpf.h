@@ -9,9 +9,7 @@
 #undef SCX_DSQ_GLOBAL
 #undef SCX_DSQ_LOCAL
 #undef SCX_DSQ_LOCAL_ON
-#undef SCX_DEQ_SCHED_CHANGE
 #undef SCX_DEQ_SLEEP
-#undef SCX_ENQ_HEAD
 #undef SCX_ENQ_LAST
 #undef SCX_ENQ_PREEMPT
 #undef SCX_ENQ_WAKEUP
@@ -26,7 +24,6 @@
 #define SCX_DSQ_LOCAL bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_LOCAL)
 #define SCX_DSQ_LOCAL_ON bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_LOCAL_ON)
 #define SCX_DEQ_SLEEP bpf_core_enum_value(enum scx_deq_flags, SCX_DEQ_SLEEP)
-#define SCX_ENQ_HEAD bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_HEAD)
 #define SCX_ENQ_LAST bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_LAST)
 #define SCX_ENQ_PREEMPT bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_PREEMPT)
 #define SCX_ENQ_WAKEUP bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_WAKEUP)

@@ -206,7 +206,7 @@ int tix_take(struct tix_take_args *args)
 	advance_locked(now);
 	shift_locked(i, bounded(lead.lead), !lead.share);
 	/* Threads that wait are placed anew. */
-	GRAPH->epoch++;
+	__sync_fetch_and_add(&GRAPH->epoch, 1);
 	go_on_locked(i, &lead);
 	bpf_spin_unlock(&tix_lock);
 	if (limit_due)

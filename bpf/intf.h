@@ -115,7 +115,7 @@ struct tix_read_batch {
 };
 
 /*
- * What a build tells the next one, which may be of another layout (lead.bpf.h): of a cgroup's principal what it had had
+ * What a build tells the next one, which may be of another layout (handover.bpf.h): of a cgroup's principal what it had had
  * more than its due at one moment, and what of its cpu.max it has used. Versioned by TIX_LEADS alone.
  */
 struct tix_lead {
@@ -145,21 +145,23 @@ struct tix_take_args {
 	struct tix_lead lead;
 };
 
-/* Counters, all since loading. */
+/* What one CPU has decided since loading, on a cache line of its own. */
+struct tix_counts {
+	u64 picks;		/* decisions that found a thread to run */
+	u64 keeps;		/* of those, the running thread went on */
+	u64 taken_over;		/* threads that were another CPU's */
+	u64 preempts;		/* slices ended between ticks */
+	u64 overdue;		/* picks of threads that had waited OVERDUE_NS */
+	u64 lent_ns;		/* CPU time of lock owners that principals who waited for them paid */
+	u64 pad[2];
+};
+
 struct tix_stats {
 	u64 nodes;		/* nodes in use */
-	u64 shared;		/* cgroups that share their parent's principal for want of room, or as they lie too deep */
-	u64 queues;		/* (principal, CPU) queues made */
-	u64 picks;		/* decisions that found a client */
-	u64 keeps;		/* of those, the running thread went on */
-	u64 stolen;		/* choices of another CPU's overdue work */
-	u64 missed;		/* choices whose thread had not arrived yet */
-	u64 forced;		/* runs owed to the 10 s rule, not to a share */
-	u64 unqueued;		/* looks for a thread's queue on its CPU that found none, nor a spare one */
-	u64 preempts;		/* slices ended between ticks */
-	u64 overdue;		/* picks of who had waited OVERDUE_NS */
-	u64 lent_ns;		/* CPU time of holders of locks that principals who waited for those paid */
+	u64 shared;		/* cgroups that share a principal above them: there is no room, or they lie too deep */
 	u64 pages;		/* of the arena */
+	u64 pad[5];
+	struct tix_counts cpu[TIX_CPUS_MAX];
 };
 
 /* Why the kernel ended the scheduler; kind is 0 while it runs. */

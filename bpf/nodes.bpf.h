@@ -18,8 +18,8 @@
 #define IDLE_WEIGHT 1u	/* with cpu.idle */
 /*
  * Cgroups that lie deeper, which tixd does not follow either (daemon/cgroupfs/src/follow.rs), share
- * the principal of the one above them that does not: each wake-up walks what is above a principal,
- * under the lock, and at most FUND_EDGES_MAX deep.
+ * the principal of the one above them that does not: each charge walks what is above a principal, and
+ * the funding graph at most FUND_EDGES_MAX deep.
  */
 #define LEVELS_MAX 64
 

@@ -320,7 +320,7 @@ __noinline u64 tix_spend(u32 i, u64 used, u64 cost)
 
 	USES_ARENA();
 	if (t->payer != t->node) {
-		stats.lent_ns += used;
+		COUNTS(bpf_get_smp_processor_id()).lent_ns += used;
 		charge_node(t->payer, cost, 0, false);
 		tix_set_payer(i, t->node, now);
 		cost = 0;

@@ -95,7 +95,7 @@ __noinline u32 tix_pick(u32 cpu, u32 running, u64 now, bool may)
 	t = queue_pick(&c->queue, CLIENTS, THREADS, own, now, may, &refile);
 	if (t < TIX_THREADS_MAX) {
 		THREADS[t].queue = 0;
-		stats.overdue += (s64)(now - CLIENTS[t].since) > (s64)OVERDUE_NS;
+		COUNTS(cpu).overdue += (s64)(now - CLIENTS[t].since) > (s64)OVERDUE_NS;
 	}
 	c->stale = 0;
 	if (c->queue.vt.nr && t != QUEUE_AGAIN) {

@@ -31,7 +31,10 @@ struct tix_kept {
 	u32 round;		/* when it was kept: whoever is taken out has no cgroups any longer */
 };
 
-/* A node's side of scheduling; FUNDS has its side of funding, ACCOUNTS its account. Under tix_lock, but for self_active. */
+/*
+ * A node's side of scheduling; FUNDS has its side of funding, ACCOUNTS its account. Under tix_lock, but for self_active and
+ * the fields of activity.bpf.h.
+ */
 struct tix_node {
 	u64 cgid;
 	u32 parent;
@@ -152,7 +155,8 @@ static __always_inline void *arena_at(u64 offset)
 
 private(TIX) struct bpf_spin_lock tix_lock;
 
-STATE struct tix_stats stats SEC(".data.stats");
+STATE struct tix_stats stats SEC(".data.stats") __attribute__((aligned(64)));
+#define COUNTS(n) stats.cpu[(n) & (TIX_CPUS_MAX - 1)]
 STATE struct tix_exit last_exit SEC(".data.exit");
 STATE u32 nr_online = 1;
 STATE u32 ended;	/* this scheduler is out of force: no timer goes on. (What is static is made a bool, which BTF does not know) */

@@ -36,7 +36,7 @@ static s32 timer_init(struct slice_timer *timer)
 static __always_inline void preempt(u32 cpu, struct tix_cpu *c)
 {
 	c->kicked = 1;
-	stats.preempts++;
+	COUNTS(bpf_get_smp_processor_id()).preempts++;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 

@@ -17,7 +17,7 @@
 #include "core/queue.h"
 #include "core/account.h"
 
-#ifndef TIX_HOST	/* there each machine has its own (host/) */
+#ifndef TIX_HOST	/* there each machine has its own (lab/) */
 #define STATE
 #define RODATA const volatile
 #endif
@@ -106,7 +106,7 @@ void BPF_STRUCT_OPS(tix_enqueue, struct task_struct *p, u64 enq_flags)
 	if (wakes && !WAITS[i].lock && !(nr_limits && may_have_limit(t->node)) && goes_on(cpu, c, i, now)) {
 		c->next = i;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, c->slice_end_ns - now, enq_flags);
-		stats.picks++;
+		COUNTS(cpu).picks++;
 		return;
 	}
 	link_thread(cpu, i, now);
@@ -171,7 +171,7 @@ static __always_inline bool run_thread(u32 cpu, u32 i, u64 now)
 	bpf_task_release(p);
 	CLIENTS[i].since = 0;
 	run_until(cpu, c, i, now, slice);
-	stats.picks++;
+	COUNTS(cpu).picks++;
 	return true;
 }
 
@@ -294,7 +294,7 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 		tix_pick(cpu, own, now, false);	/* nobody: the clock goes on */
 	scx_bpf_task_set_slice(prev, slice);
 	run_until(cpu, c, own, now, slice);
-	stats.keeps++;
+	COUNTS(cpu).keeps++;
 }
 
 /*

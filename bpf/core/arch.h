@@ -30,7 +30,7 @@ typedef uint8_t u8;
  * x, which is anything, as far as the BPF verifier knows from here on. Inside a loop it
  * walks what follows a branch once for each range of values that the branch left behind;
  * forgotten where branches meet or a loop begins, one walk stands for all. Not every
- * memory will do: it follows the stack. Under tix_lock only.
+ * memory will do: it follows the stack. Under one lock at a time only: it is one word.
  */
 #ifdef __bpf__
 static volatile u64 tix_forgotten;
@@ -71,7 +71,7 @@ TIX_INLINE u64 tix_divide(u64 x, u64 y)
 #endif
 }
 
-/* x if `yes`, else -x, without a branch. Under tix_lock only. */
+/* x if `yes`, else -x, without a branch. As tix_forget(). */
 TIX_INLINE u64 tix_signed(u64 x, bool yes)
 {
 	u64 mask = tix_forget(yes) - 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a limit's period goes on with in the next build of the scheduler (lead.bpf.h).
+ * What a limit's period goes on with in the next build of the scheduler (handover.bpf.h).
  *
  * The clock is the kernel's, so both builds mean the same moment. The new one began a period of its
  * own when it was loaded, and some of that is used: it goes on with the old one's instead, less

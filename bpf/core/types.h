@@ -4,8 +4,8 @@
  * for each CPU.
  *
  * A principal is a cgroup with threads, or what the daemon made. Virtual time is CPU time, ns,
- * divided by a principal's value (funding.h). All three are arrays that the environment supplies
- * (an arena in the kernel, memory on the host) and that are addressed by index.
+ * divided by a principal's value (funding.h). Accounts, threads, clients and queues are arrays that
+ * the environment supplies (an arena in the kernel, memory on the host), addressed by index.
  *
  * Writers: a queue and the clients linked there, whoever has that queue's lock. A thread's
  * own fields, its CPU, while it wakes, runs or sleeps (the kernel serialises these). Accounts,

@@ -15,9 +15,9 @@
  * client is the head of the earliest slot of the eligible group with the smallest
  * head + period. When none is eligible, V jumps to the earliest slot.
  *
- * Example, shares 3:2:1 (of 6), quantum 1: periods 2, 3, 6, all tags 0. V = 0: A is
- * next (finish 2), its tag becomes 2, V = 1; then B (3); V = 2: A again (4); and so on:
- * A B A C B A, each within one quantum of its due at every moment.
+ * Example, shares 3:2:1 (of 6), quantum 1: periods 2, 3, 6, which groups round up to 3, 4, 8;
+ * all tags 0. V = 0: A is next (finish 3), its tag becomes 2, V = 1; then B (4); V = 2: A
+ * again (5); and so on: A B A B A C, each within one quantum of its due at every moment.
  *
  * Cost: insert and remove are O(1). A pick looks at each group that is not empty, VTRR_GROUPS
  * at most, whatever the number of clients.

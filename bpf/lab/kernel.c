@@ -207,7 +207,20 @@ u64 lab_now(void) { return M->now; }
 u64 lab_decisions(void) { return M->decisions; }
 u64 lab_switches(void) { return M->switches; }
 const char *lab_failure(void) { return M->failure; }
-struct tix_stats lab_stats(void) { return stats; }
+struct tix_counts lab_counts(void)
+{
+	struct tix_counts all = {};
+
+	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
+		all.picks += stats.cpu[cpu].picks;
+		all.keeps += stats.cpu[cpu].keeps;
+		all.taken_over += stats.cpu[cpu].taken_over;
+		all.preempts += stats.cpu[cpu].preempts;
+		all.overdue += stats.cpu[cpu].overdue;
+		all.lent_ns += stats.cpu[cpu].lent_ns;
+	}
+	return all;
+}
 
 u32 lab_node(u32 cgroup) { return own_node(M->cgroup[cgroup]); }
 

@@ -344,42 +344,60 @@ fn state(raw: &ReadArgs, wait: &ReadWait) -> NodeState {
     }
 }
 
-/// Counters of the kernel side since it was loaded (`struct tix_stats`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
+/// Counters of the kernel side since it was loaded, those of all CPUs added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Currencies in use.
     pub nodes: u64,
-    /// Cgroups that share their parent's principal for want of room, or as they lie too deep.
+    /// Cgroups that share a principal above them, for want of room or as they lie too deep.
     pub shared: u64,
-    /// Queues made for threads bound to a CPU.
-    pub queues: u64,
-    /// Decisions that found somebody to run.
+    /// Pages of its memory.
+    pub pages: u64,
+    /// Decisions that found a thread to run.
     pub picks: u64,
     /// Of those, the running thread went on.
     pub keeps: u64,
-    /// Choices of another CPU's overdue work.
-    pub stolen: u64,
-    /// Choices whose thread had not arrived yet.
-    pub missed: u64,
-    /// Looks at a principal that ran by the 10 s rule, not by its share.
-    pub forced: u64,
-    /// Looks for a thread's queue on its CPU that found none, nor a spare one: it was put straight
-    /// there, or into one of all CPUs.
-    pub unqueued: u64,
+    /// Threads that a CPU took over from another.
+    pub taken_over: u64,
     /// Slices ended between ticks.
     pub preempts: u64,
-    /// Picks of who had waited for seconds, whatever its share.
+    /// Picks of threads that had waited for 5 s, whatever their share.
     pub overdue: u64,
-    /// CPU time, ns, of holders of the kernel's locks that other principals paid, which waited for
-    /// those.
+    /// CPU time, ns, of owners of the kernel's locks that principals who waited for them paid.
     pub lent_ns: u64,
-    /// Pages of its memory.
-    pub pages: u64,
 }
 
-/// By copy; `None` if there are too few bytes.
+/// `struct tix_counts`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Counts {
+    picks: u64,
+    keeps: u64,
+    taken_over: u64,
+    preempts: u64,
+    overdue: u64,
+    lent_ns: u64,
+    pad: [u64; 2],
+}
+
+/// Of `struct tix_stats`, by copy; `None` if there are too few bytes.
 pub fn stats_from(bytes: &[u8]) -> Option<Stats> {
-    let bytes = bytes.get(..size_of::<Stats>())?;
-    Some(bytemuck::pod_read_unaligned(bytes))
+    let (head, cpus) = bytes.split_at_checked(size_of::<[u64; 8]>())?;
+    let [nodes, shared, pages, ..]: [u64; 8] = bytemuck::pod_read_unaligned(head);
+    let mut all = Stats {
+        nodes,
+        shared,
+        pages,
+        ..Stats::default()
+    };
+    for cpu in cpus.chunks_exact(size_of::<Counts>()) {
+        let one: Counts = bytemuck::pod_read_unaligned(cpu);
+        all.picks += one.picks;
+        all.keeps += one.keeps;
+        all.taken_over += one.taken_over;
+        all.preempts += one.preempts;
+        all.overdue += one.overdue;
+        all.lent_ns += one.lent_ns;
+    }
+    Some(all)
 }

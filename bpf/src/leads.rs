@@ -3,7 +3,7 @@
 //! is so afterwards.
 //!
 //! The old one keeps what each principal has had more than its due before it is taken out, or when
-//! it fails (`lead.bpf.h`), and tells it once it is out, with what was charged since: the kernel
+//! it fails (`handover.bpf.h`), and tells it once it is out, with what was charged since: the kernel
 //! goes on for some ms as it takes it out, first come, first served. Here that is settled and
 //! bounded, and the new one is told. They speak [`LEADS`], whatever else has changed between them:
 //! an old one that speaks another version of it, or none, is not asked, and all begin anew.
@@ -23,7 +23,7 @@ pub const LEADS: u32 = crate::number(env!("TIX_LEADS"));
 /// What of one build's word another believes, of a principal that had all of a CPU, and of any: what
 /// one was due in the moment when leads were kept is not what its lead comes from.
 const MOST_NS: i64 = 128_000_000;
-/// Beyond that no number is one of a scheduler's (LEAD_MAX in account.bpf.h).
+/// Beyond that no number is one of a scheduler's (LEAD_MAX in handover.bpf.h).
 const BELIEVED_NS: i64 = 1 << 32;
 const ONE: u64 = 1 << 62;
 const BATCH: usize = 64;

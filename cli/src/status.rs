@@ -115,7 +115,7 @@ fn kernel_line(scheduler: &SchedulerStatus) -> String {
             scheduler.shared_cgroups,
             "cgroup without a place of its own",
         ),
-        (scheduler.forced_runs, "run forced by a wait of 10 s"),
+        (scheduler.forced_runs, "run forced by a wait of 5 s"),
         (scheduler.reloads, "reload"),
     ];
     let happened = happened.iter().filter(|(count, _)| *count > 0);

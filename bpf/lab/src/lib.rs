@@ -80,20 +80,14 @@ struct RawAction {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Stats {
-    pub nodes: u64,
-    pub shared: u64,
-    pub queues: u64,
+pub struct Counts {
     pub picks: u64,
     pub keeps: u64,
-    pub stolen: u64,
-    pub missed: u64,
-    pub forced: u64,
-    pub unqueued: u64,
+    pub taken_over: u64,
     pub preempts: u64,
     pub overdue: u64,
     pub lent_ns: u64,
-    pub pages: u64,
+    pub pad: [u64; 2],
 }
 
 const FUNDERS: usize = 16;
@@ -154,7 +148,7 @@ unsafe extern "C" {
     fn lab_decisions() -> u64;
     fn lab_switches() -> u64;
     fn lab_failure() -> *const c_char;
-    fn lab_stats() -> Stats;
+    fn lab_counts() -> Counts;
     fn lab_node(cgroup: u32) -> u32;
     fn lab_fund(args: *mut RawFunding) -> i32;
     fn lab_name(args: *mut RawName) -> i32;
@@ -376,9 +370,10 @@ impl Machine {
         unsafe { lab_switches() }
     }
 
-    pub fn stats(&self) -> Stats {
+    /// What all CPUs have decided, added up.
+    pub fn counts(&self) -> Counts {
         // SAFETY: see above.
-        unsafe { lab_stats() }
+        unsafe { lab_counts() }
     }
 
     pub fn set_weight(&mut self, cgroup: u32, weight: u32) {

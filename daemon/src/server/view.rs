@@ -417,7 +417,7 @@ pub fn status(core: &mut Core, uid: u32, process: &Process) -> api::StatusReply 
             shared_cgroups: stats.shared,
             nodes: stats.nodes,
             nodes_max: u64::from(tix_bpf::NODES_MAX),
-            forced_runs: stats.forced,
+            forced_runs: stats.overdue,
             lent_usec: stats.lent_ns / 1000,
         },
         disks,

@@ -170,21 +170,6 @@ fn a_pinned_crowd_costs_the_other_cpu_nothing() {
     );
 }
 
-/// Where all threads wake up at once each principal finds a queue on each CPU that it comes to: those that do not share one of all
-/// CPUs, and there a slice is not handed over.
-#[test]
-#[ignore = "boots a guest"]
-fn there_are_queues_for_all_that_wake_up_at_once() {
-    let script = under_tix(
-        Path::new(LOAD),
-        "$LOAD --warmup 0.3 --seconds 0.3 pipe --n 300",
-    )
-    .unwrap();
-    let guest = Guest::new().cpus(4).icount(1).timeout(3600);
-    let said = guest.text(&format!("({script}) 2>&1")).unwrap();
-    assert!(said.contains("unqueued: 0,"), "{said}");
-}
-
 /// A sleeper is bound to a CPU beside a thread that works for 4 ms and sleeps for 1 ms: that one finds the CPU idle, and no decision
 /// puts it there.
 #[test]
