@@ -121,9 +121,17 @@ __noinline u32 tix_count_up(u32 n)
 		a->is_counted = amount > 0;
 		a = up;
 	}
-	/* The account at the top is worth something else from this moment on, if it is worth anything. */
-	END_BRANCHES();
-	if (a->inverse_all && a->tickets) {
+	return n;
+}
+
+/*
+ * The same, and the account at the top is worth something else from this moment on, if it is worth anything. (Not in
+ * tix_count_up: before 7.2 no more than eight calls may be nested.)
+ */
+static __always_inline u32 count_up(u32 n)
+{
+	n = tix_count_up(n);
+	if (n < TIX_NODES_MAX && ACCOUNTS[n].inverse_all && ACCOUNTS[n].tickets) {
 		fund_refresh(GRAPH, FUNDS, n);
 		tix_revalue(n);
 	}
@@ -147,12 +155,12 @@ __noinline int tix_count_members(u32 n)
 		tix_change_member(a, &a->own_served, FUND_SELF, active);
 	}
 	END_BRANCHES();
-	n = tix_count_up(n);
+	n = count_up(n);
 	if (n >= TIX_NODES_MAX)
 		return 0;
 	for (i = tix_unknown(0, n); i < FUNDS[n].nr_edges && i < FUND_FUNDERS && can_loop; i++) {
 		END_BRANCHES();
-		tix_count_up(FUNDS[n].edge[i].issuer);
+		count_up(FUNDS[n].edge[i].issuer);
 	}
 	return 0;
 }

@@ -39,7 +39,7 @@
 #define FUND_REST_LOG 7u		/* base's tickets keep 2^-this of the machine, its soft ones of their part */
 
 /* a / b in Q62, rounded down, for a < 4 b, b < 2^49. */
-FUND_FN u64 fund_quotient(u64 a, u64 b)
+TIX_INLINE u64 fund_divide(u64 a, u64 b)
 {
 	u64 q = a / b;
 
@@ -52,6 +52,11 @@ FUND_FN u64 fund_quotient(u64 a, u64 b)
 	a = a % b << 15;
 	q = q << 15 | a / b;
 	return q << 2 | (a % b << 2) / b;
+}
+
+FUND_FN u64 fund_quotient(u64 a, u64 b)
+{
+	return fund_divide(a, b);
 }
 
 /* x with its highest bit at 47; `e` goes the other way. x != 0. */
@@ -70,7 +75,7 @@ TIX_INLINE u64 fund_part_of_whole(const struct fund_graph *gr, u64 whole, s64 x)
 
 	if (size >= whole)
 		return FUND_ONE;
-	return fund_quotient(size >> gr->whole_more, whole >> gr->whole_more);
+	return fund_divide(size >> gr->whole_more, whole >> gr->whole_more);
 }
 
 /* The pool of base's soft tickets with what rests there: parts of T, the second with the sign of x. */
