@@ -107,7 +107,7 @@ struct core_cpu_state {
 	u64 zero, weight, clock, reached, overdue_ns;
 	s64 moment;
 	struct vtrr_choice choice;
-	u32 nr, review, oldest;
+	u32 nr, review, oldest, running_share;
 };
 
 struct core_cpu_state core_cpu_state(const struct core_cpu *cpu)
@@ -124,6 +124,7 @@ struct core_cpu_state core_cpu_state(const struct core_cpu *cpu)
 		.choice = q->vt.choice,
 		.nr = q->vt.nr,
 		.review = q->review,
+		.running_share = q->running_share,
 		.oldest = q->vt.nr ? q->vt.oldest : VTRR_NONE,
 	};
 }
