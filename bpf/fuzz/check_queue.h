@@ -26,12 +26,12 @@ struct counts {
 
 static struct counts counts_of[CLIENTS];
 
-/* What thread `t` would count as: `others` is the weight of the rest, what was picked last included. */
+/* What thread `t` counts as beside a weight of `others`, that of what was picked last included. */
 static struct counts model_counts(const struct tix_queue *q, const struct tix_thread *t, u64 others)
 {
 	__int128 off = (s64)(t->tag - q->zero), period = t->period;
 	__int128 last = period * FAR_PERIODS, least = -period * COUNTED_PERIODS;
-	struct counts c = { .is_far = off > last && (unsigned __int128)t->share * FAR_PART < others };
+	struct counts c = { .is_far = off > last && (u64)t->share * FAR_PART < others };
 
 	if (least < -(1ll << 61))
 		least = -(1ll << 61);
@@ -81,7 +81,8 @@ static void check_mean(const struct tix_queue *q, const struct record *r, u32 qu
 			add_to(&s, q, &own);
 	}
 	if (!s.weight || (running && !q->vt.nr)) {
-		EQUAL(mean, running ? running->tag : q->clock, "queue %u: V where nothing counts", queue);
+		EQUAL(mean, running ? running->tag : q->clock, "queue %u: V where nothing counts",
+		      queue);
 		return;
 	}
 	off = (__int128)(s64)(mean - q->zero) * s.weight - s.exact;
@@ -99,7 +100,8 @@ static void check_queue(const struct tix_queue *q, const struct vtrr_client *cli
 	if (q->vt.nr) {
 		HOLDS(s.moment == (s64)s.moment, "queue %u: its moment has room", queue);
 		EQUAL(q->moment, (s64)s.moment, "queue %u: moment of what is linked", queue);
-		HOLDS(q->review == VTRR_NONE || (q->review < CLIENTS && r->filed[q->review].queue == queue),
+		HOLDS(q->review == VTRR_NONE ||
+			      (q->review < CLIENTS && r->filed[q->review].queue == queue),
 		      "queue %u: client %#x, which is reviewed next, is linked", queue, q->review);
 	}
 	for (u32 c = 0; c < CLIENTS; c++) {
@@ -129,8 +131,9 @@ static u32 model_overdue(const struct tix_queue *q, const struct record *r, u32 
 }
 
 /* A pick is who has to be next: the result is what it said. */
-static u32 check_pick(struct tix_queue *q, struct vtrr_client *clients, const struct tix_thread *threads,
-		      const struct record *r, u32 queue, u32 running, u64 now, bool may)
+static u32 check_pick(struct tix_queue *q, struct vtrr_client *clients,
+		      const struct tix_thread *threads, const struct record *r, u32 queue, u32 running,
+		      u64 now, bool may)
 {
 	const struct tix_thread *own = running == VTRR_NONE ? NULL : &threads[running];
 	u64 v = queue_mean(q, own, 0), clock = v;
@@ -170,7 +173,7 @@ static u32 check_pick(struct tix_queue *q, struct vtrr_client *clients, const st
 	EQUAL(q->clock, clock, "queue %u: its clock", queue);
 	EQUAL(q->running_share, c != VTRR_NONE ? threads[c].share : own ? own->share : 0,
 	      "queue %u: weight of what runs", queue);
-	HOLDS((q->zero & ((1ull << MOMENT_LOG) - 1)) == 0 || q->clock - q->zero < 1ull << MOMENT_LOG,
+	HOLDS(q->clock - q->zero < 1ull << MOMENT_LOG,
 	      "queue %u: the mean is counted from where it is", queue);
 	return c;
 }

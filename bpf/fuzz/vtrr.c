@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Fuzz target for vtrr.h, and for core/queue.h around it: queues that share their clients, as those of
- * CPUs do. Clients are filed, taken out, picked and filed again later; V and the clock go on, V
+ * Fuzz target for vtrr.h, and for core/queue.h around it: queues that share their clients, as those
+ * of CPUs do. Clients are filed, taken out, picked and filed again later; V and the clock go on, V
  * also backwards. In a whole queue V is what the queue says.
  *
  * Virtual time and the clock wrap around; at one time all is within 2^62 of V.
@@ -211,10 +211,12 @@ static void decide(struct world *w, u32 queue, u32 to, u64 used)
 	u32 was = w->running[queue], c = QUEUE_AGAIN, early;
 
 	if (was != VTRR_NONE)
-		place(w, queue, was, later(w->threads[was].tag - origin, used), w->threads[was].group);
+		place(w, queue, was, later(w->threads[was].tag - origin, used),
+		      w->threads[was].group);
 	for (u32 try = 0; c == QUEUE_AGAIN; try++) {
 		begin("pick", queue, was, used, try);
-		c = check_pick(w->q[queue], w->clients, w->threads, &w->r, queue, was, w->clock, try < REFILES);
+		c = check_pick(w->q[queue], w->clients, w->threads, &w->r, queue, was, w->clock,
+			       try < REFILES);
 		if (c != QUEUE_AGAIN)
 			break;
 		early = vtrr_peek(w->v[queue], w->q[queue]->clock);
@@ -237,12 +239,15 @@ static void decide(struct world *w, u32 queue, u32 to, u64 used)
 static void step_whole(struct world *w, struct input *in, u32 op, u32 queue)
 {
 	u32 to = queue ^ (op >> 6 & 1), c;
+	struct tix_queue *q = w->q[queue];
+	u64 slice;
 
 	switch (op % 10) {
 	case 3:
 	case 4:
 		c = w->running[queue];
-		decide(w, queue, to, (c == VTRR_NONE ? 0 : w->threads[c].period) / 64 * take(in, 1));
+		slice = c == VTRR_NONE ? 0 : w->threads[c].period;
+		decide(w, queue, to, slice / 64 * take(in, 1));
 		break;
 	case 5:	/* it goes to sleep */
 		c = w->running[queue];
@@ -253,13 +258,14 @@ static void step_whole(struct world *w, struct input *in, u32 op, u32 queue)
 	case 6:	/* an idle CPU's clock goes on */
 		begin("clock of the queue", queue, 0, 0, 0);
 		if (!w->v[queue]->nr && w->running[queue] == VTRR_NONE)
-			w->q[queue]->clock = later(w->q[queue]->clock - origin, take_number(in, 46)) + origin;
+			q->clock = later(q->clock - origin, take_number(in, 46)) + origin;
 		break;
 	case 7:	/* placed anew while it waits, or looked at */
 		if (!w->v[queue]->nr)
 			break;
-		c = queue_review(w->q[queue], w->clients);
-		HOLDS(c < CLIENTS && w->r.filed[c].queue == queue, "client %#x, which is reviewed, is linked", c);
+		c = queue_review(q, w->clients);
+		HOLDS(c < CLIENTS && w->r.filed[c].queue == queue,
+		      "client %#x, which is reviewed, is linked", c);
 		if (op >> 6 & 1) {
 			u32 group = take_group(w, in);
 

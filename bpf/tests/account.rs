@@ -84,21 +84,24 @@ proptest! {
     }
 
     #[test]
-    fn virtual_time_that_passes(ns in up_to(36), rate in 32u32..50, rest in any::<u64>(), cpus in 1u32..1025) {
+    fn virtual_time_that_passes(
+        ns in up_to(36), rate in 32u32..50, rest in any::<u64>(), cpus in 1u32..1025,
+    ) {
         let rate = 1 << rate | rest & ((1 << rate) - 1);
         let each = (u128::from(ns) * u128::from(rate)) >> 32;
         prop_assume!(each * u128::from(cpus) < 1 << 64);
         prop_assert_eq!(u128::from(account::vtime(ns, rate, cpus)), each * u128::from(cpus));
     }
 
-    /// One that comes back is owed no more than the credit, and what moving the clock costs it; it owes no more than
-    /// the credit and the most. Within that it is where it was.
+    /// One that comes back is owed no more than the credit, and what moving the clock costs it; it
+    /// owes no more than the credit and the most. Within that it is where it was.
     #[test]
     fn an_account_comes_back(
         clock in any::<u64>(), lag in signed(62), credit in up_to(50), most in up_to(50),
         slept in 0..2 * FORGOTTEN, join in 256u32..=2048,
     ) {
-        let at = Sleeper { vtime: clock.wrapping_add_signed(lag), slept_ns: 1 << 50, clock, now: (1 << 50) + slept };
+        let (vtime, slept_ns) = (clock.wrapping_add_signed(lag), 1 << 50);
+        let at = Sleeper { vtime, slept_ns, clock, now: slept_ns + slept };
         let got = at.comes_back(credit, most, join).wrapping_sub(clock).cast_signed();
         let owed = -i128::from(credit) - i128::from(credit >> 8) * i128::from(join - 256);
         let owes = i128::from(credit) + i128::from(most);
@@ -106,11 +109,13 @@ proptest! {
         prop_assert_eq!(i128::from(got), i128::from(was).clamp(owed, owes));
     }
 
-    /// A thread's slice is a part of the one it may have, and costs it the same for each ns; one of several has a slice as
-    /// often as its weight says, and each has one in a round unless that would be shorter than the shortest.
+    /// A thread's slice is a part of the one it may have, and costs it the same for each ns; one of
+    /// several has a slice as often as its weight says, and each has one in a round unless that
+    /// would be shorter than the shortest.
     #[test]
     fn a_slice_and_its_period(
-        value in 40u32..62, rest in any::<u64>(), load in 1u32..2_000_000, part in 1u32..=10_000, is_one_of in any::<bool>(),
+        value in 40u32..62, rest in any::<u64>(),
+        load in 1u32..2_000_000, part in 1u32..=10_000, is_one_of in any::<bool>(),
         slice_ns in MIN_SLICE..=20_000_000, gap in 0u32..=16, cpus in 1u32..=256,
     ) {
         let weight = part.min(load);
@@ -124,10 +129,11 @@ proptest! {
         };
         let slice = u128::from(t.slice_ns);
         prop_assert!((u128::from(MIN_SLICE)..=u128::from(slice_ns)).contains(&slice));
-        // Of the period that a whole slice would have: the ratio has 8 bits beyond the point, the rest 16.
+        // Of the period of a whole slice: the ratio has 8 bits beyond the point, the rest 16.
         let whole = u128::from(t.period) * u128::from(slice_ns) / slice;
         let rounded = exact / 255 + exact / u128::from(slice_ns) + 256;
-        prop_assert!(whole <= exact + 256 && whole + rounded >= exact, "{} instead of {}", whole, exact);
+        let is_near = whole <= exact + 256 && whole + rounded >= exact;
+        prop_assert!(is_near, "{} instead of {}", whole, exact);
         let is_in_round = u128::from(t.period) <= u128::from(round) + u128::from(round >> 14);
         prop_assert!(is_in_round || slice == u128::from(MIN_SLICE));
         prop_assert!(slice == u128::from(slice_ns) || exact > u128::from(round));
@@ -227,7 +233,7 @@ proptest! {
                     w.all[i].2 = false;
                     let (others, mean) = (w.tickets(), w.mean);
                     w.mean.leave(served, others, tickets);
-                    // Back at once it finds all as it was, unless it is further away than anybody counts.
+                    // Back at once it finds all as it was, unless it is further away than counts.
                     let size = w.off(i).abs() * i128::from(tickets);
                     if others > 0 && size < DEBT << 24 {
                         let mut again = w.mean;

@@ -138,8 +138,34 @@ impl World {
         self.cpu.place(c, tag, period, slice as u32);
     }
 
+    /// Whether `c` goes before all that wait, where nobody else runs: by a look at everybody.
+    fn check_first(&mut self, c: u32) {
+        let (t, s, v) = (
+            self.cpu.thread(c),
+            self.cpu.state(),
+            self.cpu.mean(Some(c), 0),
+        );
+        let waiting: Vec<_> = self.linked().map(|c| self.cpu.client(c)).collect();
+        let is_first = self.cpu.goes_first(c, self.now);
+        if waiting.is_empty() {
+            assert!(is_first);
+            return;
+        }
+        let waited = later(self.now, self.cpu.client(s.oldest).since);
+        let finish = t.tag.wrapping_add(host::period(t.group));
+        let is_eligible = later(t.tag, v) <= 0;
+        let goes_before = |d: &host::Client| match later(d.tag, v) <= 0 {
+            true => is_eligible && later(finish, d.tag + host::period(d.group.into())) < 0,
+            false => is_eligible || later(t.tag, d.tag) < 0,
+        };
+        if is_first {
+            assert!(waited <= OVERDUE as i64 && waiting.iter().all(goes_before));
+        }
+    }
+
     /// Links a thread; taken out at once, nothing is left of it.
     fn link(&mut self, c: u32) {
+        self.check_first(c);
         let before = self.cpu.state();
         self.cpu.link(c, self.now);
         let linked = self.cpu.state();
@@ -212,7 +238,7 @@ impl World {
         } else {
             assert!(waiting.iter().all(|(_, c)| later(choice.head, c.tag) <= 0));
         }
-        // A slot begins no later than the tags in it, and a group's period is no shorter than its clients'.
+        // A slot begins no later than its tags, and a group's period is no shorter than theirs.
         for (_, d) in eligible() {
             let finish = d.tag.wrapping_add(host::period(d.group.into()));
             assert!(later(choice.finish, finish) <= 0);
@@ -235,8 +261,8 @@ impl World {
         if may && u32::from(filed.group) == t.group && choice.eligible == 1 {
             // Eligible by its own tag but for less than a slot, an eighth of its period.
             assert!(later(t.tag, v) < (t.period / 8) as i64);
-            // So of finish tags, too: P <= 3/2 q with two groups an octave. But one that was further than the ring
-            // from the first of its group was put at the ring's end, and goes by that.
+            // So of finish tags, too: P <= 3/2 q with two groups an octave. But one that was further
+            // than the ring from the first of its group was put at the ring's end, and goes by that.
             let is_exact = later(t.tag, choice.head) < (t.period / 8) as i64;
             for (_, d) in eligible().filter(|_| is_exact) {
                 let its = self.cpu.thread(d_of(&waiting, d));
@@ -344,7 +370,9 @@ proptest! {
     }
 
     #[test]
-    fn a_weight_is_the_part_of_the_cpu(log in 17u32..50, rest in any::<u64>(), slice in 100_000u32..20_000_000) {
+    fn a_weight_is_the_part_of_the_cpu(
+        log in 17u32..50, rest in any::<u64>(), slice in 100_000u32..20_000_000,
+    ) {
         let period = 1u64 << log | rest & ((1 << log) - 1);
         let exact = (u128::from(slice) << 36) / u128::from(period);
         let expected = exact.clamp(1, u32::MAX.into());

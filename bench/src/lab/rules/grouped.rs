@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! vtrr.h alone, with V as the caller knows it and the kernel's arithmetic (account.h): the inverse of a Q62 share in Q32.32, tags summed
-//! up.
+//! vtrr.h alone, with V as the caller knows it and the kernel's arithmetic (account.h): the inverse
+//! of a Q62 share in Q32.32, tags summed up.
 
 use tix_core_host as host;
 
@@ -9,7 +9,8 @@ pub const QUANTUM: u64 = 1_000_000;
 /// Where virtual time begins: far from 0, so that tags may lie before it.
 pub const START: u64 = 1 << 40;
 
-/// How far the tag of one of `share` in `total` moves in a quantum, virtual ns: as account_slice() has it.
+/// How far the tag of one of `share` in `total` moves in a quantum, virtual ns: as account_slice()
+/// has it.
 pub fn period(share: u64, total: u64) -> u64 {
     host::mul_q32(QUANTUM, host::account::inverse(host::ratio(share, total)))
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A CPU's queue as the kernel runs it (core/queue.h): V is the mean of the tags. Of principals that base funds, a thread each.
+//! A CPU's queue as the kernel runs it (core/queue.h): V is the mean of the tags. Of principals that
+//! base funds, a thread each.
 
 use super::Rule;
 use tix_core_host as host;
