@@ -22,12 +22,6 @@ pub struct Grouped {
 }
 
 impl Grouped {
-    pub fn new(shares: &[u64]) -> Grouped {
-        let total = shares.iter().sum();
-        let all = shares.iter().map(|s| (period(*s, total), START));
-        Grouped::filed(&all.collect::<Vec<_>>())
-    }
-
     /// Clients by period and first tag, virtual ns.
     pub fn filed(clients: &[(u64, u64)]) -> Grouped {
         let mut queue = host::Queue::new(u32::try_from(clients.len()).unwrap_or(u32::MAX));
