@@ -130,6 +130,30 @@ static u32 model_overdue(const struct tix_queue *q, const struct record *r, u32 
 	return oldest;
 }
 
+/* The one filed next after client `c`, VTRR_NONE: the oldest of all; or VTRR_NONE. */
+static u32 model_newer(const struct record *r, u32 queue, u32 c)
+{
+	u32 next = VTRR_NONE;
+
+	for (u32 i = 0; i < CLIENTS; i++)
+		if (r->filed[i].queue == queue && (c == VTRR_NONE || r->filed[i].age > r->filed[c].age) &&
+		    (next == VTRR_NONE || r->filed[i].age < r->filed[next].age))
+			next = i;
+	return next;
+}
+
+/* Whoever is reviewed is the one that comes after the last one, or the oldest. */
+static u32 check_review(struct tix_queue *q, struct vtrr_client *clients, const struct record *r,
+			u32 queue)
+{
+	u32 expected = q->review != VTRR_NONE ? q->review : model_newer(r, queue, VTRR_NONE);
+	u32 c = queue_review(q, clients);
+
+	EQUAL(c, expected, "queue %u: who is reviewed", queue);
+	EQUAL(q->review, model_newer(r, queue, c), "queue %u: who is reviewed next", queue);
+	return c;
+}
+
 /* A pick is who has to be next: the result is what it said. */
 static u32 check_pick(struct tix_queue *q, struct vtrr_client *clients,
 		      const struct tix_thread *threads, const struct record *r, u32 queue, u32 running,
@@ -139,6 +163,7 @@ static u32 check_pick(struct tix_queue *q, struct vtrr_client *clients,
 	u64 v = queue_mean(q, own, 0), clock = v;
 	u32 expected = model_overdue(q, r, queue, now), c, early = VTRR_NONE, first;
 	bool by_tag = expected == VTRR_NONE, is_early = false;
+	u64 overdue_ns = q->overdue_ns;
 	struct vtrr_choice mine;
 
 	if (by_tag) {
@@ -163,7 +188,13 @@ static u32 check_pick(struct tix_queue *q, struct vtrr_client *clients,
 		clock = threads[expected].tag;
 	if (by_tag && expected == VTRR_NONE && own && (s64)(own->tag - clock) > 0)
 		clock = own->tag;
+	if (!by_tag) {
+		if ((s64)(now - overdue_ns) > (s64)OVERDUE_ROW_NS)
+			overdue_ns = now - OVERDUE_ROW_NS;
+		overdue_ns += threads[expected].slice_ns * OVERDUE_PART;
+	}
 	c = queue_pick(q, clients, threads, own, now, may, &early);
+	EQUAL(q->overdue_ns, overdue_ns, "queue %u: when somebody may be picked for that again", queue);
 	if (is_early) {
 		EQUAL(c, QUEUE_AGAIN, "queue %u: client %u came up too early", queue, first);
 		EQUAL(early, first, "queue %u: which came up too early", queue);

@@ -152,13 +152,17 @@ static void file(struct world *w, u32 queue, u32 c, u64 tag, u32 group, bool is_
 
 static void unfile(struct world *w, u32 c)
 {
-	u32 queue = w->r.filed[c].queue;
+	u32 queue = w->r.filed[c].queue, review = w->q[queue]->review;
 
 	begin("unlink", queue, c, 0, 0);
-	if (w->whole)
+	if (w->whole) {
+		if (review == c)
+			review = model_newer(&w->r, queue, c);
 		queue_unlink(w->q[queue], w->clients, c);
-	else
+		EQUAL(w->q[queue]->review, review, "queue %u: who is reviewed next", queue);
+	} else {
 		vtrr_unlink(w->v[queue], w->clients, c);
+	}
 	w->r.filed[c].queue = NOWHERE;
 }
 
@@ -263,9 +267,7 @@ static void step_whole(struct world *w, struct input *in, u32 op, u32 queue)
 	case 7:	/* placed anew while it waits, or looked at */
 		if (!w->v[queue]->nr)
 			break;
-		c = queue_review(q, w->clients);
-		HOLDS(c < CLIENTS && w->r.filed[c].queue == queue,
-		      "client %#x, which is reviewed, is linked", c);
+		c = check_review(q, w->clients, &w->r, queue);
 		if (op >> 6 & 1) {
 			u32 group = take_group(w, in);
 

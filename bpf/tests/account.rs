@@ -44,7 +44,7 @@ proptest! {
     #[test]
     fn how_far_one_is_ahead(mean in any::<u64>(), off in signed(62), tickets in tickets()) {
         let served = mean.wrapping_add_signed(off);
-        let size = i128::from(off.unsigned_abs()) * i128::from(tickets) >> 24;
+        let size = (i128::from(off.unsigned_abs()) * i128::from(tickets)) >> 24;
         let exact = size.min(DEBT) * i128::from(off.signum());
         prop_assert_eq!(i128::from(account::ahead_ns(served, mean, tickets)), exact);
     }
@@ -73,9 +73,9 @@ proptest! {
     #[test]
     fn virtual_time_and_back(ns in signed(36), value in 33u32..63, rest in any::<u64>()) {
         let inverse = account::inverse(1 << value | rest & ((1 << value) - 1));
-        prop_assume!(i128::from(ns.unsigned_abs()) * i128::from(inverse) >> 32 < 1 << 62);
+        prop_assume!((i128::from(ns.unsigned_abs()) * i128::from(inverse)) >> 32 < 1 << 62);
         let v = account::in_vtime(ns, inverse);
-        let exact = i128::from(ns.unsigned_abs()) * i128::from(inverse) >> 32;
+        let exact = (i128::from(ns.unsigned_abs()) * i128::from(inverse)) >> 32;
         prop_assert_eq!(i128::from(v), exact * i128::from(ns.signum()));
         prop_assume!(inverse >> 32 > 0);
         let back = account::unweighed(v, inverse);
@@ -260,7 +260,7 @@ proptest! {
                     }
                 }
                 Step::Forgive(i) if is_active => {
-                    let (all, off) = (w.tickets(), w.off(i) * i128::from(tickets) >> 24);
+                    let (all, off) = (w.tickets(), (w.off(i) * i128::from(tickets)) >> 24);
                     let mut served = served;
                     let got = i128::from(w.mean.forgive(&mut served, tickets, all, SLICE as i64));
                     w.all[i].1 = served;
