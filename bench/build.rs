@@ -2,7 +2,11 @@
 //! Compiles vtrr.h as a BPF program of its own, to be measured on this machine.
 
 fn main() {
-    for file in ["src/native/queue.bpf.c", "../bpf/vtrr.h", "../bpf/arch.h"] {
+    for file in [
+        "src/native/queue.bpf.c",
+        "../bpf/core/vtrr.h",
+        "../bpf/core/arch.h",
+    ] {
         println!("cargo:rerun-if-changed={file}");
     }
     println!("cargo:rerun-if-env-changed=BPF_CLANG");

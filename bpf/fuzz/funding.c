@@ -116,7 +116,6 @@ static void retire(struct world *w, u32 n)
 	fund_detach(w->g.gr, w->g.nodes, n);
 	node->nr_edges = 0;
 	node->hard = 0;
-	fund_look_up(node, 0);
 	node->delta = 0;
 	node->seen = 0;
 	node->value = 0;

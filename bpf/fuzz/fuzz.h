@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../arch.h"
+#include "../core/arch.h"
 
 struct input {
 	const u8 *at, *end;

@@ -7,7 +7,7 @@
 #ifndef TIX_MODEL_FUNDING_H
 #define TIX_MODEL_FUNDING_H
 
-#include "../arch.h"
+#include "../core/arch.h"
 #include "fuzz.h"
 
 /* Products are looked at, too: whether they are what arch.h says, and whether they fit. */
@@ -27,7 +27,7 @@ static u64 checked_mul_q62(u64 a, u64 b)
 }
 
 #define tix_mul_q62(a, b) checked_mul_q62(a, b)
-#include "../funding.h"
+#include "../core/funding.h"
 
 #define NODES 32u
 

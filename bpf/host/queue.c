@@ -100,14 +100,15 @@ bool core_cpu_goes_first(struct core_cpu *cpu, u32 c, u64 now)
 u32 core_cpu_pick(struct core_cpu *cpu, u32 running, u64 now, bool may, u32 *early)
 {
 	*early = VTRR_NONE;
-	return queue_pick(&cpu->q, cpu->clients, cpu->threads, thread_at(cpu, running), now, may, early);
+	return queue_pick(&cpu->q, cpu->clients, cpu->threads, thread_at(cpu, running), now, may,
+			  early);
 }
 
 struct core_cpu_state {
 	u64 zero, weight, clock, reached, overdue_ns;
 	s64 moment;
 	struct vtrr_choice choice;
-	u32 nr, review, oldest;
+	u32 nr, review, oldest, running_share;
 };
 
 struct core_cpu_state core_cpu_state(const struct core_cpu *cpu)
@@ -124,6 +125,7 @@ struct core_cpu_state core_cpu_state(const struct core_cpu *cpu)
 		.choice = q->vt.choice,
 		.nr = q->vt.nr,
 		.review = q->review,
+		.running_share = q->running_share,
 		.oldest = q->vt.nr ? q->vt.oldest : VTRR_NONE,
 	};
 }
@@ -140,7 +142,8 @@ u32 core_cpu_decide(struct core_cpu *cpu, u32 running, u64 now)
 		c = core_cpu_pick(cpu, running, now, try < REFILES, &refile);
 		if (c != QUEUE_AGAIN && cpu->q.vt.nr) {
 			refile = queue_review(&cpu->q, cpu->clients);
-			if (refile != VTRR_NONE && cpu->clients[refile].counted == cpu->threads[refile].tag)
+			if (refile != VTRR_NONE &&
+			    cpu->clients[refile].counted == cpu->threads[refile].tag)
 				refile = VTRR_NONE;
 		}
 		if (refile != VTRR_NONE)
@@ -195,7 +198,8 @@ s64 core_forgive(u64 *served, u64 *mean, u64 tickets, u64 all, s64 most)
 {
 	u64 middle = *mean;
 
-	return forgive(served, mean, middle, tickets, all, most, ahead_ns(*served, middle, tickets));
+	return forgive(served, mean, middle, tickets, all, most,
+		       ahead_ns(*served, middle, tickets));
 }
 
 /* Of a principal's threads, which have `load` together, one of that `weight`. */
@@ -209,7 +213,7 @@ struct core_thread core_slice(u64 inverse, u32 load, u32 weight, bool is_one_of,
 	return (struct core_thread){ t.tag, t.period, t.slice_ns, t.share, t.group };
 }
 
-/* One whose account stands at `vtime`, and that has slept since `slept_ns`, comes back: where it is. */
+/* Where an account is that stood at `vtime`, slept since `slept_ns`, and comes back. */
 u64 core_return(u64 vtime, u64 slept_ns, u64 clock, u64 credit, u64 most, u64 now, u32 join)
 {
 	struct tix_account a = { .vtime = vtime, .slept_ns = slept_ns };

@@ -356,7 +356,7 @@ proptest! {
             prop_assert!(p >= host::period(g - 1));
         }
         prop_assert!(host::group_of(p.saturating_add(p / 2)) <= g + 2);
-        // Whose period is the longest of its group, P, has a period q of two thirds of that at least.
+        // P <= 3/2 q.
         if (1 << 17..1 << 49).contains(&p) {
             prop_assert!(2 * host::period(g) <= 3 * p);
         }

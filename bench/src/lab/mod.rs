@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The laboratory: how far clients get from their shares under each rule, as Nieh §5.1 measured it. Who runs next is decided by vtrr.h
-//! itself, with the kernel's arithmetic, and by the rules that it is compared with.
+//! The laboratory: how far clients get from their shares under each rule, as Nieh §5.1 measured it. Who runs next is decided by the
+//! scheduler's core itself, with the kernel's arithmetic, and by the rules that it is compared with.
 
 mod error;
 pub mod events;

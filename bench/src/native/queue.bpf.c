@@ -5,7 +5,7 @@
  * its pages are made by whoever touches them first, from outside, where they lie at ARENA_BASE.
  */
 #include <scx/common.bpf.h>
-#include "../../../bpf/vtrr.h"
+#include "../../../bpf/core/vtrr.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -64,7 +64,7 @@ int file(struct one *one)
 		return 1;
 	OF[c].period = one->period;
 	OF[c].group = vtrr_group_of(one->period);
-	vtrr_link(QUEUE, CLIENTS, c, one->tag, OF[c].group, false, 0);
+	vtrr_link(QUEUE, CLIENTS, c, one->tag, OF[c].group, 0, false);
 	return 0;
 }
 
@@ -78,16 +78,15 @@ int decide(u64 *nr)
 	USES_ARENA();
 	while (left && can_loop) {
 		left = tix_forget(left - 1);
-		vtrr_peek(QUEUE, now);
-		c = tix_forget(vtrr_first(QUEUE));
+		c = tix_forget(vtrr_peek(QUEUE, now));
 		if (c >= CLIENTS_MAX)
 			return VTRR_NONE;
 		if (!QUEUE->choice.eligible)
 			now = QUEUE->choice.head;
 		vtrr_unlink(QUEUE, CLIENTS, c);
 		now += quantum;
-		vtrr_link(QUEUE, CLIENTS, c, CLIENTS[c].tag + OF[c].period, OF[c].group, false,
-			  ++decisions);
+		vtrr_link(QUEUE, CLIENTS, c, CLIENTS[c].tag + OF[c].period, OF[c].group,
+			  ++decisions, false);
 	}
 	return c;
 }

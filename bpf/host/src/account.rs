@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! core/account.h, as far as it is arithmetic. Of what is served a unit is 2^-24 ns for each ticket.
+//! core/account.h, as far as it is arithmetic. A unit of what is served is 2^-24 ns for a ticket.
 
 use crate::Thread;
 
@@ -91,8 +91,8 @@ impl Mean {
         core_leave_mean(served, &mut self.0, others, tickets);
     }
 
-    /// One of those with `all` tickets is no further behind than `most` ns, nor too far ahead: by how many ns it
-    /// is ahead then, as the core says.
+    /// One of those with `all` tickets is no further behind than `most` ns, nor too far ahead: by how
+    /// many ns it is ahead then, as the core says.
     pub fn forgive(&mut self, served: &mut u64, tickets: u64, all: u64, most: i64) -> i64 {
         core_forgive(served, &mut self.0, tickets, all, most)
     }

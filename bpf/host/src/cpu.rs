@@ -32,6 +32,8 @@ pub struct State {
     pub review: u32,
     /// [`NONE`] where nobody waits.
     pub oldest: u32,
+    /// The weight of what was picked last.
+    pub running_share: u32,
 }
 
 /// What a pick comes to.

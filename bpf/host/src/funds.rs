@@ -123,7 +123,8 @@ impl Funds {
             })
             .collect();
         let nr = edges.len() as u32;
-        // SAFETY: `at` asserts that there is `n`; `raw` and `parts` have `nr` elements, no more than FUNDERS, of issuers that there are.
+        // SAFETY: `at` asserts that there is `n`; `raw` and `parts` have `nr` elements, no more than
+        // FUNDERS, of issuers that there are.
         unsafe { core_fund_back(self.at(n), n, raw.as_ptr(), parts.as_ptr(), nr, hard, delta) }
     }
 
@@ -153,7 +154,8 @@ impl Funds {
         unsafe { core_fund_self_value(self.at(n), n) }
     }
 
-    /// The same in Q62 of the graph's scale, which is what runs are charged by; made fresh, so `n` must be active.
+    /// The same in Q62 of the graph's scale, which is what runs are charged by; made fresh, so `n`
+    /// must be active.
     pub fn self_raw(&mut self, n: u32) -> u64 {
         // SAFETY: `at` asserts that the graph, which is from core_fund_new, has that node.
         unsafe {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The C core compiled for the host, behind safe calls: for tests and simulations of the very code that the kernel runs.
+//! The C core compiled for the host, behind safe calls: for tests and simulations of the very code
+//! that the kernel runs.
 //!
 //! It is sound because every index is checked here before it reaches C, each object is
 //! owned by one Rust value that threads do not share (they may pass it on), and the layouts are the
@@ -68,7 +69,8 @@ pub fn mul_q32(ns: u64, inv: u64) -> u64 {
 }
 
 impl Limit {
-    /// Goes on with the period that was told, if that is to be believed; nothing is owed for longer than `most`.
+    /// Goes on with the period that was told, if that is to be believed; nothing is owed for longer
+    /// than `most`.
     pub fn go_on(&mut self, told: &Told, now: u64, most: u64) -> bool {
         // SAFETY: both are references to what C declares alike, and it keeps neither.
         unsafe { core_lead_period(self, told, now, most) }

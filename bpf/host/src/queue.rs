@@ -133,7 +133,7 @@ impl Queue {
     pub fn link(&mut self, c: u32, tag: u64, group: u32, since: u64, is_oldest: bool) {
         assert!(group < GROUPS);
         assert_eq!(self.client(c).linked, 0, "client {c} is linked");
-        // SAFETY: the queue is from core_queue_new; it has client `c`, which is in no list, and the group.
+        // SAFETY: the queue is from core_queue_new; it has the group, and `c`, which is in no list.
         unsafe { core_queue_link(self.raw.as_ptr(), c, tag, group, since, is_oldest) }
     }
 
@@ -141,7 +141,7 @@ impl Queue {
     pub fn refile(&mut self, c: u32, tag: u64, group: u32) {
         assert!(group < GROUPS);
         assert_eq!(self.client(c).linked, 1, "client {c} is not linked");
-        // SAFETY: the queue is from core_queue_new; it has client `c`, which is in a list, and the group.
+        // SAFETY: the queue is from core_queue_new; it has the group, and `c`, which is in a list.
         unsafe { core_queue_refile(self.raw.as_ptr(), c, tag, group) }
     }
 
@@ -175,7 +175,7 @@ impl Queue {
 
     /// All of it, as cache lines.
     pub fn lines(&self) -> &[[u8; 64]] {
-        // SAFETY: zeroed when it was made, aligned to lines, whole lines long, and nobody writes meanwhile.
+        // SAFETY: zeroed when it was made, aligned to lines, whole lines long, and only read.
         unsafe {
             let lines = core_queue_size(self.clients) / 64;
             std::slice::from_raw_parts(self.raw.as_ptr().cast(), lines)

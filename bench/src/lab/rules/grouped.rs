@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! vtrr.h itself, with the kernel's arithmetic (share.bpf.h): the inverse of a Q62 share in Q32.32, tags summed up.
+//! vtrr.h alone, with V as the caller knows it and the kernel's arithmetic (account.h): the inverse
+//! of a Q62 share in Q32.32, tags summed up.
 
-use super::Rule;
 use tix_core_host as host;
 
 /// Virtual ns.
@@ -9,10 +9,10 @@ pub const QUANTUM: u64 = 1_000_000;
 /// Where virtual time begins: far from 0, so that tags may lie before it.
 pub const START: u64 = 1 << 40;
 
-/// How far the tag of one of `share` in `total` moves in a quantum, virtual ns: as compute_locked() has it.
+/// How far the tag of one of `share` in `total` moves in a quantum, virtual ns: as account_slice()
+/// has it.
 pub fn period(share: u64, total: u64) -> u64 {
-    let inverse = ((1u128 << 94) / u128::from(host::ratio(share, total))) as u64;
-    host::mul_q32(QUANTUM, inverse)
+    host::mul_q32(QUANTUM, host::account::inverse(host::ratio(share, total)))
 }
 
 pub struct Grouped {
@@ -22,17 +22,11 @@ pub struct Grouped {
 }
 
 impl Grouped {
-    pub fn new(shares: &[u64]) -> Grouped {
-        let total = shares.iter().sum();
-        let all = shares.iter().map(|s| (period(*s, total), START));
-        Grouped::filed(&all.collect::<Vec<_>>())
-    }
-
     /// Clients by period and first tag, virtual ns.
     pub fn filed(clients: &[(u64, u64)]) -> Grouped {
         let mut queue = host::Queue::new(u32::try_from(clients.len()).unwrap_or(u32::MAX));
         for (client, (period, tag)) in (0..).zip(clients) {
-            queue.link(client, *tag, host::group_of(*period), false, 0);
+            queue.link(client, *tag, host::group_of(*period), 0, false);
         }
         Grouped {
             queue,
@@ -53,11 +47,5 @@ impl Grouped {
     /// What vtrr.h keeps, as cache lines.
     pub fn lines(&self) -> &[[u8; 64]] {
         self.queue.lines()
-    }
-}
-
-impl Rule for Grouped {
-    fn next(&mut self) -> usize {
-        self.run(1) as usize
     }
 }

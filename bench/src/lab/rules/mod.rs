@@ -4,6 +4,7 @@
 mod eevdf;
 pub mod grouped;
 mod lottery;
+mod tix;
 mod vtrr;
 mod wf2q;
 mod wfq;
@@ -21,7 +22,7 @@ pub trait Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// vtrr.h as the kernel runs it: grouped virtual time.
+    /// core/queue.h as the kernel runs it: grouped virtual time.
     Tix,
     /// Virtual-time round-robin as published (Nieh 2001 §3).
     Vtrr,
@@ -63,7 +64,7 @@ impl Kind {
     /// `seed` is for those who draw.
     pub fn start(self, shares: &[u64], seed: u64) -> Box<dyn Rule> {
         match self {
-            Kind::Tix => Box::new(grouped::Grouped::new(shares)),
+            Kind::Tix => Box::new(tix::Tix::new(shares)),
             Kind::Vtrr => Box::new(vtrr::Vtrr::new(shares)),
             Kind::Wrr => Box::new(wrr::Wrr::new(shares)),
             Kind::Wfq => Box::new(wfq::Wfq::new(shares)),
