@@ -6,6 +6,7 @@
 //! C side, so each one has a host thread of its own, and the same programs always end the same.
 
 pub mod adversary;
+pub mod history;
 mod waits;
 
 use std::ffi::{CStr, c_char, c_void};
