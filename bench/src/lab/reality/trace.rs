@@ -31,21 +31,12 @@ pub fn write(record: &Record) -> String {
         json!({"ph": "X", "name": name(r.thread), "pid": CPUS, "tid": r.cpu,
             "ts": us(r.from), "dur": us(r.to - r.from)})
     }));
-    let instant = |what: &str, at: u64, t: u32| {
-        json!({"ph": "i", "s": "t", "name": what, "pid": THREADS, "tid": t, "ts": us(at)})
-    };
-    events.extend(
-        record
-            .wakes
-            .iter()
-            .map(|(at, t)| instant("wakes up", *at, *t)),
-    );
-    events.extend(
-        record
-            .sleeps
-            .iter()
-            .map(|(at, t)| instant("sleeps", *at, *t)),
-    );
+    let instants = [("wakes up", &record.wakes), ("sleeps", &record.sleeps)];
+    for (what, all) in instants {
+        events.extend(all.iter().map(|(at, t)| {
+            json!({"ph": "i", "s": "t", "name": what, "pid": THREADS, "tid": t, "ts": us(*at)})
+        }));
+    }
     let lines: Vec<String> = events.iter().map(Value::to_string).collect();
     format!("{{\"traceEvents\": [\n{}\n]}}\n", lines.join(",\n"))
 }
