@@ -47,7 +47,7 @@ struct Cli {
     #[command(flatten)]
     lab: lab::Options,
     #[command(flatten)]
-    reality: lab::events::Options,
+    reality: lab::reality::Options,
     #[command(flatten)]
     native: native::Options,
     #[command(flatten)]
@@ -88,7 +88,8 @@ enum What {
     Crowd,
     /// hackbench, a server's workers, a sleeper among hogs.
     Wakeups,
-    /// The laboratory with clients that sleep, change share, use parts of quanta, on several CPUs.
+    /// The whole scheduler on a simulated machine: clients that sleep, change share, use parts of
+    /// quanta, on several CPUs.
     Reality,
     /// Measure nothing: the documents' tables and pictures from the results that there are.
     Documents,
@@ -158,7 +159,7 @@ fn main() -> Result<()> {
             What::Ledger => ledger::measure(&cli.ledger)?,
             What::Dealer => dealer::measure(&cli.dealer)?,
             What::Error => lab::measure(&cli.lab)?,
-            What::Reality => lab::events::measure(&cli.reality)?,
+            What::Reality => lab::reality::measure(&cli.reality)?,
             What::Disk => resources::disk()?,
             What::Memory => resources::memory()?,
             What::Exchange => exchanges::measure()?,

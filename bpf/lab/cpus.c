@@ -158,7 +158,7 @@ void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags)
 	if (!(t->cpus.bits[0] >> cpu & 1))
 		lab_fail("a thread is inserted where it may not run");
 	p->scx.slice = slice;
-	local_insert(cpu, t, flags & SCX_ENQ_HEAD);
+	local_insert(cpu, t, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT));
 	if (!M->cpu[cpu].curr) {
 		M->cpu[cpu].resched = true;
 	} else if (flags & SCX_ENQ_PREEMPT) {

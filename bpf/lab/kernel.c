@@ -24,7 +24,7 @@ static struct cgroup *cgroup_new(u32 parent, u32 level)
 }
 
 /* The CPUs are the program's read-only data elsewhere. */
-int lab_new(u32 cpus, u64 switch_ns, lab_next_fn *next, lab_ran_fn *ran, void *ctx)
+int lab_new(u32 cpus, u64 switch_ns, lab_next_fn *next, lab_event_fn *event, void *ctx)
 {
 	struct scx_cgroup_init_args args = { .weight = 100 };
 	u32 i;
@@ -35,7 +35,7 @@ int lab_new(u32 cpus, u64 switch_ns, lab_next_fn *next, lab_ran_fn *ran, void *c
 	M->limits_timer = LIMITS_TIMER;
 	M->switch_ns = switch_ns;
 	M->next = next;
-	M->ran = ran;
+	M->event = event;
 	M->ctx = ctx;
 	M->map = calloc(MAP_SLOTS, sizeof(*M->map));
 	M->lock = calloc(LOCKS_MOST, sizeof(*M->lock));
@@ -85,7 +85,7 @@ u32 lab_cgroup(u32 parent, u32 weight)
 	return id;
 }
 
-u32 lab_thread(u32 cgroup, u32 nice_weight, u64 cpus)
+u32 lab_thread(u32 cgroup, u32 nice_weight, u64 cpus, bool is_kernel)
 {
 	struct scx_init_task_args args = { .fork = true, .cgroup = M->cgroup[cgroup] };
 	struct lab_task *t = calloc(1, sizeof(*t));
@@ -111,6 +111,11 @@ u32 lab_thread(u32 cgroup, u32 nice_weight, u64 cpus)
 	if (!(t->cpus.bits[0] >> t->cpu & 1))
 		t->cpu = tix_ctz64(t->cpus.bits[0]);
 	t->wake_at = NEVER;
+	if (is_kernel) {
+		t->p.flags = PF_KTHREAD;
+		t->kthread.flags = 1ul << KTHREAD_IS_PER_CPU;
+		t->p.worker_private = &t->kthread;
+	}
 	as_current(t->cpu);
 	if (tix_init_task(&t->p, &args))
 		lab_fail("no room for a thread");

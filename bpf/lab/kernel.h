@@ -15,6 +15,7 @@ enum lab_what {
 	LAB_NICE,	/* weight `arg` */
 	LAB_CPUS,	/* bits in `arg` */
 	LAB_EXIT,
+	LAB_HOLD,	/* compute for `arg` ns, and let nobody interrupt that */
 };
 
 struct lab_action {
@@ -25,8 +26,14 @@ struct lab_action {
 
 /* What thread `thread` does next. */
 typedef void lab_next_fn(void *ctx, u32 thread, u64 now, struct lab_action *action);
-/* It runs, `waited` ns after it woke up. */
-typedef void lab_ran_fn(void *ctx, u32 thread, u64 waited);
+
+enum lab_event {
+	LAB_WAKES,
+	LAB_SLEEPS,
+	LAB_RUNS,	/* on `cpu`, from now on; thread 0: that is idle */
+};
+
+typedef void lab_event_fn(void *ctx, u32 event, u32 thread, u32 cpu, u64 now);
 
 void lab_move(u32 thread, u32 cgroup);
 void lab_nice(u32 thread, u32 weight);

@@ -40,14 +40,14 @@ struct lab_task {
 	u32 next_local, prev_local;
 	u64 run_left;		/* of its present computation, ns */
 	u64 wake_at;		/* NEVER: somebody wakes it */
-	u64 woke_at;		/* 0: it has run since */
 	u32 pending_wake;
 	u64 started_at;
 	/* locks */
 	struct lab_lock *wants;
 	struct mutex_waiter waiter;
 	u32 next_waiter;
-	bool waiting, yields;
+	bool waiting, yields, holds;
+	struct kthread kthread;		/* of one of the kernel's own */
 	u64 runs, migrations;
 };
 
@@ -89,7 +89,7 @@ struct machine {
 	u32 nr_timers, limits_timer;	/* the key of the last one */
 	void *timer_map;
 	lab_next_fn *next;
-	lab_ran_fn *ran;
+	lab_event_fn *event;
 	void *ctx;
 	char failure[256];
 };

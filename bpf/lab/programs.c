@@ -20,7 +20,9 @@ static void step(u32 cpu)
 		as_current(cpu);
 		switch (a.what) {
 		case LAB_RUN:
+		case LAB_HOLD:
 			t->run_left += a.arg;
+			t->holds = a.what == LAB_HOLD;
 			if (a.arg)
 				return;
 			break;
@@ -113,6 +115,14 @@ static u64 next_event(void)
 	return at;
 }
 
+/* Whether what runs there lets nobody interrupt it; then a switch waits. */
+static bool is_held(const struct lab_cpu *c)
+{
+	const struct lab_task *t = M->task[c->curr];
+
+	return c->curr && t->holds && t->run_left;
+}
+
 void settle(void)
 {
 	u32 i, n = 0;
@@ -121,7 +131,7 @@ void settle(void)
 	while (again) {
 		again = false;
 		for (i = 0; i < M->nr_cpus; i++) {
-			if (M->cpu[i].resched) {
+			if (M->cpu[i].resched && !is_held(&M->cpu[i])) {
 				schedule(i);
 				again = true;
 			}

@@ -98,7 +98,7 @@ void wake(struct lab_task *t, bool is_new)
 	t->wake_at = NEVER;
 	if (t->p.scx.flags & SCX_TASK_QUEUED)	/* it was about to sleep, and goes on */
 		return;
-	t->woke_at = M->now;
+	M->event(M->ctx, LAB_WAKES, t->index, t->cpu, M->now);
 	if (t->p.nr_cpus_allowed > 1 && !t->p.migration_disabled)
 		cpu = tix_select_cpu(&t->p, t->cpu, is_new ? 0 : SCX_ENQ_WAKEUP);
 	else if (!allowed)
@@ -128,15 +128,12 @@ static void run_as(u32 cpu, u32 i)
 	c->curr = i;
 	c->exec_at = M->now;
 	c->idle = !i;
+	M->event(M->ctx, LAB_RUNS, i, cpu, M->now);
 	if (!i)
 		return;
 	if (!t->p.scx.slice)
 		t->p.scx.slice = SLICE_DEFAULT_NS;
 	t->runs++;
-	if (t->woke_at) {
-		M->ran(M->ctx, i, M->now - t->woke_at);
-		t->woke_at = 0;
-	}
 	if (c->tick_at <= M->now)
 		c->tick_at = (M->now / TICK_NS + 1) * TICK_NS + cpu * 100000;
 }
@@ -157,6 +154,7 @@ void schedule(u32 cpu)
 	if (prev && prev->state != RUNNABLE && prev->p.scx.flags & SCX_TASK_QUEUED) {
 		prev->p.scx.flags &= ~SCX_TASK_QUEUED;
 		tix_quiescent(&prev->p, SCX_DEQ_SLEEP);
+		M->event(M->ctx, LAB_SLEEPS, was, cpu, M->now);
 	}
 	queued = prev && prev->p.scx.flags & SCX_TASK_QUEUED;
 	if (queued && prev->p.scx.slice) {

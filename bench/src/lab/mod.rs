@@ -3,8 +3,8 @@
 //! scheduler's core itself, with the kernel's arithmetic, and by the rules that it is compared with.
 
 mod error;
-pub mod events;
 pub mod figure;
+pub mod reality;
 pub mod rules;
 pub mod shares;
 

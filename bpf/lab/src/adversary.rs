@@ -25,6 +25,11 @@ impl Random {
         self.draw() % end
     }
 
+    /// Both included.
+    pub fn within(&mut self, least: u64, most: u64) -> u64 {
+        least + self.below(most - least + 1)
+    }
+
     /// 50 us ... 26 ms, small ones as often as large ones.
     fn time(&mut self) -> u64 {
         50_000 << self.below(10) | self.below(50_000)

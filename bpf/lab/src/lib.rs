@@ -6,8 +6,12 @@
 //! C side, so each one has a host thread of its own, and the same programs always end the same.
 
 pub mod adversary;
+pub mod history;
+mod waits;
 
 use std::ffi::{CStr, c_char, c_void};
+
+pub use waits::Waits;
 
 /// An action of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +34,24 @@ pub enum Action {
     /// Run on these CPUs alone.
     Cpus(u64),
     Exit,
+    /// Compute for so many ns and let nobody interrupt that, as long stretches of the kernel do.
+    Hold(u64),
+}
+
+/// What happens to threads, where that is recorded ([`Machine::record`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    Wake {
+        thread: u32,
+    },
+    Sleep {
+        thread: u32,
+    },
+    /// From now on this CPU runs that thread; 0 if it is idle.
+    Switch {
+        cpu: u32,
+        thread: u32,
+    },
 }
 
 /// The program of a thread: asked at its start, and whenever it is done with an action.
@@ -124,14 +146,14 @@ struct RawName {
 }
 
 type Next = extern "C" fn(*mut c_void, u32, u64, *mut RawAction);
-type Ran = extern "C" fn(*mut c_void, u32, u64);
+type Happened = extern "C" fn(*mut c_void, u32, u32, u32, u64);
 
 unsafe extern "C" {
-    fn lab_new(cpus: u32, switch_ns: u64, next: Next, ran: Ran, ctx: *mut c_void) -> i32;
+    fn lab_new(cpus: u32, switch_ns: u64, next: Next, event: Happened, ctx: *mut c_void) -> i32;
     fn lab_free();
     fn lab_run(until: u64) -> u64;
     fn lab_cgroup(parent: u32, weight: u32) -> u32;
-    fn lab_thread(cgroup: u32, weight: u32, cpus: u64) -> u32;
+    fn lab_thread(cgroup: u32, weight: u32, cpus: u64, is_kernel: bool) -> u32;
     fn lab_weight(cgroup: u32, weight: u32);
     fn lab_limit(cgroup: u32, period_us: u64, quota_us: u64);
     fn lab_move(thread: u32, cgroup: u32);
@@ -164,33 +186,42 @@ pub const ANY: u64 = u64::MAX;
 /// A thread's weight at nice 0.
 pub const NICE_0: u32 = 100;
 
-/// How long a thread waited for a CPU each time that it woke up, ns.
-#[derive(Clone, Debug, Default)]
-pub struct Waits {
-    pub longest: u64,
-    pub count: u64,
-    /// Sorted when asked for.
-    all: Vec<u64>,
-}
-
-impl Waits {
-    /// The wait that so much of all were no longer than, `part` in 0 ... 1.
-    pub fn quantile(&self, part: f64) -> u64 {
-        let mut all = self.all.clone();
-        all.sort_unstable();
-        let last = all.len().saturating_sub(1);
-        all.get((last as f64 * part) as usize).copied().unwrap_or(0)
-    }
-
-    /// How many were longer than `ns`.
-    pub fn beyond(&self, ns: u64) -> usize {
-        self.all.iter().filter(|wait| **wait > ns).count()
-    }
-}
-
 struct Side {
     programs: Vec<Option<Box<dyn Program>>>,
     waits: Vec<Waits>,
+    /// By thread: since when it waits for its first run after it woke up.
+    woke_at: Vec<Option<u64>>,
+    /// By CPU: the thread that runs there, or 0.
+    running: Vec<u32>,
+    /// With their times, if they are recorded.
+    events: Option<Vec<(u64, Event)>>,
+}
+
+impl Side {
+    fn add(&mut self, program: Option<Box<dyn Program>>) {
+        self.programs.push(program);
+        self.waits.push(Waits::default());
+        self.woke_at.push(None);
+    }
+
+    fn happened(&mut self, event: Event, now: u64) {
+        match event {
+            Event::Wake { thread } => self.woke_at[thread as usize] = Some(now),
+            Event::Sleep { .. } => (),
+            Event::Switch { cpu, thread } => {
+                if let Some(woke_at) = self.woke_at[thread as usize].take() {
+                    self.waits[thread as usize].add(now - woke_at);
+                }
+                let was = std::mem::replace(&mut self.running[cpu as usize], thread);
+                if was == thread {
+                    return;
+                }
+            }
+        }
+        if let Some(events) = &mut self.events {
+            events.push((now, event));
+        }
+    }
 }
 
 /// A machine under the scheduler. Cgroup 0 is the root.
@@ -222,18 +253,19 @@ extern "C" fn next(ctx: *mut c_void, thread: u32, now: u64, action: *mut RawActi
         Action::Nice(weight) => (8, weight.into()),
         Action::Cpus(cpus) => (9, cpus),
         Action::Exit => (10, 0),
+        Action::Hold(ns) => (11, ns),
     };
 }
 
-extern "C" fn ran(ctx: *mut c_void, thread: u32, waited: u64) {
+extern "C" fn happened(ctx: *mut c_void, event: u32, thread: u32, cpu: u32, now: u64) {
     // SAFETY: as above.
     let side = unsafe { &mut *ctx.cast::<Side>() };
-    let Some(waits) = side.waits.get_mut(thread as usize) else {
-        return;
+    let event = match event {
+        0 => Event::Wake { thread },
+        1 => Event::Sleep { thread },
+        _ => Event::Switch { cpu, thread },
     };
-    waits.longest = waits.longest.max(waited);
-    waits.count += 1;
-    waits.all.push(waited);
+    side.happened(event, now);
 }
 
 // SAFETY of the calls below: each Machine lives on the one host thread that made its C side (run),
@@ -242,12 +274,16 @@ extern "C" fn ran(ctx: *mut c_void, thread: u32, waited: u64) {
 impl Machine {
     fn new(cpus: u32, switch_ns: u64) -> Machine {
         let mut side = Box::new(Side {
-            programs: vec![None],
-            waits: vec![Waits::default()],
+            programs: vec![],
+            waits: vec![],
+            woke_at: vec![],
+            running: vec![0; cpus as usize],
+            events: None,
         });
+        side.add(None);
         let ctx = std::ptr::from_mut::<Side>(&mut side).cast();
         // SAFETY: see above.
-        let err = unsafe { lab_new(cpus, switch_ns, next, ran, ctx) };
+        let err = unsafe { lab_new(cpus, switch_ns, next, happened, ctx) };
         assert_eq!(err, 0, "the scheduler does not start");
         Machine {
             side,
@@ -274,10 +310,16 @@ impl Machine {
         weight: u32,
         program: Box<dyn Program>,
     ) -> u32 {
-        self.side.programs.push(Some(program));
-        self.side.waits.push(Waits::default());
+        self.side.add(Some(program));
         // SAFETY: see above.
-        unsafe { lab_thread(cgroup, weight, cpus) }
+        unsafe { lab_thread(cgroup, weight, cpus, false) }
+    }
+
+    /// One of the kernel's own, in the root cgroup, that does the work of `cpu`: it goes first.
+    pub fn kernel_thread(&mut self, cpu: u32, program: Box<dyn Program>) -> u32 {
+        self.side.add(Some(program));
+        // SAFETY: see above.
+        unsafe { lab_thread(0, NICE_0, 1 << cpu, true) }
     }
 
     pub fn hogs(&mut self, cgroup: u32, nr: usize) -> Vec<u32> {
@@ -326,6 +368,16 @@ impl Machine {
 
     pub fn forget_waits(&mut self) {
         self.side.waits.fill(Waits::default());
+    }
+
+    /// Record what happens from now on.
+    pub fn record(&mut self) {
+        self.side.events = Some(vec![]);
+    }
+
+    /// What has happened since then, each with its time, ns.
+    pub fn events(&self) -> &[(u64, Event)] {
+        self.side.events.as_deref().unwrap_or_default()
     }
 
     pub fn moves(&self, thread: u32) -> u64 {

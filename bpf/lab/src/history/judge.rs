@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A record against the oracle: service time error (Nieh eq. 2) in quanta, waits, wake-ups.
+//! Records beside the ideal machine: service time errors (Nieh eq. 2) in quanta, and waits.
 
 use super::fluid::Fluid;
-use super::history::History;
-use super::kernel::KERNEL;
-use super::machine::Record;
+use super::replay::{Record, Run};
+use crate::MS;
 use std::collections::HashMap;
 
-/// What a principal has had minus what it would have by then from the oracle, quanta: the lowest, the highest, and when that was, ns.
+/// What errors are counted in, ns.
+pub const QUANTUM: u64 = MS;
+
+/// The error of a principal: what it has had minus what the ideal machine would have given it by
+/// then, quanta; the lowest, the highest, and when that was, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Error {
     pub node: u32,
@@ -21,24 +24,24 @@ pub struct Error {
     pub mean: f64,
 }
 
-/// A record's service by principal as time goes by.
+/// The service of each principal as time goes by.
 struct Service<'a> {
     record: &'a Record,
-    /// Starts (+1) and ends (-1) of runs: (when, node, by how much the CPUs that it has change).
+    /// Starts (+1) and ends (-1) of runs: (when, node, change of the CPUs that it has).
     steps: Vec<(u64, usize, i32)>,
 }
 
 impl Service<'_> {
     fn new(record: &Record) -> Service<'_> {
         let node = |thread: u32| record.history.threads[thread as usize].node as usize;
-        let both =
-            |r: &super::machine::Run| [(r.from, node(r.thread), 1), (r.to, node(r.thread), -1)];
+        let both = |r: &Run| [(r.from, node(r.thread), 1), (r.to, node(r.thread), -1)];
         let mut steps: Vec<_> = record.runs.iter().flat_map(both).collect();
         steps.sort_unstable_by_key(|(at, ..)| *at);
         Service { record, steps }
     }
 
-    /// Calls `look` at each moment at which somebody starts or ends a run, and at the end, with what each node has had by then, ns.
+    /// Call `look` whenever a run starts or ends, and at the end, with what each node has had by
+    /// then, ns.
     fn watch(&self, mut look: impl FnMut(u64, &[f64])) {
         let nodes = self.record.history.nodes.len() + 1;
         let (mut had, mut cpus) = (vec![0.0; nodes], vec![0i32; nodes]);
@@ -57,8 +60,9 @@ impl Service<'_> {
     }
 }
 
-/// The errors of all principals against what the oracle makes of `history`: the record's own, or another one.
-pub fn errors(record: &Record, history: &History) -> Vec<Error> {
+/// The errors of all principals.
+pub fn errors(record: &Record) -> Vec<Error> {
+    let history = &record.history;
     let mut fluid = Fluid::new(history);
     let mut events = history.events.iter().peekable();
     let error = |node| Error {
@@ -74,7 +78,7 @@ pub fn errors(record: &Record, history: &History) -> Vec<Error> {
         fluid.advance(at);
         for e in &mut errors {
             let node = e.node as usize;
-            let quanta = (had[node] - fluid.served[node]) / KERNEL.slice as f64;
+            let quanta = (had[node] - fluid.served[node]) / QUANTUM as f64;
             if quanta < e.low {
                 (e.low, e.low_at) = (quanta, at);
             }
@@ -92,7 +96,7 @@ pub fn errors(record: &Record, history: &History) -> Vec<Error> {
     errors
 }
 
-/// Of each wake-up of `thread` how long it took until it ran, ns.
+/// How long `thread` waited for a CPU each time that it woke up, ns.
 pub fn latencies(record: &Record, thread: u32) -> Vec<u64> {
     let mut starts = (record.runs.iter().filter(|r| r.thread == thread)).map(|r| r.from);
     let mut start = starts.next();
@@ -106,7 +110,7 @@ pub fn latencies(record: &Record, thread: u32) -> Vec<u64> {
     all
 }
 
-/// The longest that any thread was runnable and did not run: (ns, thread).
+/// The longest that a thread was runnable without a CPU: (ns, thread).
 pub fn longest_wait(record: &Record) -> (u64, u32) {
     // Since when each waits.
     let mut waits: HashMap<u32, u64> = HashMap::new();

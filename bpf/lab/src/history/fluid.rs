@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The oracle: a machine that can be divided at will gives everybody its share at every moment (Parekh and Gallager's GPS), with as many
-//! CPUs as it has, of which a thread can use one. It is served the same work as the simulated machine, and is done with it on its own
-//! time. Shares are hierarchical (model.md §2): an issuer's CPUs go to its active tickets in proportion; what one of them cannot use goes
-//! to its siblings, and to the issuer's siblings only when none of them can. Where threads are bound to CPUs is not known here.
+//! The ideal machine that the scheduler is compared with.
+//!
+//! It can be divided at will, so that everybody has its share at every moment (Parekh and
+//! Gallager's GPS), and has CPUs, of which a thread can use one. It is given the same work as the
+//! simulated machine, and is done with it in its own time. Shares are hierarchical (model.md, 2):
+//! what an issuer has goes to its active tickets in proportion; what one of them cannot use goes
+//! to its siblings, and to the issuer's siblings only where none of them can use it.
+//!
+//! Limits: it knows neither of CPUs that threads are bound to nor of a node's second issuer.
 
-use super::history::{FOREVER, History, What};
+use super::{FOREVER, History, What};
 
-/// FUND_SELF tickets back the threads directly in a node that issues tickets as well.
+/// FUND_SELF of core/funding.h: tickets of the threads that are directly in a node.
 const SELF: f64 = 100.0;
 
 /// Divides `all` by weight among those who can use so much at most: (weight, most).
@@ -94,7 +99,7 @@ impl Fluid {
     fn allocate(&mut self) {
         let own = self.runnable();
         let mut most = own.clone();
-        // An issuer comes before its holders.
+        // A node comes after its issuer.
         for i in (1..self.nodes.len()).rev() {
             most[self.nodes[i].0] += most[i];
         }
@@ -134,7 +139,7 @@ impl Fluid {
             let step = soonest.min(to - self.at);
             for t in 0..self.threads.len() {
                 let used = step * self.each(self.threads[t], &runnable);
-                // A thousandth of a ns is rounding.
+                // Less than a thousandth of a ns is an error of rounding.
                 if self.work[t] > 0.0 {
                     self.work[t] = Some(self.work[t] - used)
                         .filter(|w| *w > 1e-3)
@@ -156,13 +161,9 @@ impl Fluid {
 mod tests {
     use super::*;
 
-    /// On so many CPUs, nodes of (issuer, tickets, threads that always want to): the CPUs that each has.
+    /// The CPUs that nodes of (issuer, tickets, hogs) have of so many.
     fn rates(cpus: u32, nodes: &[(u32, u32, u32)]) -> Vec<f64> {
-        let mut history = History {
-            cpus,
-            end: 1,
-            ..History::default()
-        };
+        let mut history = History::new(cpus, 1);
         for (issuer, tickets, threads) in nodes {
             let node = history.node(*issuer, *tickets);
             for _ in 0..*threads {
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn who_is_full_fills_others() {
-        // 4 CPUs: the first would have 3.2, the second 0.4 + 2.2 * 1/2 = 1.5 of the three that are left.
+        // Of 4 CPUs the first would have 3.2; of the three that are left the second 1.5.
         same(
             &rates(4, &[(0, 80, 1), (0, 10, 1), (0, 10, 4)]),
             &[1.0, 1.0, 2.0],
@@ -235,11 +236,7 @@ mod tests {
 
     #[test]
     fn work_is_done_and_the_rest_goes_to_others() {
-        let mut history = History {
-            cpus: 1,
-            end: 100,
-            ..History::default()
-        };
+        let mut history = History::new(1, 100);
         history.hog(0, 1);
         let sleeper = history.node(0, 3);
         let thread = history.thread(sleeper);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A record as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing show, in the Trace Event Format: a line for each CPU with who
-//! ran when, and one for each thread with its wake-ups and sleeps.
+//! A record as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing show, in the Trace Event
+//! Format: a line for each CPU with its runs, and one for each thread with its wake-ups and sleeps.
 
-use super::machine::Record;
 use serde_json::{Value, json};
+use tix_lab::history::replay::Record;
 
 const CPUS: u32 = 0;
 const THREADS: u32 = 1;
@@ -31,32 +31,26 @@ pub fn write(record: &Record) -> String {
         json!({"ph": "X", "name": name(r.thread), "pid": CPUS, "tid": r.cpu,
             "ts": us(r.from), "dur": us(r.to - r.from)})
     }));
-    let instant = |what: &str, at: u64, t: u32| json!({"ph": "i", "s": "t", "name": what, "pid": THREADS, "tid": t, "ts": us(at)});
-    events.extend(
-        record
-            .wakes
-            .iter()
-            .map(|(at, t)| instant("wakes up", *at, *t)),
-    );
-    events.extend(
-        record
-            .sleeps
-            .iter()
-            .map(|(at, t)| instant("sleeps", *at, *t)),
-    );
+    let instants = [("wakes up", &record.wakes), ("sleeps", &record.sleeps)];
+    for (what, all) in instants {
+        events.extend(all.iter().map(|(at, t)| {
+            json!({"ph": "i", "s": "t", "name": what, "pid": THREADS, "tid": t, "ts": us(*at)})
+        }));
+    }
     let lines: Vec<String> = events.iter().map(Value::to_string).collect();
     format!("{{\"traceEvents\": [\n{}\n]}}\n", lines.join(",\n"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{kernel, machine, scenarios::Scenario};
     use super::*;
+    use tix_lab::history::replay;
+    use tix_lab::history::scenarios::Scenario;
 
     #[test]
     fn every_run_and_wake_up_is_an_event() {
         let case = Scenario::Blocking.case(2, 50_000_000, 1);
-        let record = machine::run(&case.history, &case.cycles, 1, kernel::KERNEL);
+        let record = replay::run(&case.history, &case.cycles, 1);
         let trace: Value = serde_json::from_str(&write(&record)).expect("JSON");
         let events = trace["traceEvents"].as_array().expect("events");
         let of = |ph: &str| events.iter().filter(|e| e["ph"] == ph).count();

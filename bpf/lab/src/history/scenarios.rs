@@ -1,41 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Random histories of one kind each: three users, who have issued tickets to principals.
+//! Random histories of one kind each.
 
-use super::history::{FOREVER, History, What};
-use super::machine::Cycle;
-use clap::ValueEnum;
-use serde::Serialize;
+use super::replay::Cycle;
+use super::{FOREVER, History};
+use crate::MS;
+use crate::adversary::Random;
 
-const MS: u64 = 1_000_000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scenario {
-    /// Principals of one thread that always wants the CPU, six a CPU, none with more than one CPU's worth.
+    /// Three users with six principals a CPU, of one thread that computes, none of which is due
+    /// more than a CPU.
     Steady,
-    /// Few principals of any size, with as many threads as there are CPUs, or twice as many.
+    /// Users of few principals of any size, with a thread or two for each CPU.
     Threads,
-    /// As steady, but half of them sleep 1 … 20 ms and work 1 … 20 ms.
+    /// As steady, but half of the principals sleep 1 ... 20 ms and work 1 ... 20 ms.
     Blocking,
-    /// As steady, but half of them use parts of quanta.
+    /// As steady, but half of the principals use parts of quanta.
     Parts,
-    /// As steady, but somebody's tickets change every 1 … 30 ms.
+    /// As steady, but tickets of one node change every 1 ... 30 ms.
     Changes,
-    /// Principals of one thread with more than one CPU's worth.
+    /// Principals of one thread that are due more than a CPU.
     Infeasible,
-    /// Five principals that could use the machine, and one of far more tickets that works 20 … 100 µs now and then, and 1 … 2 ms on one CPU,
-    /// as the kernel's own threads do.
+    /// Five principals that could use the machine, and one of far more tickets that works for
+    /// 20 ... 100 us now and then, and for 1 ... 2 ms on one CPU, as the kernel's own threads do.
     Seldom,
-    /// Principals of a hog, a reader that works 50 … 300 µs and sleeps 1 … 10 ms, and one that has the CPU for 2 … 20 ms at a time and
-    /// cannot be interrupted, as where the kernel looks for memory to take back.
+    /// Principals of a thread that computes, a reader that works for 50 ... 300 us and sleeps for
+    /// 1 ... 10 ms, and one that has the CPU for 2 ... 20 ms at a time and cannot be interrupted.
     Stuck,
 }
 
-/// A history, and those in it who react to what they get.
+/// A history, and the threads in it that react to what they get.
 #[derive(Clone, Debug, Default)]
 pub struct Case {
     pub history: History,
     pub cycles: Vec<Cycle>,
+}
+
+impl Case {
+    pub fn new(cpus: u32, end: u64) -> Case {
+        Case {
+            history: History::new(cpus, end),
+            cycles: vec![],
+        }
+    }
 }
 
 impl Scenario {
@@ -65,9 +72,8 @@ impl Scenario {
 
     /// `end` in ns.
     pub fn case(self, cpus: u32, end: u64, seed: u64) -> Case {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let mut case = Case::default();
-        (case.history.cpus, case.history.end) = (cpus, end);
+        let mut random = Random(seed);
+        let mut case = Case::new(cpus, end);
         match self {
             Scenario::Seldom => seldom(&mut case, &mut random),
             Scenario::Stuck => stuck(&mut case, &mut random),
@@ -76,10 +82,10 @@ impl Scenario {
         case
     }
 
-    fn by_user(self, case: &mut Case, random: &mut fastrand::Rng) {
+    fn by_user(self, case: &mut Case, random: &mut Random) {
         let cpus = case.history.cpus;
         let users: Vec<u32> = (0..3)
-            .map(|_| case.history.node(0, random.u32(50..=150)))
+            .map(|_| case.history.node(0, random.within(50, 150) as u32))
             .collect();
         for user in users {
             match self {
@@ -93,15 +99,15 @@ impl Scenario {
         }
     }
 
-    fn principal(self, case: &mut Case, user: u32, random: &mut fastrand::Rng) {
-        let node = case.history.node(user, random.u32(50..=150));
+    fn principal(self, case: &mut Case, user: u32, random: &mut Random) {
+        let node = case.history.node(user, random.within(50, 150) as u32);
         let thread = case.history.thread(node);
         let (sleep, work) = match self {
             Scenario::Blocking => ((MS, 20 * MS), (MS, 20 * MS)),
             Scenario::Parts => ((MS / 20, MS / 2), (MS / 20, MS * 9 / 10)),
             _ => ((0, 0), (0, 0)),
         };
-        if sleep.1 > 0 && random.bool() {
+        if sleep.1 > 0 && random.below(2) == 0 {
             case.cycles.push(Cycle {
                 thread,
                 sleep,
@@ -113,26 +119,26 @@ impl Scenario {
     }
 }
 
-fn threads(case: &mut Case, user: u32, random: &mut fastrand::Rng) {
+fn threads(case: &mut Case, user: u32, random: &mut Random) {
     let history = &mut case.history;
     for _ in 0..2 {
-        let node = history.node(user, 1 << random.u32(0..10));
-        for _ in 0..history.cpus * random.u32(1..=2) {
+        let node = history.node(user, 1 << random.below(10));
+        for _ in 0..history.cpus * random.within(1, 2) as u32 {
             let thread = history.thread(node);
             history.run(0, thread, FOREVER);
         }
     }
 }
 
-fn infeasible(case: &mut Case, user: u32, random: &mut fastrand::Rng) {
+fn infeasible(case: &mut Case, user: u32, random: &mut Random) {
     let history = &mut case.history;
-    history.hog(user, random.u32(300..=900));
+    history.hog(user, random.within(300, 900) as u32);
     for _ in 0..history.cpus {
-        history.hog(user, random.u32(10..=100));
+        history.hog(user, random.within(10, 100) as u32);
     }
 }
 
-fn seldom(case: &mut Case, random: &mut fastrand::Rng) {
+fn seldom(case: &mut Case, random: &mut Random) {
     let cpus = case.history.cpus;
     for tickets in 1..=5 {
         let node = case.history.node(0, tickets);
@@ -143,7 +149,7 @@ fn seldom(case: &mut Case, random: &mut fastrand::Rng) {
     }
     let node = case.history.node(0, 100);
     let thread = case.history.thread(node);
-    let sleep = MS * random.u64(1..=20);
+    let sleep = MS * random.within(1, 20);
     case.cycles.push(Cycle {
         thread,
         sleep: (sleep / 2, sleep * 2),
@@ -158,9 +164,9 @@ fn seldom(case: &mut Case, random: &mut fastrand::Rng) {
     });
 }
 
-fn stuck(case: &mut Case, random: &mut fastrand::Rng) {
+fn stuck(case: &mut Case, random: &mut Random) {
     for _ in 0..2 * case.history.cpus {
-        let node = case.history.hog(0, random.u32(50..=150));
+        let node = case.history.hog(0, random.within(50, 150) as u32);
         let reader = case.history.thread(node);
         case.cycles.push(Cycle {
             thread: reader,
@@ -168,7 +174,7 @@ fn stuck(case: &mut Case, random: &mut fastrand::Rng) {
             work: (MS / 20, MS * 3 / 10),
         });
         let thread = case.history.thread(node);
-        case.history.threads[thread as usize].stuck = true;
+        case.history.threads[thread as usize].holds = true;
         case.cycles.push(Cycle {
             thread,
             sleep: (5 * MS, 100 * MS),
@@ -177,20 +183,20 @@ fn stuck(case: &mut Case, random: &mut fastrand::Rng) {
     }
 }
 
-fn changes(history: &mut History, random: &mut fastrand::Rng) {
+fn changes(history: &mut History, random: &mut Random) {
     let mut at = 0;
     while at < history.end {
-        at += random.u64(MS..=30 * MS);
-        let node = random.u32(1..=history.nodes.len() as u32);
-        let tickets = random.u32(50..=150);
-        history.events.push((at, What::Share { node, tickets }));
+        at += random.within(MS, 30 * MS);
+        let node = random.within(1, history.nodes.len() as u64) as u32;
+        let tickets = random.within(50, 150) as u32;
+        history.share(at, node, tickets);
     }
 }
 
-/// One thread that works 0.1 ms and sleeps 5 … 50 ms, among `hogs` of ten times its tickets that are never idle; and the thread.
+/// A thread that works for 0.1 ms and sleeps for 5 ... 50 ms, among `hogs` that compute and have
+/// ten times its tickets each; and its number.
 pub fn sleeper(cpus: u32, hogs: u32, end: u64) -> (Case, u32) {
-    let mut case = Case::default();
-    (case.history.cpus, case.history.end) = (cpus, end);
+    let mut case = Case::new(cpus, end);
     let node = case.history.node(0, 100);
     let thread = case.history.thread(node);
     for _ in 0..hogs {

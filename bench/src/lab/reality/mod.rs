@@ -1,32 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reality in the laboratory: clients that sleep, come back, use part of a quantum, change share, on several CPUs; under the kernel's rules
-//! (kernel, machine.rs) and against an oracle (fluid.rs).
+//! The whole scheduler on a simulated machine (tix_lab), beside an ideal one: clients that sleep,
+//! come back, use part of a quantum, change share, on several CPUs.
 
-#[cfg(test)]
-mod deadlines;
-mod fluid;
-mod history;
-mod judge;
-mod kernel;
-mod machine;
-#[cfg(test)]
-mod promises;
-mod scenarios;
-#[cfg(test)]
-mod surplus;
 mod trace;
 
 use crate::machine as results;
 use crate::progress::Progress;
 use anyhow::{Context, Result};
-use history::History;
-use judge::Error;
-use kernel::{Constants, KERNEL};
-use machine::Record;
 use rayon::prelude::*;
-use scenarios::{Case, Scenario};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use tix_lab::history::History;
+use tix_lab::history::judge::{self, Error, QUANTUM};
+use tix_lab::history::replay::{self, Record};
+use tix_lab::history::scenarios::{self, Case, Scenario};
 use tix_tests::load::report::columns;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -34,10 +21,10 @@ use tix_tests::load::report::columns;
 #[group(id = "reality")]
 pub struct Options {
     /// Only these scenarios.
-    #[arg(long, value_enum, value_delimiter = ',')]
+    #[arg(long, value_parser = scenario, value_delimiter = ',')]
     scenarios: Vec<Scenario>,
     /// Numbers of CPUs.
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     cpus: Vec<u32>,
     /// Random histories of each scenario for each number of CPUs.
     #[arg(long, default_value_t = 30)]
@@ -45,13 +32,11 @@ pub struct Options {
     /// Simulated time of each, ms.
     #[arg(long, default_value_t = 3_000)]
     simulated: u64,
-    /// What makes another CPU take over, ms, instead of the kernel's STEAL_NS.
-    #[arg(long, value_name = "MS")]
-    steal: Option<f64>,
-    /// Only the history that is drawn from this seed, of each scenario that is named, and all that it says of each principal.
+    /// Only the history that is drawn from this seed, of each scenario that is named: the error
+    /// of each principal.
     #[arg(long)]
     seed: Option<u64>,
-    /// Only the history in this file (bench/src/lab/events/history.rs tells how it is written).
+    /// Only the history in this file (bpf/lab/src/history/mod.rs tells how it is written).
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
     /// Write the one history to this file, with all that happened in it, to be run again.
@@ -62,14 +47,21 @@ pub struct Options {
     trace: Option<PathBuf>,
 }
 
+fn scenario(name: &str) -> Result<Scenario, String> {
+    let names = || Scenario::ALL.map(Scenario::name).join(", ");
+    let named = |s: &Scenario| s.name() == name;
+    let found = Scenario::ALL.into_iter().find(named);
+    found.ok_or_else(|| format!("the scenarios are {}", names()))
+}
+
 /// Of many histories of one scenario on so many CPUs.
 #[derive(Clone, Debug, Serialize)]
 struct Point {
-    scenario: Scenario,
+    scenario: &'static str,
     cpus: u32,
     histories: u64,
-    /// Service error against the oracle, quanta: its mean size over time and principals, the mean of each history's lowest and highest,
-    /// and the worst of all, with the seed that has it.
+    /// Service error, quanta: its mean size over time and principals, the mean of each history's
+    /// lowest and highest, and the worst of all, with the seed that has it.
     mean: f64,
     mean_low: f64,
     mean_high: f64,
@@ -77,13 +69,13 @@ struct Point {
     low_seed: u64,
     high: f64,
     high_seed: u64,
-    /// ms: the longest that anybody was runnable and did not run.
+    /// ms: the longest that a thread was runnable without a CPU.
     longest_wait: f64,
     /// Threads taken over from another CPU, a second and CPU.
     stolen: f64,
 }
 
-/// How long a thread that mostly sleeps waits among hogs of more tickets, in slices.
+/// Waits of a thread that mostly sleeps, among hogs of more tickets, quanta.
 #[derive(Clone, Debug, Serialize)]
 struct Latency {
     cpus: u32,
@@ -105,10 +97,6 @@ const HOGS: [u32; 4] = [1, 2, 8, 32];
 
 /// Runs what was asked for: one history, or all scenarios.
 pub fn measure(options: &Options) -> Result<()> {
-    let mut with = KERNEL;
-    if let Some(ms) = options.steal {
-        with.steal = (ms * 1e6) as u64;
-    }
     if let Some(path) = &options.events {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let history = History::read(&text).with_context(|| path.display().to_string())?;
@@ -116,7 +104,7 @@ pub fn measure(options: &Options) -> Result<()> {
             history,
             cycles: vec![],
         };
-        return one(&case, 0, with, options);
+        return one(&case, 0, options);
     }
     let scenarios = match options.scenarios.is_empty() {
         true => Scenario::ALL.to_vec(),
@@ -129,10 +117,10 @@ pub fn measure(options: &Options) -> Result<()> {
         return points(&|scenario, cpus| {
             println!("{} on {cpus} CPUs, seed {seed}", scenario.name());
             let case = scenario.case(cpus, options.simulated * 1_000_000, seed);
-            one(&case, seed, with, options)
+            one(&case, seed, options)
         });
     }
-    all(&scenarios, with, options)
+    all(&scenarios, options)
 }
 
 fn save(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<()> {
@@ -142,15 +130,15 @@ fn save(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<()> {
     Ok(())
 }
 
-fn one(case: &Case, seed: u64, with: Constants, options: &Options) -> Result<()> {
-    let (record, errors) = simulate(case, seed, with);
+fn one(case: &Case, seed: u64, options: &Options) -> Result<()> {
+    let (record, errors) = simulate(case, seed);
     print!("{}", details(&errors));
     let (wait, thread) = judge::longest_wait(&record);
     println!(
         "Thread {thread} waited longest: {:.1} ms",
         wait as f64 / 1e6
     );
-    println!("{:?}\n", record.counts);
+    println!("CPUs took over {} threads\n", record.stolen);
     save(options.save.as_deref(), || record.history.write())?;
     save(options.trace.as_deref(), || trace::write(&record))
 }
@@ -181,22 +169,22 @@ fn details(errors: &[Error]) -> String {
     columns(&head, &rows)
 }
 
-fn simulate(case: &Case, seed: u64, with: Constants) -> (Record, Vec<Error>) {
-    let record = machine::run(&case.history, &case.cycles, seed, with);
-    let errors = judge::errors(&record, &record.history);
+fn simulate(case: &Case, seed: u64) -> (Record, Vec<Error>) {
+    let record = replay::run(&case.history, &case.cycles, seed);
+    let errors = judge::errors(&record);
     (record, errors)
 }
 
-fn point(scenario: Scenario, cpus: u32, with: Constants, options: &Options) -> Point {
+fn point(scenario: Scenario, cpus: u32, options: &Options) -> Point {
     let end = options.simulated * 1_000_000;
     let seeds = 0..options.histories.max(1);
     let of = |seed| {
-        let (record, errors) = simulate(&scenario.case(cpus, end, seed), seed, with);
+        let (record, errors) = simulate(&scenario.case(cpus, end, seed), seed);
         let low = errors.iter().map(|e| e.low).fold(0.0, f64::min);
         let high = errors.iter().map(|e| e.high).fold(0.0, f64::max);
         let mean = errors.iter().map(|e| e.mean).sum::<f64>() / errors.len() as f64;
         let wait = judge::longest_wait(&record).0;
-        (low, high, mean, wait, record.counts.stolen, seed)
+        (low, high, mean, wait, record.stolen, seed)
     };
     let all: Vec<_> = seeds.into_par_iter().map(of).collect();
     let n = all.len() as f64;
@@ -204,7 +192,7 @@ fn point(scenario: Scenario, cpus: u32, with: Constants, options: &Options) -> P
     let highest = all.iter().max_by(|a, b| a.1.total_cmp(&b.1));
     let seconds = end as f64 / 1e9;
     Point {
-        scenario,
+        scenario: scenario.name(),
         cpus,
         histories: all.len() as u64,
         mean: all.iter().map(|a| a.2).sum::<f64>() / n,
@@ -219,11 +207,11 @@ fn point(scenario: Scenario, cpus: u32, with: Constants, options: &Options) -> P
     }
 }
 
-fn latency(cpus: u32, each: u32, with: Constants, options: &Options) -> Latency {
+fn latency(cpus: u32, each: u32, options: &Options) -> Latency {
     let end = options.simulated * 1_000_000;
     let of = |seed| {
         let (case, thread) = scenarios::sleeper(cpus, each * cpus, end);
-        let record = machine::run(&case.history, &case.cycles, seed, with);
+        let record = replay::run(&case.history, &case.cycles, seed);
         judge::latencies(&record, thread)
     };
     let seeds = 0..options.histories.max(1);
@@ -232,7 +220,7 @@ fn latency(cpus: u32, each: u32, with: Constants, options: &Options) -> Latency 
     let at = |part: f64| {
         let i = (all.len() as f64 * part) as usize;
         let ns = all.get(i.min(all.len().saturating_sub(1)));
-        ns.copied().unwrap_or(0) as f64 / with.slice as f64
+        ns.copied().unwrap_or(0) as f64 / QUANTUM as f64
     };
     Latency {
         cpus,
@@ -244,16 +232,16 @@ fn latency(cpus: u32, each: u32, with: Constants, options: &Options) -> Latency 
     }
 }
 
-fn all(scenarios: &[Scenario], with: Constants, options: &Options) -> Result<()> {
+fn all(scenarios: &[Scenario], options: &Options) -> Result<()> {
     let progress = Progress::of(options.cpus.len() * (scenarios.len() + HOGS.len()));
     let (mut points, mut latencies) = (vec![], vec![]);
     for cpus in &options.cpus {
         for scenario in scenarios {
-            points.push(point(*scenario, *cpus, with, options));
+            points.push(point(*scenario, *cpus, options));
             progress.step();
         }
         for each in HOGS {
-            latencies.push(latency(*cpus, each, with, options));
+            latencies.push(latency(*cpus, each, options));
             progress.step();
         }
     }
@@ -267,7 +255,7 @@ fn all(scenarios: &[Scenario], with: Constants, options: &Options) -> Result<()>
 fn table(points: &[Point]) -> String {
     let row = |p: &Point| {
         vec![
-            p.scenario.name().to_owned(),
+            p.scenario.to_owned(),
             p.cpus.to_string(),
             p.histories.to_string(),
             format!("{:.2}", p.mean),
@@ -293,7 +281,7 @@ fn table(points: &[Point]) -> String {
         "moved/s",
     ];
     let text = columns(&head, &rows);
-    format!("Service error against the hierarchical oracle, quanta of 1 ms\n{text}")
+    format!("Service error beside the ideal machine, quanta of 1 ms\n{text}")
 }
 
 fn waits(latencies: &[Latency]) -> String {
@@ -311,6 +299,7 @@ fn waits(latencies: &[Latency]) -> String {
     let head = ["CPUs", "hogs", "wake-ups", "p50", "p99", "longest"];
     let text = columns(&head, &rows);
     format!(
-        "From wake-up to CPU, slices: who works 0.1 ms and sleeps 5 … 50 ms, hogs of ten times its tickets\n{text}"
+        "From wake-up to CPU, quanta: a thread that works 0.1 ms and sleeps 5 ... 50 ms, \
+         among hogs of ten times its tickets\n{text}"
     )
 }
