@@ -199,7 +199,7 @@ fn fund(m: &mut Machine, cgroups: &[u32], i: u32, node: Node) {
 fn record(m: &Machine, history: &History, start: u64) -> Record {
     let mut record = Record {
         history: history.clone(),
-        stolen: m.stats().stolen,
+        stolen: m.counts().taken_over,
         ..Record::default()
     };
     // By CPU: the thread that runs there, and since when.
