@@ -185,10 +185,10 @@ impl Had {
         self.within(what, number, due, bound::stray_ms(due, bound::OTHERS))
     }
 
-    /// No less than that, beside so many others that contend for locks: what they lose by it is
-    /// left to whoever is measured.
-    pub fn at_least(&self, what: &str, number: usize, due: f64, others: f64) -> Result<()> {
-        let least_ms = -bound::stray_ms(due, others);
+    /// No less than that but for this part of it, beside others that contend for locks: what they
+    /// lose by it is left to whoever is measured.
+    pub fn at_least(&self, what: &str, number: usize, due: f64, lost: f64) -> Result<()> {
+        let least_ms = -due * lost * self.all_ms;
         self.between(what, number, due, (least_ms, f64::INFINITY))
     }
 

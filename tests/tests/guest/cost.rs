@@ -51,15 +51,16 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
     let cost = |n: usize| cost_of(&n.to_string());
     yielders(&reports).unwrap();
     let (few, kernel) = (cost(10), cost_of("kernel"));
-    // A thread that yields ran for a moment: the kernel's own scheduler lets it go on, or decides
-    // among few. A ring is what services do, and there tix is cheaper.
+    // A yield is a decision like any other, and dearer than the kernel's own; a hop of a ring, which
+    // is what services do, is cheaper (below).
     assert!(
         few < 1.15 * kernel,
         "a switch costs {few} instructions, {kernel} under the kernel's own scheduler"
     );
-    for n in [100, 1_000, 10_000] {
+    // Ten thousand have slices of 0.15 ms, so the timer ends more of them.
+    for (n, most) in [(100, 1.03), (1_000, 1.03), (10_000, 1.07)] {
         assert!(
-            cost(n) < 1.03 * few,
+            cost(n) < most * few,
             "a switch costs {} instructions with {n} cgroups, {few} with 10",
             cost(n)
         );
