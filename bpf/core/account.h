@@ -106,23 +106,26 @@ TIX_INLINE void join_mean(u64 *served, u64 *mean, u64 others, u64 tickets, u64 c
 }
 
 /*
- * Of those that have `all` tickets none is behind by more than `most` ns, nor ahead by more than MEMBER_OFF_NS: it may
+ * Of those that have `all` tickets none is behind by more than `behind` ns, nor ahead by more than MEMBER_OFF_NS: it may
  * not be able to use what it is due, or have a CPU that nobody else wants, and the others would be off by ever more. One
- * is `off` ns ahead of the mean, which is `middle`; the result: by how many it is afterwards.
+ * is `off` ns ahead of the mean, which is `middle`; the result: by how many it is afterwards. The mean moves with it, so
+ * that the distances from it add up to nothing, as if those with the other tickets had had, or given, what is forgiven.
  */
-TIX_INLINE s64 forgive(u64 *served, u64 *mean, u64 middle, u64 tickets, u64 all, s64 most, s64 off)
+TIX_INLINE s64 forgive(u64 *served, u64 *mean, u64 middle, u64 tickets, u64 all, s64 behind, s64 off)
 {
-	s64 may = off, by;
+	s64 may = off;
+	u64 by, moves;
 
-	if (off < -most)
-		may = -most;
+	if (off < -behind)
+		may = -behind;
 	else if (off > (s64)MEMBER_OFF_NS)
 		may = MEMBER_OFF_NS;
 	may = tix_unknown(may, middle);
 	if (may != off) {
-		by = middle + fund_like(may, served_by(fund_size(may), tickets)) - *served;
-		account_add(served, by);
-		account_add(mean, scaled(by, tickets, all));
+		by = served_by(fund_size(may - off), tickets);
+		moves = served_by(fund_size(may - off), all - tickets);
+		account_add(served, fund_like(may - off, by + moves));
+		account_add(mean, fund_like(may - off, moves));
 	}
 	return tix_unknown(may, middle);
 }

@@ -194,11 +194,11 @@ void core_leave_mean(u64 served, u64 *mean, u64 others, u64 tickets)
 }
 
 /* As charge_member() calls it. */
-s64 core_forgive(u64 *served, u64 *mean, u64 tickets, u64 all, s64 most)
+s64 core_forgive(u64 *served, u64 *mean, u64 tickets, u64 all, s64 behind)
 {
 	u64 middle = *mean;
 
-	return forgive(served, mean, middle, tickets, all, most,
+	return forgive(served, mean, middle, tickets, all, behind,
 		       ahead_ns(*served, middle, tickets));
 }
 

@@ -267,6 +267,10 @@ proptest! {
                     prop_assert!((-i128::from(SLICE)..=MEMBER_OFF).contains(&got));
                     if (-i128::from(SLICE)..MEMBER_OFF).contains(&off) {
                         prop_assert!((got - off).abs() <= 1, "{} was {}", got, off);
+                    } else if all > tickets && off.abs() < i128::from(DEBT) {
+                        // The mean has moved meanwhile, and that is how far it is from it now.
+                        let now = (w.off(i) * i128::from(tickets)) >> 24;
+                        prop_assert!((got - now).abs() <= 2, "{} is {}", got, now);
                     }
                 }
                 Step::Forgive(_) => {}

@@ -91,10 +91,10 @@ impl Mean {
         core_leave_mean(served, &mut self.0, others, tickets);
     }
 
-    /// One of those with `all` tickets is no further behind than `most` ns, nor too far ahead: by how
+    /// One of those with `all` tickets is no further behind than `behind` ns, nor too far ahead: by how
     /// many ns it is ahead then, as the core says.
-    pub fn forgive(&mut self, served: &mut u64, tickets: u64, all: u64, most: i64) -> i64 {
-        core_forgive(served, &mut self.0, tickets, all, most)
+    pub fn forgive(&mut self, served: &mut u64, tickets: u64, all: u64, behind: i64) -> i64 {
+        core_forgive(served, &mut self.0, tickets, all, behind)
     }
 }
 

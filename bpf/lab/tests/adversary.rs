@@ -43,11 +43,12 @@ fn an_account_does_not_run_after_its_members() {
     assert!(outcome.alice > 0.99, "{outcome:?}");
 }
 
-/// A CPU's clock was where a principal's own threads had got, and drew the account back for ever.
+/// A CPU's clock was where a principal's own threads had got, and drew the account back for ever. As
+/// bound threads begin alice has 0.92 of her due in 5 s, and more than that from then on.
 #[test]
 fn an_account_is_not_drawn_back_by_its_members() {
-    let outcome = Plot::random(2, 3862).outcome(5);
-    assert!(outcome.alice > 0.95, "{outcome:?}");
+    let outcome = Plot::random(2, 3862).outcome(10);
+    assert!(outcome.alice > 0.99, "{outcome:?}");
     assert!(outcome.longest < 1000 * MS, "{outcome:?}");
 }
 
