@@ -50,6 +50,12 @@ static __always_inline s64 ahead_of(const struct tix_cpu *c, u32 at)
 }
 
 /*
+ * A thread that has waited for less goes on in a moment where it is, as when one of the kernel's own threads interrupts it: a
+ * busy CPU does not take it over.
+ */
+#define SETTLED_NS 100000u
+
+/*
  * A thread of another CPU's to run on `cpu` next, which waits nowhere any longer; or 0. A busy CPU that
  * finds only threads that are bound elsewhere looks again in a quantum, not before.
  */
@@ -66,7 +72,7 @@ __noinline int tix_balance(u32 cpu, bool busy, u64 now)
 		ahead = ahead_of(c, at);
 		c->queue.clock_most = CPU(at)->idle_ns ? 0 : CPU(at)->queue.clock + apart;
 		if ((!busy && ahead != FAR) || (ahead < -apart && (s64)(now - c->look_ns) >= 0)) {
-			i = tix_take_over(at, cpu);
+			i = tix_take_over(at, cpu, busy ? now - SETTLED_NS : now);
 			if (!i)
 				c->look_ns = now + slice_ns;
 		}

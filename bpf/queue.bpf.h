@@ -144,8 +144,17 @@ __noinline int tix_refile(u32 cpu, u32 t)
 
 #define LOOKS_MOST 8	/* threads of another CPU's that are looked at for one that may be taken over */
 
-/* A thread that waits on CPU `from` and may run on `cpu`, which waits no longer; 0: there is none. */
-__noinline int tix_take_over(u32 from, u32 cpu)
+/* Whether thread `t` waits since `before` or earlier, and may run on the CPUs of `bit`. */
+static __always_inline bool may_take(u32 t, u64 bit, u64 before)
+{
+	return THREADS[t].cpus & bit && (s64)(CLIENTS[t].since - before) <= 0;
+}
+
+/*
+ * A thread that waits on CPU `from`, since `before` or earlier, and may run on `cpu`; it waits no longer. 0: there is
+ * none.
+ */
+__noinline int tix_take_over(u32 from, u32 cpu, u64 before)
 {
 	struct queue_lock *l = bpf_map_lookup_elem(&queue_locks, &from);
 	u64 bit = 1ull << (cpu & 63);
@@ -158,7 +167,7 @@ __noinline int tix_take_over(u32 from, u32 cpu)
 	q = &CPU(from)->queue;
 	bpf_spin_lock(&l->lock);
 	t = vtrr_peek(&q->vt, q->clock);
-	for (i = tix_unknown(0, q->clock); i < LOOKS_MOST && t < TIX_THREADS_MAX && !(THREADS[t].cpus & bit) && can_loop; i++)
+	for (i = tix_unknown(0, q->clock); i < LOOKS_MOST && t < TIX_THREADS_MAX && !may_take(t, bit, before) && can_loop; i++)
 		t = i ? CLIENTS[t].newer : q->vt.oldest;
 	if (t < TIX_THREADS_MAX && i < LOOKS_MOST) {
 		queue_unlink(q, CLIENTS, t);

@@ -267,7 +267,7 @@ proptest! {
                     prop_assert!((-i128::from(SLICE)..=MEMBER_OFF).contains(&got));
                     if (-i128::from(SLICE)..MEMBER_OFF).contains(&off) {
                         prop_assert!((got - off).abs() <= 1, "{} was {}", got, off);
-                    } else if all > tickets && off.abs() < i128::from(DEBT) {
+                    } else if all > tickets && off.abs() < DEBT {
                         // The mean has moved meanwhile, and that is how far it is from it now.
                         let now = (w.off(i) * i128::from(tickets)) >> 24;
                         prop_assert!((got - now).abs() <= 2, "{} is {}", got, now);
