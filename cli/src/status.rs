@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(
             kernel_line(&tixd.scheduler),
             "in kernel   42 of 131072 places for currencies and limits; 7 runs forced by a wait of \
-             10 s"
+             5 s"
         );
         (tixd.scheduler.forced_runs, tixd.scheduler.shared_cgroups) = (0, 1);
         assert!(kernel_line(&tixd.scheduler).ends_with("; 1 cgroup without a place of its own"));

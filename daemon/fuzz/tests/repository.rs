@@ -341,6 +341,10 @@ fn unsafe_code_has_its_place() {
         places.entry(of).or_default().push(path);
     }
     for (of, modules) in places {
+        // All of that crate is the safe side of C, a module for each of its headers.
+        if of == "bpf/host/src/" {
+            continue;
+        }
         assert_eq!(modules.len(), 1, "{of} has unsafe code in {modules:?}");
     }
 }
