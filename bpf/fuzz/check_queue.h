@@ -115,7 +115,7 @@ static void check_queue(const struct tix_queue *q, const struct vtrr_client *cli
 		check_mean(q, r, queue, running);
 }
 
-/* Who has waited longest, if too long and if somebody may be picked for that; or VTRR_NONE. */
+/* The thread that has waited longest, if too long and if one may be picked for that; or VTRR_NONE. */
 static u32 model_overdue(const struct tix_queue *q, const struct record *r, u32 queue, u64 now)
 {
 	u32 oldest = VTRR_NONE;
@@ -142,7 +142,7 @@ static u32 model_newer(const struct record *r, u32 queue, u32 c)
 	return next;
 }
 
-/* Whoever is reviewed is the one that comes after the last one, or the oldest. */
+/* The thread that is reviewed comes after the last one, or is the oldest. */
 static u32 check_review(struct tix_queue *q, struct vtrr_client *clients, const struct record *r,
 			u32 queue)
 {

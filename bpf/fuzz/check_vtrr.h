@@ -318,7 +318,7 @@ static void check_peek(const struct vtrr *v, const struct record *r, u32 queue, 
 	      (unsigned long long)now, got->group);
 }
 
-/* Who is the oldest, if it has waited longer than `limit`, by a look at everybody. */
+/* The oldest thread, if it has waited longer than `limit`, by a look at all. */
 static void check_overdue(const struct vtrr *v, const struct vtrr_client *clients,
 			  const struct record *r, u32 queue, u64 now, u64 limit)
 {

@@ -41,7 +41,7 @@ pub struct State {
 pub enum Pick {
     /// This one runs, and is not linked any longer.
     Next(u32),
-    /// What runs goes on, or there is nobody.
+    /// The running thread goes on, or there is none.
     Stay,
     /// This one is to be filed anew first.
     Again(u32),
@@ -159,7 +159,7 @@ impl Cpu {
         unsafe { core_cpu_refile(self.where_it(c, true), c) }
     }
 
-    /// Who is looked at next, of those that wait; somebody does.
+    /// The waiting thread that is looked at next; one waits.
     pub fn review(&mut self) -> u32 {
         assert!(self.state().nr > 0);
         // SAFETY: the queue is from core_cpu_new, and its list is not empty.

@@ -151,7 +151,7 @@ impl Queue {
         unsafe { core_queue_unlink(self.raw.as_ptr(), c) }
     }
 
-    /// Who has waited longest, if that is longer than `limit` at `now`, or [`crate::NONE`].
+    /// The thread that has waited longest, if longer than `limit` at `now`, or [`crate::NONE`].
     pub fn overdue(&self, now: u64, limit: u64) -> u32 {
         // SAFETY: the queue is from core_queue_new, and is only read.
         unsafe { core_queue_overdue(self.raw.as_ptr(), now, limit) }

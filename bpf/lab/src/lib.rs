@@ -38,7 +38,7 @@ pub enum Action {
     Hold(u64),
 }
 
-/// What happens to threads, where that is recorded ([`Machine::record`]).
+/// An event of a thread, where that is recorded ([`Machine::record`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     Wake {

@@ -59,7 +59,8 @@ fn a_clock_that_is_behind_does_not_spread() {
     assert!(outcome.longest < 1000 * MS, "{outcome:?}");
 }
 
-/// Plots in which bob changes tickets cost alice 3 % at most. Of a thousand some cost more (README).
+/// Plots in which bob changes tickets cost alice 3 % at most. Of a thousand some cost more
+/// (docs/scheduler.md).
 #[test]
 fn changes_of_tickets_cost_little() {
     for cpus in [1, 2, 4] {

@@ -98,7 +98,7 @@ fn pipes_and_hackbench_are_as_fast_as_the_kernels() {
         let each = PAIRS
             .map(|n| format!("pipe --n {n} --label {n} --warmup 0.3 --seconds 0.3"))
             .into_iter()
-            .chain(["hackbench --groups 5 --loops 20 --runs 3".to_owned()]);
+            .chain(["hackbench --groups 5 --loops 60 --runs 3".to_owned()]);
         let said = each.map(|run| {
             let said = sh(&format!("{LOAD} --require {scheduler} {run}"))?.ok()?;
             eprint!("{}", said.err);

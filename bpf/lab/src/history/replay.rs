@@ -7,7 +7,7 @@ use crate::{ANY, Action, BASE, Event, MS, Machine, NICE_0, Program};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Sender, channel};
 
-/// What a thread does that reacts to what it gets: whenever all that it had to do is done, it
+/// A program that reacts to what it gets: whenever all that it had to do is done, it
 /// sleeps, and then has more to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Cycle {
