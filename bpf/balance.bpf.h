@@ -49,6 +49,14 @@ static __always_inline s64 ahead_of(const struct tix_cpu *c, u32 at)
 	return CPU(at)->queue.vt.nr ? (s64)(CPU(at)->queue.reached - c->queue.reached) : FAR;
 }
 
+/* By how much CPU `c` is ahead of CPU `at` in what was forgiven to threads: these would have brought others here. */
+static __always_inline s64 beyond_of(const struct tix_cpu *c, u32 at)
+{
+	s64 beyond = c->queue.beyond - CPU(at)->queue.beyond;
+
+	return beyond > 0 ? beyond : 0;
+}
+
 /*
  * A thread that has waited for less goes on in a moment where it is, as when one of the kernel's own threads interrupts it: a
  * busy CPU does not take it over.
@@ -71,7 +79,7 @@ __noinline int tix_balance(u32 cpu, bool busy, u64 now)
 		at = next_cpu(&c->probe, cpu);
 		ahead = ahead_of(c, at);
 		c->queue.clock_most = CPU(at)->idle_ns ? 0 : CPU(at)->queue.clock + apart;
-		if ((!busy && ahead != FAR) || (ahead < -apart && (s64)(now - c->look_ns) >= 0)) {
+		if ((!busy && ahead != FAR) || (ahead < beyond_of(c, at) - apart && (s64)(now - c->look_ns) >= 0)) {
 			i = tix_take_over(at, cpu, busy ? now - SETTLED_NS : now);
 			if (!i)
 				c->look_ns = now + slice_ns;
@@ -80,6 +88,7 @@ __noinline int tix_balance(u32 cpu, bool busy, u64 now)
 			COUNTS(cpu).taken_over++;
 			/* Both CPUs count as together until the next pick computes this clock with that thread. */
 			c->queue.reached = CPU(at)->queue.reached;
+			c->queue.beyond = CPU(at)->queue.beyond;
 		} else
 			set_price(c, ahead == FAR ? 0 : ahead, apart);
 		if (busy || i)

@@ -97,6 +97,7 @@ struct tix_queue {
 	u32 running_share;	/* of what was picked last, which runs, as tix_thread.share */
 	u64 clock;		/* the mean at the last pick, what ran included */
 	u64 reached;		/* the same; where nothing waits the tag of what runs, however late that is */
+	s64 beyond;		/* how much later that would be, had nothing been forgiven to threads that ran here */
 	u64 clock_most;		/* the clock is no later than this where nothing waits; 0: no limit */
 	u64 overdue_ns;		/* nobody is picked before that for having waited too long */
 	u32 review;		/* the client that is looked at next, or VTRR_NONE: the oldest */

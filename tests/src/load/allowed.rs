@@ -12,7 +12,7 @@ use super::crew::Crew;
 use super::report::{Table, columns};
 use super::sys;
 
-/// They sleep so long, and are busy as long, in turns, ns.
+/// They sleep so long, and are busy as long, in turns, all at once, ns.
 const TURN: u64 = 100_000_000;
 /// How many, each in a cgroup of its own.
 const FEW: usize = 2;
@@ -24,6 +24,8 @@ pub struct Allowed {
     pub part: f64,
     /// CPU time of who is bound to the other CPU: a part of all time.
     pub bound: f64,
+    /// That of the sleepers: a part of all time.
+    pub sleepers: f64,
 }
 
 /// For `seconds`, on three CPUs or more; the last one has nothing to do, and is for none of these.
@@ -47,8 +49,10 @@ pub fn run(root: &Path, seconds: f64) -> Result<Allowed> {
         let dir = cgroups::open(&arena.add(format!("sleeper{i}").as_ref(), 10_000)?)?;
         let member = crew.spawn(Some(&dir), 0, |me| {
             loop {
-                me.spin_for(TURN);
-                sys::sleep(TURN);
+                let now = me.look();
+                let began = now - now % (2 * TURN);
+                me.spin_for((began + TURN).saturating_sub(now));
+                sys::sleep_until(began + 2 * TURN);
             }
         })?;
         sys::set_cpus(crew.pid(member)?, &[1])?;
@@ -69,6 +73,7 @@ pub fn run(root: &Path, seconds: f64) -> Result<Allowed> {
     Ok(Allowed {
         part: few / (1.0 - busy),
         bound,
+        sleepers: busy,
     })
 }
 

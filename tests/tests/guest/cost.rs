@@ -24,13 +24,13 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
         Path::new(LOAD),
         "$LOAD shares --label yields --yields 0 --warmup 0.5 --seconds 3
          $LOAD shares --label one --shares 40,1,1,1,1 --yields 0 --warmup 0.5 --seconds 1
+         for n in 2 10 100; do
+             $LOAD ring --n $n --label tix-$n --warmup 0.3 --seconds 0.5
+         done
          for n in 2 10 100 1000; do
              $LOAD yield --n $n --label $n --warmup 1 --seconds 0.4
          done
-         $LOAD yield --n 10000 --label 10000 --warmup 1 --seconds 0.6
-         for n in 2 10 100; do
-             $LOAD ring --n $n --label tix-$n --warmup 0.3 --seconds 0.5
-         done",
+         $LOAD yield --n 10000 --label 10000 --warmup 1 --seconds 0.6",
     )
     .unwrap();
     let script = format!(
