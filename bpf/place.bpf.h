@@ -496,9 +496,12 @@ static __always_inline bool sleeps_soon(const struct tix_cpu *c, const struct ti
 	return running->burst_ns < BURST_NS && now - (c->slice_end_ns - c->granted_ns) < running->burst_ns;
 }
 
-/* Thread `t` goes to sleep on this CPU, after a run of `ran` ns. */
-static __always_inline void learn_burst(struct tix_thread *t, u64 ran)
+/* Thread `t` goes to sleep, and has been charged. Interrupted it has gone on with the same run: it is the whole that counts. */
+static __always_inline void learn_burst(struct tix_thread *t)
 {
+	u64 ran = t->sum_ns - t->slept_sum_ns;
+
+	t->slept_sum_ns = t->sum_ns;
 	t->burst_ns = (t->burst_ns * 3ull + (ran < slice_ns ? ran : slice_ns) * 2) / 4;
 }
 

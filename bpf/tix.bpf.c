@@ -314,11 +314,9 @@ void BPF_STRUCT_OPS(tix_quiescent, struct task_struct *p, u64 deq_flags)
 	if (deq_flags & SCX_DEQ_SLEEP) {
 		now = scx_bpf_now();
 		c = CPU(bpf_get_smp_processor_id());
-		if (c->running == i) {
-			learn_burst(&THREADS[i], now - (c->slice_end_ns - c->granted_ns));
-			if (c->next)
-				go_on(c, now);
-		}
+		learn_burst(&THREADS[i]);
+		if (c->running == i && c->next)
+			go_on(c, now);
 		CLIENTS[i].since = 0;
 		uncount(i, now);
 	} else {
@@ -362,7 +360,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(tix_init_task, struct task_struct *p,
 	t->queue = t->weight = t->held_by = 0;
 	CLIENTS[i].since = 0;
 	t->of_rate = t->placed = WAITS[i].lock = WAITS[i].waits = 0;
-	t->sum_ns = p->se.sum_exec_runtime;
+	t->sum_ns = t->slept_sum_ns = p->se.sum_exec_runtime;
 	t->node = t->payer = node_of(args->cgroup);
 	t->served = ACCOUNTS[t->node].thread_mean;
 	t->burst_ns = slice_ns;
@@ -380,7 +378,7 @@ void BPF_STRUCT_OPS(tix_enable, struct task_struct *p)
 
 	USES_ARENA();
 	p->scx.dsq_vtime = i;
-	THREADS[i].sum_ns = p->se.sum_exec_runtime;
+	THREADS[i].sum_ns = THREADS[i].slept_sum_ns = p->se.sum_exec_runtime;
 	THREADS[i].served = ACCOUNTS[THREADS[i].node].thread_mean;
 }
 

@@ -42,14 +42,15 @@ struct tix_thread {
 	u32 weight;		/* its nice weight while it counts as runnable, or 0 */
 	u32 placed;		/* its tag is for a run that has not begun */
 	u64 cpus;		/* that it may use: bit n for those that are n modulo 64 */
-	u64 sum_ns;		/* its CPU time up to which it has been charged */
+	u64 sum_ns;		/* its CPU time up to which it has been charged, */
+	u64 slept_sum_ns;	/* and what that was when it slept last */
 	u64 tag;		/* start tag of its present or coming run, virtual time */
 	u64 served;		/* what it has had among its siblings, 2^-24 ns for each of its weight */
 	u64 period;		/* of its client: when it is due again, virtual time; */
 	u32 share;		/* its weight in a queue's mean */
 	u32 group;		/* and its group there, both of that period */
 	u32 slice_ns;
-	u32 burst_ns;		/* twice how long it runs until it sleeps, a mean of its last runs */
+	u32 burst_ns;		/* twice the CPU time from one sleep to the next, a mean of the last ones */
 	u32 as_of, of_load;	/* epoch of its payer's value, load of its siblings, */
 	u64 of_rate;		/* and rate of the graph, as of which all these are; 0: as of none */
 	u32 cpu;		/* that it was placed on last */

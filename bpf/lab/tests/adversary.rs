@@ -59,7 +59,7 @@ fn a_clock_that_is_behind_does_not_spread() {
     assert!(outcome.longest < 1000 * MS, "{outcome:?}");
 }
 
-/// Plots in which bob changes tickets cost alice 3 % at most. Of a thousand some cost more
+/// Plots in which bob changes tickets cost alice 5 % at most. Of a thousand some cost more
 /// (docs/scheduler.md).
 #[test]
 fn changes_of_tickets_cost_little() {
@@ -67,7 +67,7 @@ fn changes_of_tickets_cost_little() {
         for seed in 0..100 {
             let outcome = Plot::with_tickets(cpus, seed).outcome(5);
             assert!(
-                outcome.alice > 0.97,
+                outcome.alice > 0.95,
                 "plot {seed} on {cpus} CPUs: alice has {:.4} of her due",
                 outcome.alice
             );
