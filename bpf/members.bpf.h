@@ -276,12 +276,6 @@ __noinline int tix_join(u32 n, u64 place, u32 funder, bool is_dead)
 	if (is_dead) {
 		if (!was && funder && lag > 0)
 			shift_top(funder, lag);
-	} else if (!was && above) {
-		END_BRANCHES();
-		off = by ? within(unweighed(place - place_of(above), by), MEMBER_OFF_NS) : 0;
-		if (!a->nr_busy && off < 0)
-			off = 0;
-		a->served = ACCOUNTS[above].mean + fund_like(off, served_by(fund_size(off), f->edge[0].amount));
 	} else if (above != was && above) {
 		a->served = ACCOUNTS[above].mean;
 	} else if (above) {

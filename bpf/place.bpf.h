@@ -159,20 +159,19 @@ static __always_inline u64 clock_to_yield(const struct tix_cpu *c)
 }
 
 /*
- * Where one that comes back on `cpu` would be if it were neither behind nor ahead. A clock is after that where few wait,
- * or a member runs that is ahead of its siblings: so the account of what runs and another CPU's clock are looked at, too.
+ * Where one that comes back on `cpu`, whose clock is `clock`, would be if it were neither behind nor ahead. A clock is
+ * after that where few wait, or a member runs that is ahead of its siblings: so the account of what runs and another CPU's
+ * clock are looked at, too.
  */
-static __always_inline u64 clock_to_join(u32 cpu, u64 now)
+static __always_inline u64 clock_to_join(u32 cpu, u64 clock, u64 now)
 {
 	const struct tix_thread *running = running_on(CPU(cpu));
-	u64 clock = tix_clock(cpu, now);
 	u32 at = CPU(cpu)->probe;
+	u64 early = running ? earlier_of(clock, top_of(running->payer)->vtime) : clock;
 
-	if (running)
-		clock = earlier_of(clock, top_of(running->payer)->vtime);
 	if (nr_cpu_ids == 1 || at == cpu || (!CPU(at)->queue.vt.nr && (CPU(at)->idle_ns || CPU(cpu)->queue.vt.nr)))
-		return clock;
-	return earlier_of(clock, tix_clock(at, now));
+		return early;
+	return earlier_of(early, tix_clock(at, now));
 }
 
 /* A member is back: it is behind by a slice at most. */
@@ -204,7 +203,7 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 	struct tix_cpu *c = CPU(cpu);
 	struct tix_account *a, *up;
 	u32 weight, n = node;
-	u64 credit;
+	u64 credit, clock;
 	bool first;
 
 	USES_ARENA();
@@ -232,7 +231,8 @@ __noinline int tix_rise(u32 node, u32 cpu, u64 now, bool joins)
 	credit = tix_unknown(credit, now);
 	weight = tix_unknown(weight, now);
 	END_BRANCHES();
-	account_return(a, clock_to_join(cpu, now), credit, passes(AHEAD_NS), now,
+	clock = tix_clock(cpu, now);
+	account_return(a, clock, clock_to_join(cpu, clock, now), credit, passes(AHEAD_NS), now,
 		       joins ? queue_join(&c->queue, running_on(c), weight) : 256);
 	return 0;
 }

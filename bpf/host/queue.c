@@ -214,10 +214,10 @@ struct core_thread core_slice(u64 inverse, u32 load, u32 weight, bool is_one_of,
 }
 
 /* Where an account is that stood at `vtime`, slept since `slept_ns`, and comes back. */
-u64 core_return(u64 vtime, u64 slept_ns, u64 clock, u64 credit, u64 most, u64 now, u32 join)
+u64 core_return(u64 vtime, u64 slept_ns, u64 clock, u64 early, u64 credit, u64 most, u64 now, u32 join)
 {
 	struct tix_account a = { .vtime = vtime, .slept_ns = slept_ns };
 
-	account_return(&a, clock, credit, most, now, join);
+	account_return(&a, clock, early, credit, most, now, join);
 	return a.vtime;
 }

@@ -98,12 +98,13 @@ proptest! {
     #[test]
     fn an_account_comes_back(
         clock in any::<u64>(), lag in signed(62), credit in up_to(50), most in up_to(50),
-        slept in 0..2 * FORGOTTEN, join in 256u32..=2048,
+        slept in 0..2 * FORGOTTEN, join in 256u32..=2048, before in up_to(61),
     ) {
         let (vtime, slept_ns) = (clock.wrapping_add_signed(lag), 1 << 50);
-        let at = Sleeper { vtime, slept_ns, clock, now: slept_ns + slept };
+        let early = clock.wrapping_sub(before);
+        let at = Sleeper { vtime, slept_ns, clock, early, now: slept_ns + slept };
         let got = at.comes_back(credit, most, join).wrapping_sub(clock).cast_signed();
-        let owed = -i128::from(credit) - i128::from(credit >> 8) * i128::from(join - 256);
+        let owed = -i128::from(before) - i128::from(credit) - i128::from(credit >> 8) * i128::from(join - 256);
         let owes = i128::from(credit) + i128::from(most);
         let was = if lag > 0 && slept > FORGOTTEN { 0 } else { lag };
         prop_assert_eq!(i128::from(got), i128::from(was).clamp(owed, owes));

@@ -38,6 +38,7 @@ unsafe extern "C" {
         vtime: u64,
         slept_ns: u64,
         clock: u64,
+        early: u64,
         credit: u64,
         most: u64,
         now: u64,
@@ -117,6 +118,8 @@ pub struct Sleeper {
     pub vtime: u64,
     pub slept_ns: u64,
     pub clock: u64,
+    /// No later than the clock: what it is owed counts from there.
+    pub early: u64,
     pub now: u64,
 }
 
@@ -126,8 +129,9 @@ impl Sleeper {
             vtime,
             slept_ns,
             clock,
+            early,
             now,
         } = self;
-        core_return(vtime, slept_ns, clock, credit, most, now, join)
+        core_return(vtime, slept_ns, clock, early, credit, most, now, join)
     }
 }

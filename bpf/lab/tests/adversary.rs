@@ -59,6 +59,13 @@ fn a_clock_that_is_behind_does_not_spread() {
     assert!(outcome.longest < 1000 * MS, "{outcome:?}");
 }
 
+/// What one owes that returns counts from the clock, however far behind the account of what runs is: bob had all.
+#[test]
+fn who_returns_beside_one_that_is_owed_much_gains_nothing() {
+    let outcome = Plot::with_tickets(1, 262).outcome(5);
+    assert!(outcome.alice > 0.99, "{:.4}", outcome.alice);
+}
+
 /// Plots in which bob changes tickets cost alice 5 % at most. Of a thousand some cost more
 /// (docs/scheduler.md).
 #[test]
