@@ -64,14 +64,15 @@ static __always_inline u64 value_of_all(u32 n)
 }
 
 /*
- * Bring up to date what node `n`, whose value is fresh, is worth with its members. If it has an account
- * of its own, that is as far ahead in ns as before.
+ * Bring up to date what node `n`, whose value is fresh, is worth with its members. If it has an account of its own, that
+ * is as far ahead in ns as before; but what it is owed never grows, neither in ns nor in virtual time: the clock is as of
+ * the last decision, the value as of when it was known, and both errors would be worth as much more.
  */
 __noinline int tix_revalue(u32 n)
 {
 	u64 clock = CPU(bpf_get_smp_processor_id())->queue.clock, inverse;
 	struct tix_account *a;
-	s64 lag;
+	s64 lag, off;
 
 	USES_ARENA();
 	if (n >= TIX_NODES_MAX)
@@ -80,7 +81,9 @@ __noinline int tix_revalue(u32 n)
 	inverse = account_inverse(value_of_all(n));
 	if (!a->above && a->inverse_all && a->inverse_all != inverse && a->nr_busy) {
 		lag = a->vtime - clock;
-		account_add(&a->vtime, in_vtime(unweighed(lag, a->inverse_all), inverse) - lag);
+		off = in_vtime(unweighed(lag, a->inverse_all), inverse) - lag;
+		if (lag > 0 || off > 0)
+			account_add(&a->vtime, off);
 	}
 	a->inverse_all = inverse;
 	return 0;
@@ -241,9 +244,9 @@ static __always_inline void move_busy(struct tix_account *a, u32 above, u64 cloc
 
 /*
  * The tickets of node `n` have changed. One that holds a soft ticket of one currency, and nothing else,
- * is a member of that. The node stays at `place`. What it is ahead there by an account of its own is its
- * currency's from now on, or was until now; of a node that `is_dead` it is currency `funder`'s, which had
- * funded it. Else whoever changes tickets often would be owed again what has been had.
+ * is a member of that, and begins at its siblings' mean. Else it stays at `place`. What it is ahead there by an account
+ * of its own is its currency's from now on, or was until now; of a node that `is_dead` it is currency `funder`'s, which
+ * had funded it. Else whoever changes tickets often would be owed again what has been had.
  */
 __noinline int tix_join(u32 n, u64 place, u32 funder, bool is_dead)
 {

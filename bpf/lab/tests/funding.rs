@@ -205,3 +205,89 @@ fn what_a_currency_gives_to_others_its_members_have_not() {
         assert!((share - due).abs() < 0.002, "{shares:?}");
     }
 }
+
+/// What alice has of the CPUs, of 0.75, beside a node of bob's that two of his currencies fund, a hog of that `weight` (or
+/// none) and one of the weight `sleeper`, which runs and sleeps in turns of these ns. So often, if at all, the node is a
+/// member of one of them in turn.
+fn beside_one_that_sleeps(
+    cpus: u32,
+    (weight, sleeper): (u32, u32),
+    (runs, sleeps): (u64, u64),
+    every: Option<u64>,
+) -> f64 {
+    run(cpus, |m| {
+        let alice = m.cgroup(0, 300);
+        let bob = m.cgroup(0, 100);
+        let hogs = m.hogs(alice, cpus as usize);
+        let (funded, other) = (m.cgroup(bob, 20), m.cgroup(bob, sleeper));
+        m.hogs(funded, cpus as usize);
+        if weight > 0 {
+            let small = m.cgroup(bob, weight);
+            m.hogs(small, 1);
+        }
+        m.thread(other, periodic(runs, runs + sleeps));
+        let (own, currency, node) = (m.node(bob), m.currency(), m.node(funded));
+        m.fund(currency, &[(own, 100, false)], 0);
+        let both = [(own, 100, false), (currency, 10, false)];
+        m.fund(node, &both, 0);
+        m.run(SECOND);
+        let (before, began) = (m.used_by(&hogs), m.now());
+        let mut is_member = false;
+        while m.now() - began < 10 * SECOND {
+            m.run(every.unwrap_or(SECOND));
+            if every.is_some() {
+                is_member = !is_member;
+                let member = [(currency, 50, false)];
+                m.fund(node, if is_member { &member } else { &both }, 0);
+            }
+        }
+        (m.used_by(&hogs) - before) as f64 / ((m.now() - began) * u64::from(cpus)) as f64
+    })
+}
+
+const TURNS: [(u64, u64); 4] = [
+    (417_453, 1_605_584),
+    (MS, 5 * MS),
+    (5 * MS, 5 * MS),
+    (20 * MS, 20 * MS),
+];
+
+const WEIGHTS: [(u32, u32); 4] = [(20, 10_000), (100, 10_000), (100, 1000), (100, 100)];
+const EVERY: [Option<u64>; 4] = [None, Some(5 * MS), Some(20 * MS), Some(300 * MS)];
+
+fn is_owed_no_more(cpus: u32, weights: &[(u32, u32)], every: &[Option<u64>]) {
+    for turns in TURNS {
+        for weights in weights {
+            for every in every {
+                let share = beside_one_that_sleeps(cpus, *weights, turns, *every);
+                assert!(
+                    share > 0.735,
+                    "{cpus} CPUs, {weights:?}, {turns:?}, {every:?}: {share:.4}"
+                );
+            }
+        }
+    }
+}
+
+/// What a node is worth changes a hundredfold as a sibling sleeps and wakes up. (bob had all, by a lag that grew with it.)
+#[test]
+fn what_changes_its_value_is_owed_no_more_for_it() {
+    is_owed_no_more(1, &WEIGHTS, &EVERY);
+}
+
+/// Promises that do not hold yet, each with what was seen.
+mod not_kept {
+    use super::*;
+
+    #[test]
+    #[ignore = "not kept yet: 0.61 and 0.71, as if the node had what it is worth while the sibling sleeps"]
+    fn nor_where_nobody_else_is_active() {
+        is_owed_no_more(1, &[(0, 10_000)], &[None]);
+    }
+
+    #[test]
+    #[ignore = "not kept yet: 0.50 to 0.55 at times, as alice's threads share a CPU"]
+    fn nor_on_two_cpus() {
+        is_owed_no_more(2, &WEIGHTS, &EVERY);
+    }
+}
