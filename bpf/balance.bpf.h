@@ -49,7 +49,10 @@ static __always_inline s64 ahead_of(const struct tix_cpu *c, u32 at)
 	return CPU(at)->queue.vt.nr ? (s64)(CPU(at)->queue.reached - c->queue.reached) : FAR;
 }
 
-/* By how much CPU `c` is ahead of CPU `at` in what was forgiven to threads: these would have brought others here. */
+/*
+ * Virtual time that was forgiven to threads of CPU `c`, and not to those of CPU `at`: it would have
+ * brought others here.
+ */
 static __always_inline s64 beyond_of(const struct tix_cpu *c, u32 at)
 {
 	s64 beyond = c->queue.beyond - CPU(at)->queue.beyond;

@@ -64,9 +64,9 @@ static __always_inline u64 value_of_all(u32 n)
 }
 
 /*
- * Bring up to date what node `n`, whose value is fresh, is worth with its members. If it has an account of its own, that
- * is as far ahead in ns as before; but what it is owed never grows, neither in ns nor in virtual time: the clock is as of
- * the last decision, the value as of when it was known, and both errors would be worth as much more.
+ * Bring up to date what node `n`, whose value is fresh, is worth with its members. If it has an
+ * account of its own, that is as far ahead in ns as before. What it is owed never grows, in ns or in
+ * virtual time: clock and value are a little old, and the error would grow with the value.
  */
 __noinline int tix_revalue(u32 n)
 {
@@ -244,9 +244,10 @@ static __always_inline void move_busy(struct tix_account *a, u32 above, u64 cloc
 
 /*
  * The tickets of node `n` have changed. One that holds a soft ticket of one currency, and nothing else,
- * is a member of that, and begins at its siblings' mean. Else it stays at `place`. What it is ahead there by an account
- * of its own is its currency's from now on, or was until now; of a node that `is_dead` it is currency `funder`'s, which
- * had funded it. Else whoever changes tickets often would be owed again what has been had.
+ * is a member of that, and begins at its siblings' mean. Any other stays at `place`. What it is ahead
+ * there by an account of its own is its currency's from now on, or was until now; of a node that
+ * `is_dead` it is currency `funder`'s, which had funded it. Else whoever changes tickets often would
+ * be owed again what has been had.
  */
 __noinline int tix_join(u32 n, u64 place, u32 funder, bool is_dead)
 {

@@ -370,18 +370,21 @@ static __always_inline void goes_before_siblings(struct tix_account *own, struct
 	account_add(&own->thread_mean, scaled(by, t->weight, own->load));
 }
 
-/* `off` is in 2^-24 ns for each of the weight of thread `t`; the result: that in virtual time. Of a slice it is a period. */
+/* `off`, in 2^-24 ns for each of the weight of thread `t`, in virtual time: a slice is a period. */
 static __always_inline s64 of_thread(const struct tix_thread *t, s64 off)
 {
-	return fund_like(off, (fund_size(off) * t->weight >> SERVED_LOG) * ((t->period << 4) / t->slice_ns) >> 4);
+	u64 ns = fund_size(off) * t->weight >> SERVED_LOG;
+
+	return fund_like(off, ns * ((t->period << 4) / t->slice_ns) >> 4);
 }
 
 /*
- * What was forgiven to thread `t`, which ran on the CPU of `q`, is not to hide that threads have more there than on other
- * CPUs: else one that has a CPU for itself would keep it. Of the clock it is as much as the thread weighs there.
+ * The comparison of CPUs counts what was forgiven to thread `t`, which ran on the CPU of `q`, as part
+ * of the clock, by the thread's weight there: else one that has a CPU for itself would keep it. The
+ * sum is bounded a little above APART_NS, which it has to exceed to have an effect.
  *
- * Cost: a field of a queue's; a sleeper waits for more than 5 ms in 8 of 100 plots on four CPUs for 3. Gain: nice on
- * several CPUs. Nobody is charged less for it.
+ * Cost: a field of a queue's; a sleeper waits for more than 5 ms in 8 of 100 plots on four CPUs for
+ * 3 (adversary). Gain: nice on several CPUs. No account moves by it.
  */
 static __always_inline void note_forgiven(struct tix_queue *q, const struct tix_thread *t, s64 off)
 {
@@ -496,7 +499,7 @@ static __always_inline bool sleeps_soon(const struct tix_cpu *c, const struct ti
 	return running->burst_ns < BURST_NS && now - (c->slice_end_ns - c->granted_ns) < running->burst_ns;
 }
 
-/* Thread `t` goes to sleep, and has been charged. Interrupted it has gone on with the same run: it is the whole that counts. */
+/* Thread `t` goes to sleep, and has been charged. A run that was interrupted counts as a whole. */
 static __always_inline void learn_burst(struct tix_thread *t)
 {
 	u64 ran = t->sum_ns - t->slept_sum_ns;

@@ -192,13 +192,15 @@ TIX_INLINE s64 account_lag(const struct tix_account *a, u64 clock, u64 now)
 
 /*
  * A node that is no member comes back on a CPU whose clock is `clock`, and is where it was: a clock goes on while one
- * sleeps. It is behind `early`, which is no later, by `credit` at most, and ahead of the clock by `most` and that. The
- * clock is a mean that moves towards whoever joins it: `join` (Q8) is how much further away one has to begin that is to
- * be owed `credit` afterwards.
+ * sleeps. It is behind `early`, which is no later than the clock, by `credit` at most, and ahead of
+ * the clock by `credit + most`. The clock is a mean that moves towards whoever joins it: `join` (Q8)
+ * is how much further away one has to begin that is to be owed `credit` afterwards.
  */
-TIX_INLINE void account_return(struct tix_account *a, u64 clock, u64 early, u64 credit, u64 most, u64 now, u32 join)
+TIX_INLINE void account_return(struct tix_account *a, u64 clock, u64 early, u64 credit, u64 most,
+			       u64 now, u32 join)
 {
-	s64 lag = account_lag(a, clock, now), least = (early - clock) - credit - (credit >> 8) * (s32)(join - 256);
+	s64 least = (early - clock) - credit - (credit >> 8) * (s32)(join - 256);
+	s64 lag = account_lag(a, clock, now);
 
 	if (lag < least)
 		lag = least;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which CPU threads are on.
 
-use tix_lab::{Action, Counts, MS, SECOND, cycle, hog, run_with};
+use tix_lab::{ANY, Action, Counts, MS, SECOND, cycle, hog, run, run_with};
 
 /// What 32 threads that yield each few us do in a second on two CPUs, beside so many hogs that are bound to the first.
 fn beside_bound(hogs: u64) -> Counts {
@@ -36,5 +36,48 @@ fn who_may_use_both_cpus_is_on_both() {
         let had = beside_bound(hogs);
         assert!(had.keeps * 100 < had.picks, "beside {hogs}: {had:?}");
         assert!(had.taken_over * 1000 < had.picks, "beside {hogs}: {had:?}");
+    }
+}
+
+/// Threads of one cgroup have their shares by nice wherever they begin: one that has a CPU for
+/// itself does not keep it.
+#[test]
+fn nice_divides_a_cgroup_on_several_cpus() {
+    // (CPUs, weights of the threads, what each is due of the machine, by how much it may be off)
+    let cases: [(u32, &[u32], &[f64], f64); 3] = [
+        (
+            2,
+            &[100, 100, 33, 33, 11, 11],
+            &[0.3472, 0.3472, 0.1146, 0.1146, 0.0382, 0.0382],
+            0.005,
+        ),
+        // A thread's lag is kept for two slices only, so with so few on a CPU shares stray.
+        (4, &[100; 6], &[1.0 / 6.0; 6], 0.04),
+        (3, &[100; 4], &[0.25; 4], 0.07),
+    ];
+    for (cpus, weights, due, off) in cases {
+        for alone in 0..weights.len() {
+            let shares = run(cpus, |m| {
+                let g = m.cgroup(0, 100);
+                // One has the last CPU for itself, the others have the rest.
+                let last = 1 << (cpus - 1);
+                let place = |i| if i == alone { last } else { last - 1 };
+                let threads: Vec<u32> = (0..weights.len())
+                    .map(|i| m.thread_on(g, place(i), weights[i], hog()))
+                    .collect();
+                m.run(SECOND / 2);
+                for t in &threads {
+                    m.set_cpus(*t, ANY);
+                }
+                m.run(SECOND);
+                let each: Vec<_> = threads.chunks(1).collect();
+                m.shares(&each, 5 * SECOND)
+            });
+            let is_near = |(share, due): (&f64, &f64)| (share - due).abs() <= off;
+            assert!(
+                shares.iter().zip(due).all(is_near),
+                "{cpus} CPUs, {alone} alone: {shares:.4?} of {due:.4?}"
+            );
+        }
     }
 }

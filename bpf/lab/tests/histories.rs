@@ -389,8 +389,8 @@ fn waits_beside_a_crowd(cpus: u32, crowd: u32, first: u64) -> Vec<u64> {
     judge::latencies(&replay::run(&history, &[], 0), thread)
 }
 
-/// Its wake-up interrupts whoever runs, but for a run of MIN_SLICE_NS; on two CPUs, where the crowd's threads move,
-/// it waits for the end of a slice at times.
+/// Its wake-up interrupts whoever runs, but for a run of MIN_SLICE_NS; on two CPUs, where the crowd's
+/// threads move, it waits for the end of a slice at times.
 #[test]
 fn who_is_far_below_its_due_is_served_at_once() {
     for (cpus, crowd, most, often) in [(1, 16, 100 * US, 0), (2, 4, MS, 40)] {

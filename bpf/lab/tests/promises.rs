@@ -282,45 +282,6 @@ fn nice_divides_a_cgroup() {
     near(&shares, &[0.25, 0.75], 0.003);
 }
 
-/// Wherever they are to begin with: whoever has a CPU for itself does not keep it.
-#[test]
-fn nice_divides_a_cgroup_on_several_cpus() {
-    // (CPUs, weights of the threads, what each is due of the machine, by how much it may be off)
-    let cases: [(u32, &[u32], &[f64], f64); 3] = [
-        (
-            2,
-            &[100, 100, 33, 33, 11, 11],
-            &[0.3472, 0.3472, 0.1146, 0.1146, 0.0382, 0.0382],
-            0.005,
-        ),
-        // With so few on a CPU it takes long until others come: what a thread is owed is kept for two slices.
-        (4, &[100; 6], &[1.0 / 6.0; 6], 0.04),
-        (3, &[100; 4], &[0.25; 4], 0.07),
-    ];
-    for (cpus, weights, due, off) in cases {
-        for alone in 0..weights.len() {
-            let shares = run(cpus, |m| {
-                let g = m.cgroup(0, 100);
-                // One has the last CPU for itself, the others have the rest.
-                let last = 1 << (cpus - 1);
-                let place = |i| if i == alone { last } else { last - 1 };
-                let threads: Vec<u32> = (0..weights.len())
-                    .map(|i| m.thread_on(g, place(i), weights[i], hog()))
-                    .collect();
-                m.run(SECOND / 2);
-                for t in &threads {
-                    m.set_cpus(*t, ANY);
-                }
-                m.run(SECOND);
-                let each: Vec<_> = threads.chunks(1).collect();
-                m.shares(&each, 5 * SECOND)
-            });
-            println!("{cpus} CPUs, {alone} alone: {shares:.4?}");
-            near(&shares, due, off);
-        }
-    }
-}
-
 #[test]
 fn siblings_have_the_same() {
     for cpus in [1, 4] {

@@ -74,8 +74,8 @@ fn a_switch_costs_the_same_for_ten_and_ten_thousand_cgroups() {
         eprintln!(
             "       a hop in a ring of {n}: {tix:.0} instructions, the kernel's own {kernel:.0}"
         );
-        // In a ring of two each may find the other's token before it sleeps, and is interrupted then: that is
-        // how it stays, as it began.
+        // A process in a ring of two may be interrupted before it sleeps, and then always is: it
+        // stays as it began.
         assert!(tix < 0.9 * kernel, "{tix} of {kernel}, a ring of {n}");
     }
 }

@@ -148,7 +148,7 @@ fn an_idle_cpu_runs_whoever_may_use_it() {
     let guest = Guest::new().cpus(3).icount(3).timeout(3600);
     let reports = guest.run(&script).unwrap();
     let allowed = reports.get::<Allowed>("allowed", "").unwrap().result;
-    // The sleepers leave about half of their CPU: what the kernel's own threads take of that is little.
+    // The sleepers leave about half of their CPU, of which the kernel's own threads take little.
     assert!(allowed.sleepers < 0.7, "{allowed:?}");
     assert!(allowed.part > 0.85, "{allowed:?}");
     assert!(allowed.bound > 0.9, "{allowed:?}");
