@@ -132,16 +132,32 @@ static bool may_run(struct task_struct *p, u32 cpu)
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (!migration_disabled(p) || scx_bpf_task_cpu(p) == cpu);
 }
 
-/* For how long thread `i` may run, ns; 0: it waits for a limit from now on. */
-static __always_inline u32 slice_of(u32 i, u64 now)
+/* For how long limits let thread `i` run, ns; 0: it waits for one from now on. */
+static __always_inline u32 limited(u32 i, u64 now)
+{
+	if (!nr_limits || !may_have_limit(THREADS[i & (TIX_THREADS_MAX - 1)].node))
+		return ~0u;
+	return tix_hold(i, now);
+}
+
+/* Place thread `i`, which is no longer counted, or a lock's owner, or worth something else than it was. */
+static __always_inline void place_anew(u32 cpu, u32 i, u64 now)
 {
 	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
-	u32 slice = t->slice_ns, left;
+	struct task_struct *p;
+	u32 first = 0;
 
-	if (!nr_limits || !may_have_limit(t->node))
-		return slice;
-	left = tix_hold(i, now);
-	return left < slice ? left : slice;
+	if (!t->weight || WAITS[i & (TIX_THREADS_MAX - 1)].lock) {
+		p = bpf_task_from_pid(t->pid);
+		if (!p)
+			return;
+		first = count_runnable(p, i);
+		if (WAITS[i & (TIX_THREADS_MAX - 1)].lock)
+			first |= tix_set_payer(i, tix_payer_for(p, i, now), now);
+		bpf_task_release(p);
+	}
+	make_known(t->payer);
+	tix_place(i, cpu, now, first, 0);
 }
 
 /* Thread `i`, which was linked on some queue until now, runs on this CPU next; false: it is gone. */
@@ -149,14 +165,18 @@ static __always_inline bool run_thread(u32 cpu, u32 i, u64 now)
 {
 	struct tix_cpu *c = CPU(cpu);
 	struct task_struct *p;
-	u32 slice;
+	u32 slice, most;
 
 	if (i >= TIX_THREADS_MAX)
 		return false;
-	make_known(THREADS[i].payer);
-	slice = slice_of(i, now);
-	if (!slice)
+	most = limited(i, now);
+	if (!most)
 		return false;
+	if (THREADS[i].weight)
+		make_known(THREADS[i].payer);
+	else		/* it waited for a limit until now, and nobody runs uncounted */
+		place_anew(cpu, i, now);
+	slice = THREADS[i].slice_ns < most ? THREADS[i].slice_ns : most;
 	p = bpf_task_from_pid(THREADS[i].pid);
 	if (!p)
 		return false;
@@ -195,24 +215,10 @@ __noinline int tix_run_next(u32 cpu, u32 running, bool runnable, u64 now, u32 tr
 /* Place thread `i`, which waits on this CPU, anew: what it is worth has changed since, or who pays for it may have. */
 __noinline int tix_review(u32 cpu, u32 i, u64 now)
 {
-	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
-	struct task_struct *p;
-	u32 first = 0;
-
 	USES_ARENA();
-	if (i >= TIX_THREADS_MAX || t->queue != cpu + 1)
+	if (i >= TIX_THREADS_MAX || THREADS[i].queue != cpu + 1)
 		return 0;
-	if (!t->weight || WAITS[i].lock) {
-		p = bpf_task_from_pid(t->pid);
-		if (!p)
-			return 0;
-		first = count_runnable(p, i);
-		if (WAITS[i].lock)
-			first |= tix_set_payer(i, tix_payer_for(p, i, now), now);
-		bpf_task_release(p);
-	}
-	make_known(t->payer);
-	tix_place(i, cpu, now, first, 0);
+	place_anew(cpu, i, now);
 	return tix_refile(cpu, i);
 }
 

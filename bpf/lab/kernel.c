@@ -241,6 +241,12 @@ int lab_name(struct tix_name_args *args)
 	return args->err;
 }
 
+int lab_cap(struct tix_limit_args *args)
+{
+	tix_limit(args);
+	return args->err;
+}
+
 void lab_total(u64 total)
 {
 	struct tix_total_args args = { .total = total };

@@ -145,6 +145,18 @@ struct RawName {
     cid: u64,
 }
 
+#[repr(C)]
+struct RawLimit {
+    node: u32,
+    cap: u32,
+    err: i32,
+    pad: u32,
+    quota_us: u64,
+    period_us: u64,
+    id: u64,
+    cap_id: u64,
+}
+
 type Next = extern "C" fn(*mut c_void, u32, u64, *mut RawAction);
 type Happened = extern "C" fn(*mut c_void, u32, u32, u32, u64);
 
@@ -174,6 +186,7 @@ unsafe extern "C" {
     fn lab_node(cgroup: u32) -> u32;
     fn lab_fund(args: *mut RawFunding) -> i32;
     fn lab_name(args: *mut RawName) -> i32;
+    fn lab_cap(args: *mut RawLimit) -> i32;
     fn lab_total(total: u64);
     fn lab_dump();
     fn lab_trace();
@@ -476,9 +489,40 @@ impl Machine {
 
     /// A currency without a cgroup.
     pub fn currency(&mut self) -> Node {
+        self.make(2)
+    }
+
+    /// A limit that counts for no cgroup yet ([`Machine::cap`]).
+    pub fn limit(&mut self, period_us: u64, quota_us: u64) -> Node {
+        let limit = self.make(8);
+        self.limit_or_cap(limit, BASE, period_us, quota_us);
+        limit
+    }
+
+    /// That limit counts for `cgroup`.
+    pub fn cap(&mut self, cgroup: u32, limit: Node) {
+        self.limit_or_cap(self.node(cgroup), limit, 0, 0);
+    }
+
+    fn limit_or_cap(&mut self, node: Node, cap: Node, period_us: u64, quota_us: u64) {
+        let mut args = RawLimit {
+            node: node.index,
+            cap: cap.index,
+            err: 0,
+            pad: 0,
+            quota_us,
+            period_us,
+            id: node.id,
+            cap_id: cap.id,
+        };
+        // SAFETY: see above.
+        assert_eq!(unsafe { lab_cap(&mut args) }, 0, "the limit is refused");
+    }
+
+    fn make(&mut self, create: u32) -> Node {
         self.names += 1;
         let mut args = RawName {
-            create: 2,
+            create,
             node: 0,
             err: 0,
             pad: 0,
