@@ -176,7 +176,9 @@ static __always_inline bool run_thread(u32 cpu, u32 i, u64 now)
 		make_known(THREADS[i].payer);
 	else		/* it waited for a limit until now, and nobody runs uncounted */
 		place_anew(cpu, i, now);
-	slice = THREADS[i].slice_ns < most ? THREADS[i].slice_ns : most;
+	slice = (s64)(now - CLIENTS[i].since) > (s64)OVERDUE_NS ? MIN_SLICE_NS : THREADS[i].slice_ns;
+	if (slice > most)
+		slice = most;
 	p = bpf_task_from_pid(THREADS[i].pid);
 	if (!p)
 		return false;

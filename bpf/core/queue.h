@@ -209,7 +209,7 @@ TIX_INLINE bool queue_goes_first(struct tix_queue *q, const struct vtrr_client *
 	       vtrr_before(&own, &q->vt.choice);
 }
 
-#define OVERDUE_PART 8u	/* of a CPU's time, this part is for who has waited too long, at most, */
+#define OVERDUE_PART 8u	/* of a CPU's time, this part is for who has waited too long, MIN_SLICE_NS each, at most, */
 #define OVERDUE_ROW_NS (OVERDUE_PART * 1000000ull)	/* of so long at once */
 #define REFILES 2u	/* in one decision */
 #define QUEUE_AGAIN (VTRR_NONE - 1)
@@ -245,7 +245,7 @@ TIX_INLINE u32 queue_pick(struct tix_queue *q, struct vtrr_client *clients, cons
 		/* A quantum in a row at most, however many have waited too long: others have shares. */
 		if ((s64)(now - q->overdue_ns) > (s64)OVERDUE_ROW_NS)
 			q->overdue_ns = now - OVERDUE_ROW_NS;
-		q->overdue_ns += threads[c].slice_ns * OVERDUE_PART;
+		q->overdue_ns += MIN_SLICE_NS * OVERDUE_PART;
 	} else {
 		c = vtrr_peek(&q->vt, q->clock);
 		if (may && c < TIX_THREADS_MAX && queue_is_early(q, &clients[c], &threads[c])) {
