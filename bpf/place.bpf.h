@@ -330,6 +330,8 @@ __noinline u64 tix_spend(u32 i, u64 used, u64 cost)
 	return cost;
 }
 
+#define HAS_RUN_NS (MIN_SLICE_NS / 2)	/* so long, and its wait is over */
+
 /* Thread `i`, whose task is `p`, has run: the result is what its principal is to be charged for that yet, ns. */
 static __always_inline u64 spent(const struct task_struct *p, u32 i)
 {
@@ -341,6 +343,8 @@ static __always_inline u64 spent(const struct task_struct *p, u32 i)
 	t->sum_ns = sum;
 	if (!used || used >> 32)	/* it was in another class, or a clock went backwards */
 		return 0;
+	if (used >= HAS_RUN_NS)
+		CLIENTS[i].since = 0;
 	account_add(&own->used_ns, used);
 	cost = used * price_for(t) >> 8;
 	if (t->payer == t->node && t->weight && own->load > t->weight) {

@@ -166,6 +166,7 @@ static __always_inline bool run_thread(u32 cpu, u32 i, u64 now)
 	struct tix_cpu *c = CPU(cpu);
 	struct task_struct *p;
 	u32 slice, most;
+	bool is_late;
 
 	if (i >= TIX_THREADS_MAX)
 		return false;
@@ -176,7 +177,8 @@ static __always_inline bool run_thread(u32 cpu, u32 i, u64 now)
 		make_known(THREADS[i].payer);
 	else		/* it waited for a limit until now, and nobody runs uncounted */
 		place_anew(cpu, i, now);
-	slice = (s64)(now - CLIENTS[i].since) > (s64)OVERDUE_NS ? MIN_SLICE_NS : THREADS[i].slice_ns;
+	is_late = (s64)(now - CLIENTS[i].since) > (s64)OVERDUE_NS;
+	slice = is_late ? MIN_SLICE_NS : THREADS[i].slice_ns;
 	if (slice > most)
 		slice = most;
 	p = bpf_task_from_pid(THREADS[i].pid);
@@ -191,7 +193,9 @@ static __always_inline bool run_thread(u32 cpu, u32 i, u64 now)
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, 0);
 	bpf_task_release(p);
-	CLIENTS[i].since = 0;
+	/* Interrupted before it has run, as by a real-time thread, one that waited too long has waited on (spent). */
+	if (!is_late)
+		CLIENTS[i].since = 0;
 	run_until(cpu, c, i, now, slice);
 	COUNTS(cpu).picks++;
 	return true;
@@ -258,6 +262,8 @@ void BPF_STRUCT_OPS(tix_dispatch, s32 cpu, struct task_struct *prev)
 			goes_before_siblings(&ACCOUNTS[t->node], t);
 		first = count_runnable(prev, own);
 		make_known(t->node);
+		if (yields)
+			CLIENTS[own].since = 0;
 		if (yields && (s64)(t->tag - clock_to_yield(c)) < 0)
 			first |= YIELDS;
 		/* A lock's owner gives up its own, and nothing of its donor's. */
