@@ -456,6 +456,44 @@ fn who_is_put_back_has_waited_on() {
     assert!(longest_without(false) <= 10, "{}", longest_without(false));
 }
 
+/// When one of next to no share runs after it has waited for 5 s, and how long it is until it runs again,
+/// ns. A thread of the kernel's interrupts whoever runs at the time `at`, for 300 ms.
+fn after_a_long_wait(at: u64) -> (u64, u64) {
+    const STEP: u64 = MS / 100;
+    run(1, |m| {
+        let g = groups(m, &[10_000, 1]);
+        m.hogs(g[0], 1);
+        let small = m.thread(g[1], hog());
+        let interrupt = move |now| match now < at {
+            true => Action::Sleep(at - now),
+            false => Action::Run(300 * MS),
+        };
+        m.kernel_thread(0, Box::new(interrupt));
+        let waits = |m: &mut Machine| {
+            let (used, since) = (m.used(small), m.now());
+            while m.used(small) == used {
+                m.run(STEP);
+                assert!(m.now() - since < 20 * SECOND, "it waits for ever");
+            }
+            m.now() - since
+        };
+        while waits(m) < 4 * SECOND {}
+        let began = m.now();
+        m.run(2 * STEP);
+        (began, waits(m))
+    })
+}
+
+/// One that is interrupted as it begins goes on afterwards: it does not wait for 5 s more.
+#[test]
+fn who_is_interrupted_as_it_begins_has_waited_on() {
+    let (began, next) = after_a_long_wait(1000 * SECOND);
+    assert!(next < MS, "it ran for a moment: {} us", next / 1000);
+    let (again, next) = after_a_long_wait(began);
+    assert_eq!(again, began);
+    assert!(next < 10 * MS, "{} us", next / 1000);
+}
+
 /// Siblings of one that is due more than the only CPU it may use, and of one that has another CPU alone, have what they
 /// are due, and no more.
 #[test]
