@@ -330,7 +330,7 @@ __noinline u64 tix_spend(u32 i, u64 used, u64 cost)
 	return cost;
 }
 
-#define HAS_RUN_NS (MIN_SLICE_NS / 2)	/* so long, and its wait is over */
+#define HAS_RUN_NS (MIN_SLICE_NS / 2)	/* a thread's wait is over when it has run for so long */
 
 /* Thread `i`, whose task is `p`, has run: the result is what its principal is to be charged for that yet, ns. */
 static __always_inline u64 spent(const struct task_struct *p, u32 i)

@@ -133,14 +133,14 @@ static bool may_run(struct task_struct *p, u32 cpu)
 }
 
 /* For how long limits let thread `i` run, ns; 0: it waits for one from now on. */
-static __always_inline u32 limited(u32 i, u64 now)
+static __always_inline u32 allowed_by_limits(u32 i, u64 now)
 {
 	if (!nr_limits || !may_have_limit(THREADS[i & (TIX_THREADS_MAX - 1)].node))
 		return ~0u;
 	return tix_hold(i, now);
 }
 
-/* Place thread `i`, which is no longer counted, or a lock's owner, or worth something else than it was. */
+/* Place thread `i`: it has not been counted since it was held, owns a lock, or is worth another value. */
 static __always_inline void place_anew(u32 cpu, u32 i, u64 now)
 {
 	struct tix_thread *t = &THREADS[i & (TIX_THREADS_MAX - 1)];
@@ -170,12 +170,12 @@ static __always_inline bool run_thread(u32 cpu, u32 i, u64 now)
 
 	if (i >= TIX_THREADS_MAX)
 		return false;
-	most = limited(i, now);
+	most = allowed_by_limits(i, now);
 	if (!most)
 		return false;
 	if (THREADS[i].weight)
 		make_known(THREADS[i].payer);
-	else		/* it waited for a limit until now, and nobody runs uncounted */
+	else		/* it was held by a limit until now: no thread runs uncounted */
 		place_anew(cpu, i, now);
 	is_late = (s64)(now - CLIENTS[i].since) > (s64)OVERDUE_NS;
 	slice = is_late ? MIN_SLICE_NS : THREADS[i].slice_ns;
@@ -193,7 +193,11 @@ static __always_inline bool run_thread(u32 cpu, u32 i, u64 now)
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, 0);
 	bpf_task_release(p);
-	/* Interrupted before it has run, as by a real-time thread, one that waited too long has waited on (spent). */
+	/*
+	 * The wait of one that waited too long is over when it has run (spent), as a real-time thread may
+	 * interrupt it at once. Cost: whoever has others interrupt it each time is late again, and has an
+	 * eighth of the CPU's time with all that are late, charged as any other.
+	 */
 	if (!is_late)
 		CLIENTS[i].since = 0;
 	run_until(cpu, c, i, now, slice);

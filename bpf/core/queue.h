@@ -209,7 +209,8 @@ TIX_INLINE bool queue_goes_first(struct tix_queue *q, const struct vtrr_client *
 	       vtrr_before(&own, &q->vt.choice);
 }
 
-#define OVERDUE_PART 8u	/* of a CPU's time, this part is for who has waited too long, MIN_SLICE_NS each, at most, */
+/* Threads that have waited too long have MIN_SLICE_NS each, and this part of a CPU's time at most, */
+#define OVERDUE_PART 8u
 #define OVERDUE_ROW_NS (OVERDUE_PART * 1000000ull)	/* of so long at once */
 #define REFILES 2u	/* in one decision */
 #define QUEUE_AGAIN (VTRR_NONE - 1)

@@ -446,7 +446,7 @@ fn those_that_waited_too_long_leave_others_their_shares() {
     cpu.place(crowd, START, 1 << 24, MS as u32);
     let (mut running, mut late) = (Some(crowd), 0);
     let begin = 2 * OVERDUE;
-    // Who has waited too long has the shortest slice.
+    // A thread that has waited too long has the shortest slice.
     for at in (0..1_000).map(|step| begin + step * MIN_SLICE) {
         let c = running.expect("somebody runs");
         let t = cpu.thread(c);
@@ -458,7 +458,7 @@ fn those_that_waited_too_long_leave_others_their_shares() {
             running = Some(next);
         }
     }
-    // At first a row of them is let in, of a quantum.
+    // At first a quantum of them run in a row.
     assert!(late >= 1_000 / OVERDUE_PART, "{late}");
     assert!(late <= 1_000 / OVERDUE_PART + MS / MIN_SLICE + 2, "{late}");
 }

@@ -7,9 +7,12 @@
 
 pub mod adversary;
 pub mod history;
+mod raw;
 mod waits;
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_void};
+
+use raw::*;
 
 pub use waits::Waits;
 
@@ -94,13 +97,6 @@ pub fn cycle(actions: Vec<Action>) -> Box<dyn Program> {
 }
 
 #[repr(C)]
-struct RawAction {
-    arg: u64,
-    what: u32,
-    pad: u32,
-}
-
-#[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub picks: u64,
@@ -110,86 +106,6 @@ pub struct Counts {
     pub overdue: u64,
     pub lent_ns: u64,
     pub pad: [u64; 2],
-}
-
-const FUNDERS: usize = 16;
-
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct RawEdge {
-    issuer: u32,
-    amount: u32,
-}
-
-#[repr(C)]
-struct RawFunding {
-    node: u32,
-    by_parent: u32,
-    nr: u32,
-    err: i32,
-    hard: u32,
-    pad: u32,
-    delta: i64,
-    id: u64,
-    issuer_id: [u64; FUNDERS],
-    edge: [RawEdge; FUNDERS],
-    part: [u16; FUNDERS],
-}
-
-#[repr(C)]
-struct RawName {
-    create: u32,
-    node: u32,
-    err: i32,
-    pad: u32,
-    cid: u64,
-}
-
-#[repr(C)]
-struct RawLimit {
-    node: u32,
-    cap: u32,
-    err: i32,
-    pad: u32,
-    quota_us: u64,
-    period_us: u64,
-    id: u64,
-    cap_id: u64,
-}
-
-type Next = extern "C" fn(*mut c_void, u32, u64, *mut RawAction);
-type Happened = extern "C" fn(*mut c_void, u32, u32, u32, u64);
-
-unsafe extern "C" {
-    fn lab_new(cpus: u32, switch_ns: u64, next: Next, event: Happened, ctx: *mut c_void) -> i32;
-    fn lab_free();
-    fn lab_run(until: u64) -> u64;
-    fn lab_cgroup(parent: u32, weight: u32) -> u32;
-    fn lab_thread(cgroup: u32, weight: u32, cpus: u64, is_kernel: bool) -> u32;
-    fn lab_weight(cgroup: u32, weight: u32);
-    fn lab_limit(cgroup: u32, period_us: u64, quota_us: u64);
-    fn lab_move(thread: u32, cgroup: u32);
-    fn lab_nice(thread: u32, weight: u32);
-    fn lab_cpus(thread: u32, cpus: u64);
-    fn lab_wake(thread: u32);
-    fn lab_exit(thread: u32);
-    fn lab_used(thread: u32) -> u64;
-    fn lab_moves(thread: u32) -> u64;
-    fn lab_is_runnable(thread: u32) -> bool;
-    fn lab_is_running(thread: u32) -> bool;
-    fn lab_cpu_of(thread: u32) -> u32;
-    fn lab_now() -> u64;
-    fn lab_decisions() -> u64;
-    fn lab_switches() -> u64;
-    fn lab_failure() -> *const c_char;
-    fn lab_counts() -> Counts;
-    fn lab_node(cgroup: u32) -> u32;
-    fn lab_fund(args: *mut RawFunding) -> i32;
-    fn lab_name(args: *mut RawName) -> i32;
-    fn lab_cap(args: *mut RawLimit) -> i32;
-    fn lab_total(total: u64);
-    fn lab_dump();
-    fn lab_trace();
 }
 
 pub const MS: u64 = 1_000_000;
@@ -489,12 +405,12 @@ impl Machine {
 
     /// A currency without a cgroup.
     pub fn currency(&mut self) -> Node {
-        self.make(2)
+        self.make(raw::NAMED)
     }
 
     /// A limit that counts for no cgroup yet ([`Machine::cap`]).
     pub fn limit(&mut self, period_us: u64, quota_us: u64) -> Node {
-        let limit = self.make(8);
+        let limit = self.make(raw::LIMIT);
         self.limit_or_cap(limit, BASE, period_us, quota_us);
         limit
     }
@@ -519,6 +435,7 @@ impl Machine {
         assert_eq!(unsafe { lab_cap(&mut args) }, 0, "the limit is refused");
     }
 
+    /// A node that is no cgroup's.
     fn make(&mut self, create: u32) -> Node {
         self.names += 1;
         let mut args = RawName {

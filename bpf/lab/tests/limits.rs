@@ -30,8 +30,9 @@ fn a_crowd_below_a_limit_leaves_the_rest_to_others() {
     near(&beside_a_limit(50, 5000), &[0.05, 0.95], 0.005);
 }
 
-/// Two nodes divide a currency's limit, beside others that come and go: who is let go where a period begins counts before it runs.
-/// (One that did not was taken for worth nothing, and ahead by many seconds: the other had nearly all, in one start of a hundred.)
+/// Two nodes divide a currency's limit, beside others that come and go. A thread that is let go where
+/// a period begins counts before it runs: else it was taken for worth nothing, and its tag went
+/// seconds ahead, so that the other node had nearly all, in one start of a hundred.
 #[test]
 fn those_below_one_limit_divide_it() {
     for seed in 0..100 {

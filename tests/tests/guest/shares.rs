@@ -147,8 +147,9 @@ fn starve(reports: &Reports) -> Result<()> {
     bound::shares("weights 1 and 10,000", &starve, 1)
 }
 
-/// Slices are so short here that the kernel may need all of one to put the thread back to work: it has run, but not seen its clock. Each of
-/// two waits in a row is within the bound; the simulated machine asks that of each alone.
+/// Slices are so short here that the kernel may need a whole one to put a thread back to its own code:
+/// it has run then, and has not seen the clock. So two waits in a row are allowed, each within the
+/// bound; the simulated machine asks that of each alone.
 fn hogs(reports: &Reports) -> Result<()> {
     // A crowd strays as it begins (docs/scheduler.md, what is not exact): by a hundredth of what
     // alice is due at most.
