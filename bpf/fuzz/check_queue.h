@@ -191,7 +191,7 @@ static u32 check_pick(struct tix_queue *q, struct vtrr_client *clients,
 	if (!by_tag) {
 		if ((s64)(now - overdue_ns) > (s64)OVERDUE_ROW_NS)
 			overdue_ns = now - OVERDUE_ROW_NS;
-		overdue_ns += threads[expected].slice_ns * OVERDUE_PART;
+		overdue_ns += MIN_SLICE_NS * OVERDUE_PART;
 	}
 	c = queue_pick(q, clients, threads, own, now, may, &early);
 	EQUAL(q->overdue_ns, overdue_ns, "queue %u: when somebody may be picked for that again", queue);
