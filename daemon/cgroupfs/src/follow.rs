@@ -2,8 +2,8 @@
 //! Follows the tree: a thread that watches every cgroup that has the cpu controller, and tells the
 //! daemon what changed.
 //!
-//! A directory is watched first and listed afterwards, so nothing that appears in between is
-//! missed. When the kernel drops notifications, or watches run out, everything is listed again and
+//! A directory is watched first, and read and listed afterwards, so nothing that is written or
+//! appears in between is missed. When the kernel drops notifications, or watches run out, everything is listed again and
 //! compared. The root and every cgroup with `cpu.weight` are watched.
 
 #[cfg(test)]
@@ -383,6 +383,15 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                 return self.forget(path);
             }
         };
+        if self.known.get(path).is_some_and(|k| k.id != cgroup.id) {
+            self.forget(path)?;
+        }
+        // Watched before it is read: whoever makes a cgroup writes to it at once.
+        let is_new = !self.known.contains_key(path);
+        let wd = match is_new {
+            true => self.watch(path, &cgroup)?,
+            false => None,
+        };
         let weight = match cgroup.weight() {
             Ok(w) => w,
             Err(e) => {
@@ -401,10 +410,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             {
                 parent.gives = None;
             }
+            self.unwatch(wd);
             return self.forget(path);
-        }
-        if self.known.get(path).is_some_and(|k| k.id != cgroup.id) {
-            self.forget(path)?;
         }
         let told = (
             weight.unwrap_or(100),
@@ -413,8 +420,8 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
             cgroup.inner_threads(),
         );
         let news = self.known.get(path).is_none_or(|k| k.told != told);
-        let deep = deep || !self.known.contains_key(path);
-        if !self.known.contains_key(path) {
+        let deep = deep || is_new;
+        if is_new {
             if self.off.remove(path).is_some_and(|id| id != cgroup.id) {
                 // The one that it was is gone.
                 self.say(Change::Gone {
@@ -422,7 +429,6 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
                     is_there: false,
                 })?;
             }
-            let wd = self.watch(path, &cgroup)?;
             self.known.insert(
                 path.to_owned(),
                 Known {
@@ -552,16 +558,20 @@ impl<F: FnMut(Change) -> bool> Follower<F> {
         }
     }
 
+    fn unwatch(&mut self, wd: Option<i32>) {
+        if let Some(wd) = wd {
+            self.watches.remove(&wd);
+            // Fails when the directory is gone, and the watch with it.
+            let _ = inotify::remove_watch(&self.inotify, wd);
+        }
+    }
+
     /// `path` and all below it are gone, or have no cpu controller.
     fn forget(&mut self, path: &str) -> Result<(), ()> {
         self.forget_off(path)?;
         for p in at_and_below(&self.known, path).into_iter().rev() {
             if let Some(k) = self.known.remove(&p) {
-                if let Some(wd) = k.wd {
-                    self.watches.remove(&wd);
-                    // Fails when the directory is gone, and the watch with it.
-                    let _ = inotify::remove_watch(&self.inotify, wd);
-                }
+                self.unwatch(k.wd);
                 let is_there = self.root.cgroup(&p).is_ok_and(|c| c.id == k.id);
                 if is_there {
                     self.off.insert(p.clone(), k.id);

@@ -226,11 +226,11 @@ impl Drop for Spinner {
 }
 
 fn funded(cgroup: &str, parent: &str, amount: u64) -> Result<()> {
-    until(
-        &format!("{cgroup} has {amount} tickets of {parent}"),
-        SOON,
-        || Ok(currency(cgroup)?.is_some() && tickets(cgroup, parent)? == amount),
-    )
+    let what = format!("{cgroup} has {amount} tickets of {parent}");
+    let has = until(&what, SOON, || {
+        Ok(currency(cgroup)?.is_some() && tickets(cgroup, parent)? == amount)
+    });
+    has.with_context(|| format!("its cpu.weight is {:?}", file(cgroup, "cpu.weight")))
 }
 
 /// `memory.min` or `memory.low` is that, and shown.

@@ -120,6 +120,40 @@ fn a_cgroup_without_the_controller_is_there_and_comes_back() {
     told(&[("/a/b/c", false), ("/a/b", false)]);
 }
 
+/// Whoever makes a cgroup writes its weight at once: perhaps when it has just been read.
+#[test]
+fn a_weight_that_is_written_while_a_new_cgroup_is_read_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = OFlags::DIRECTORY | OFlags::RDONLY;
+    let top = openat(CWD, dir.path(), open, Mode::empty()).unwrap();
+    fill(&top);
+    cgroup(&top, b"a");
+    // That this is no number is told between the reads of both files.
+    std::fs::write(dir.path().join("a/io.weight"), "many\n").unwrap();
+    let weights = std::cell::RefCell::new(Vec::new());
+    let mut is_written = false;
+    let tell = |change| {
+        match change {
+            Change::Trouble { path, .. } if !is_written => {
+                assert_eq!(path, "/a");
+                std::fs::write(dir.path().join("a/cpu.weight"), "300\n").unwrap();
+                is_written = true;
+            }
+            Change::Here { path, weight, .. } if path == "/a" => weights.borrow_mut().push(weight),
+            _ => {}
+        }
+        true
+    };
+    let mut follower = Follower::new(Root::open_any(dir.path()).unwrap(), tell).unwrap();
+    follower.list("/").unwrap();
+    let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+    let changed = follower.drain(&mut buffer).unwrap();
+    for path in &changed.dirs {
+        follower.look_at_written(path).unwrap();
+    }
+    assert_eq!(*weights.borrow(), [100, 300]);
+}
+
 #[test]
 fn a_name_that_is_no_text_is_the_kernels_alone() {
     let dir = tempfile::tempdir().unwrap();
