@@ -32,12 +32,18 @@ class Trouble(Exception):
     """What keeps the guest from running, in words for the user."""
 
 
+class Ended(Trouble):
+    """QEMU is there no more."""
+
+
 class Monitor:
     """QEMU's machine protocol."""
 
     def __init__(self):
         self.ours, self.theirs = socket.socketpair()
         self.lines = self.ours.makefile()
+        # Told while a reply was waited for, and not asked for yet.
+        self.events = []
 
     def options(self):
         fd = self.theirs.fileno()
@@ -46,7 +52,7 @@ class Monitor:
     def read(self):
         line = self.lines.readline()
         if not line:
-            raise Trouble("QEMU ended")
+            raise Ended("QEMU ended")
         return json.loads(line)
 
     def execute(self, command, **arguments):
@@ -58,10 +64,12 @@ class Monitor:
                 raise Trouble(f"QEMU refuses {command}: {reply['error']['desc']}")
             if "return" in reply:
                 return reply["return"]
+            self.events.append(reply.get("event"))
 
     def wait(self, event):
-        while self.read().get("event") != event:
-            pass
+        while event not in self.events:
+            self.events.append(self.read().get("event"))
+        self.events = self.events[self.events.index(event) + 1 :]
 
     def begin(self):
         """Its memory is not part of what is saved: it is a file already."""
