@@ -43,7 +43,7 @@ use guard::Guarded;
 use pace::{EVERYBODY, Pace};
 pub use peer::Process;
 use people::People;
-use rehearse::Turns;
+use rehearse::Tries;
 use session::Session;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -186,7 +186,7 @@ pub struct Hall {
     /// Of what is logged.
     logging: Rc<Pace>,
     /// Whose turn it is to have a change tried.
-    trying: Rc<Turns>,
+    trying: Rc<Tries>,
     people: RefCell<People>,
     directory: Directory,
 }

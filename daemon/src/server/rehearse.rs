@@ -43,7 +43,7 @@ const INSTEAD: &str = "leave --dry-run out: the change is done then, and `tixctl
 /// Whose turn it is, root apart, to have a change tried. Each user waits in one place: the second
 /// try of a user comes after the first, and after those who wait by then.
 #[derive(Debug, Default)]
-pub struct Turns {
+pub struct Tries {
     /// It has the time when the next copy may be made.
     due: Arc<Mutex<Option<Instant>>>,
     /// The places of those who wait.
@@ -55,7 +55,7 @@ struct Turn {
     _place: OwnedMutexGuard<()>,
 }
 
-impl Turns {
+impl Tries {
     fn place(&self, user: u32) -> Arc<Mutex<()>> {
         let mut places = self.places.borrow_mut();
         places.retain(|_, place| place.strong_count() > 0);
@@ -132,7 +132,7 @@ pub struct Asker {
 /// Tries what `plan` says: the answer is as if it had been done.
 pub async fn rehearse<T, R>(
     handle: &Handle,
-    turns: &Turns,
+    tries: &Tries,
     pace: &Pace,
     Asker { caller, user }: Asker,
     plan: impl FnOnce(&Ledger) -> Result<(Vec<Op>, R), Refusal> + Send + 'static,
@@ -147,7 +147,7 @@ where
         false => {
             let sized = handle.call(move |core| check_size(&core.ledger, is_root));
             sized.await.map_err(internal)??;
-            Some(turns.next(user).await?)
+            Some(tries.next(user).await?)
         }
     };
     let copied = handle.call(move |core| copy(&core.ledger, is_root)).await;
@@ -301,9 +301,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_has_the_turn_and_the_next_waits_for_it_or_is_told() {
-        let turns = Turns::default();
-        let first = turns.next(1000).await.unwrap();
-        let Err(Error::LimitReached { message, hint }) = turns.next(1001).await else {
+        let tries = Tries::default();
+        let first = tries.next(1000).await.unwrap();
+        let Err(Error::LimitReached { message, hint }) = tries.next(1001).await else {
             panic!("two have it");
         };
         assert!(message.contains("one at a time"), "{message}");
@@ -311,26 +311,26 @@ mod tests {
         drop(first);
         // Whoever has it says when the next copy may be made.
         let due = Instant::now() + PATIENCE / 2;
-        *turns.next(1001).await.unwrap().due = Some(due);
-        let next = turns.next(1000).await.unwrap();
+        *tries.next(1001).await.unwrap().due = Some(due);
+        let next = tries.next(1000).await.unwrap();
         assert!(Instant::now() >= due);
         // The time that the last one took is paid for before somebody else may.
         let mut next = next;
         *next.due = Some(Instant::now() + 2 * PATIENCE);
         drop(next);
-        assert!(turns.next(1000).await.is_err());
+        assert!(tries.next(1000).await.is_err());
         tokio::time::sleep(2 * PATIENCE).await;
-        assert!(turns.next(1000).await.is_ok());
+        assert!(tries.next(1000).await.is_ok());
     }
 
     /// All of alice's connections wait before bob does: he has the second turn.
     #[tokio::test(start_paused = true)]
     async fn a_user_waits_in_one_place_however_many_wait_of_that_user() {
-        let turns = Turns::default();
-        let first = turns.next(1000).await.unwrap();
+        let tries = Tries::default();
+        let first = tries.next(1000).await.unwrap();
         let order = RefCell::new(Vec::new());
         let wait = async |user: u32| {
-            let turn = turns.next(user).await.unwrap();
+            let turn = tries.next(user).await.unwrap();
             order.borrow_mut().push(user);
             tokio::task::yield_now().await;
             drop(turn);
@@ -348,8 +348,8 @@ mod tests {
             ends
         );
         assert_eq!(*order.borrow(), [1001, 1002, 1000, 1000, 1000]);
-        turns.next(1003).await.unwrap();
-        assert_eq!(turns.places.borrow().len(), 1);
+        tries.next(1003).await.unwrap();
+        assert_eq!(tries.places.borrow().len(), 1);
     }
 
     /// A ledger with a currency more of that name.

@@ -4,7 +4,7 @@
 use super::pace::Pace;
 use super::peer::Process;
 use super::people::UNKNOWN;
-use super::rehearse::{self, Asker, Rehearsal, Turns};
+use super::rehearse::{self, Asker, Rehearsal, Tries};
 use super::transfer::{self, Import};
 use super::whole::Written;
 use super::{errors, names};
@@ -40,7 +40,7 @@ pub struct Session {
     /// Whether the next change is only tried, or what is being called.
     pub rehearsal: Rc<RefCell<Rehearsal>>,
     /// Whose turn it is to have one tried.
-    pub trying: Rc<Turns>,
+    pub trying: Rc<Tries>,
 }
 
 /// Names that one operation looks up, at most.
