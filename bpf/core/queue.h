@@ -182,11 +182,20 @@ TIX_INLINE void queue_refile(struct tix_queue *q, struct vtrr_client *clients, c
 	vtrr_put(&q->vt, clients, c, t->tag, queue_group(q, t, is_far));
 }
 
-/* Somebody waits: who is to be looked at, each in its turn from the one that has waited longest. */
+/*
+ * Somebody waits: who is to be looked at, each in its turn from the one that has waited longest. A round is as long as
+ * there were threads when it began: else a look at each decision runs after those that take turns, and never comes back
+ * to the rest.
+ */
 TIX_INLINE u32 queue_review(struct tix_queue *q, const struct vtrr_client *clients)
 {
-	u32 c = q->review < TIX_THREADS_MAX ? q->review : q->vt.oldest;
+	u32 c = q->review;
 
+	if (c >= TIX_THREADS_MAX || !q->review_left) {
+		c = q->vt.oldest;
+		q->review_left = q->vt.nr;
+	}
+	q->review_left--;
 	if (c < TIX_THREADS_MAX)
 		q->review = clients[c].newer;
 	return c;

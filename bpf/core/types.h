@@ -101,7 +101,8 @@ struct tix_queue {
 	s64 beyond;		/* how much later that would be, had nothing been forgiven to threads that ran here */
 	u64 clock_most;		/* the clock is no later than this where nothing waits; 0: no limit */
 	u64 overdue_ns;		/* nobody is picked before that for having waited too long */
-	u32 review;		/* the client that is looked at next, or VTRR_NONE: the oldest */
+	u32 review;		/* the client that is looked at next, or VTRR_NONE: the oldest, */
+	u32 review_left;	/* which it is as well after so many more */
 	struct vtrr vt;
 };
 

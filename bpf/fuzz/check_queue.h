@@ -142,15 +142,18 @@ static u32 model_newer(const struct record *r, u32 queue, u32 c)
 	return next;
 }
 
-/* The thread that is reviewed comes after the last one, or is the oldest. */
+/* The thread that is reviewed comes after the last one, or is the oldest: at the latest after as many as waited then. */
 static u32 check_review(struct tix_queue *q, struct vtrr_client *clients, const struct record *r,
 			u32 queue)
 {
-	u32 expected = q->review != VTRR_NONE ? q->review : model_newer(r, queue, VTRR_NONE);
+	bool is_new = q->review == VTRR_NONE || !q->review_left;
+	u32 expected = is_new ? model_newer(r, queue, VTRR_NONE) : q->review;
+	u32 left = (is_new ? q->vt.nr : q->review_left) - 1;
 	u32 c = queue_review(q, clients);
 
 	EQUAL(c, expected, "queue %u: who is reviewed", queue);
 	EQUAL(q->review, model_newer(r, queue, c), "queue %u: who is reviewed next", queue);
+	EQUAL(q->review_left, left, "queue %u: reviews before the oldest's", queue);
 	return c;
 }
 

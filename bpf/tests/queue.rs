@@ -370,6 +370,32 @@ proptest! {
         prop_assert_eq!(seen, [turn.clone(), turn].concat());
     }
 
+    /// Some wait on while the rest take turns, and each decision looks at one.
+    #[test]
+    fn a_review_comes_round_while_others_take_turns(stuck in 1u32..8, turns in 1u32..24) {
+        let nr = stuck + turns;
+        let mut cpu = Cpu::new(nr, START);
+        for c in 0..nr {
+            cpu.place(c, START, 1 << 30, 1_000_000);
+            cpu.link(c, 1);
+        }
+        let mut runs = stuck;
+        cpu.unlink(runs);
+        let mut seen = Vec::new();
+        for _ in 0..8 * nr {
+            let next = stuck + (runs - stuck + 1) % turns;
+            seen.push(cpu.review());
+            cpu.link(runs, 1);
+            cpu.unlink(next);
+            runs = next;
+        }
+        for looks in seen.chunks(2 * nr as usize) {
+            for c in 0..stuck {
+                prop_assert!(looks.contains(&c), "{c} not among {looks:?}");
+            }
+        }
+    }
+
     #[test]
     fn a_weight_is_the_part_of_the_cpu(
         log in 17u32..50, rest in any::<u64>(), slice in 100_000u32..20_000_000,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The starvation bound (docs/scheduler.md): a runnable thread runs within 10 s, whatever its tickets.
 
+mod common;
+
+use common::{groups, near};
 use tix_lab::{Action, MS, Machine, NICE_0, SECOND, hog, run};
 
 #[test]
@@ -100,4 +103,18 @@ fn who_is_interrupted_as_it_begins_has_waited_on() {
     let (again, next) = after_a_long_wait(began);
     assert_eq!(again, began);
     assert!(next < 10 * MS, "{} us", next / 1000);
+}
+
+/// One of little worth waits while others take turns, and is worth as much as they from now on.
+#[test]
+fn who_waits_is_placed_anew_when_it_is_worth_more() {
+    run(1, |m| {
+        let others = groups(m, &[10_000; 6]);
+        others.iter().for_each(|g| _ = m.hogs(*g, 1));
+        let small = m.cgroup(0, 1);
+        let thread = m.hogs(small, 1);
+        m.run(SECOND);
+        m.set_weight(small, 10_000);
+        near(&m.shares(&[&thread], SECOND / 5), &[1.0 / 7.0], 0.01);
+    });
 }
