@@ -252,6 +252,9 @@ enum Experiment {
     Suspend {
         #[arg(long, default_value_t = 2)]
         times: usize,
+        /// A program to run whenever it has woken up, with its arguments.
+        #[arg(long, value_delimiter = ' ')]
+        awake: Vec<String>,
     },
     /// Migrations per second under a mixed load.
     Migrations {
@@ -454,12 +457,13 @@ fn run(c: &Common, experiment: &Experiment) -> Result<()> {
             };
             soak.run(root)
         }),
-        Experiment::Suspend { times } => report(c, "suspend", || {
+        Experiment::Suspend { times, awake } => report(c, "suspend", || {
             let suspend = suspend::Suspend {
                 times: *times,
                 warmup: c.warmup,
                 seconds: c.seconds,
                 scheduler: c.scheduler(),
+                awake: awake.clone(),
             };
             suspend.run(root)
         }),

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,8 @@ pub struct Suspend {
     pub seconds: f64,
     /// The scheduler that must stay in force.
     pub scheduler: String,
+    /// What is run whenever the machine has woken up, with its arguments.
+    pub awake: Vec<String>,
 }
 
 /// What was had over a while.
@@ -83,6 +86,10 @@ impl Suspend {
         let mut had = vec![self.look(&crew, 0)?];
         for after in 1..=self.times {
             sleep()?;
+            if let Some((program, arguments)) = self.awake.split_first() {
+                let status = Command::new(program).args(arguments).status();
+                ensure!(status.context(program.clone())?.success(), "{program}");
+            }
             Force::now().require(&self.scheduler)?;
             had.push(self.look(&crew, after)?);
         }
