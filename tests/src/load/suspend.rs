@@ -45,6 +45,9 @@ pub struct Had {
     pub off: f64,
     /// What the one with the limit had, of a CPU.
     pub limited: f64,
+    /// The most that it owes where this begins, of a CPU over this look: all that it had since the look before. Around a
+    /// sleep the kernel does without any scheduler that is loaded, and heeds no limit.
+    pub owes: f64,
     /// Of the machine, by all.
     pub used: f64,
 }
@@ -59,7 +62,7 @@ pub struct Outcome {
     pub had: Vec<Had>,
     /// CPUs online at the end.
     pub cpus: usize,
-    /// The longest that a thread waited for a CPU, without the time in which the machine slept.
+    /// The longest that a thread waited for a CPU, without the times in which the machine fell asleep, slept and woke up.
     pub longest_wait_ms: f64,
 }
 
@@ -83,37 +86,48 @@ impl Suspend {
         crew.open(0);
         sys::sleep((self.warmup * 1e9) as u64);
         crew.forget_waits();
-        let mut had = vec![self.look(&crew, 0)?];
+        let mut longest = 0;
+        let mut waits = |crew: &Crew| {
+            let waits = (0..crew.len()).map(|member| crew.longest_wait(member));
+            longest = waits.fold(longest, u64::max);
+            crew.forget_waits();
+            longest
+        };
+        let mut seen = limited(&crew)?;
+        let mut had = vec![self.look(&crew, 0, &mut seen)?];
         for after in 1..=self.times {
+            waits(&crew);
             sleep()?;
             if let Some((program, arguments)) = self.awake.split_first() {
                 let status = Command::new(program).args(arguments).status();
                 ensure!(status.context(program.clone())?.success(), "{program}");
             }
             Force::now().require(&self.scheduler)?;
-            had.push(self.look(&crew, after)?);
+            crew.forget_waits();
+            had.push(self.look(&crew, after, &mut seen)?);
         }
-        let waits = (0..crew.len()).map(|member| crew.longest_wait(member));
         Ok(Outcome {
             limit: LIMIT.1,
             near: (QUOTA + THREADS.min(sys::cpus()) as f64 * AT_A_TIME) / self.seconds,
             had,
             cpus: sys::cpus(),
-            longest_wait_ms: waits.max().unwrap_or(0) as f64 / 1e6,
+            longest_wait_ms: waits(&crew) as f64 / 1e6,
         })
     }
 
-    /// What each had from now on.
-    fn look(&self, crew: &Crew, after: usize) -> Result<Had> {
+    /// What each had from now on. `seen`: what the one with the limit had at the end of the look before, ns.
+    fn look(&self, crew: &Crew, after: usize, seen: &mut u64) -> Result<Had> {
         let read = || -> Result<Vec<u64>> {
             let members: Vec<usize> = (0..crew.len()).collect();
             let group = |m: &[usize]| m.iter().map(|&m| crew.cpu_ns(m)).sum();
             members.chunks(THREADS).map(group).collect()
         };
         let (from, began) = (read()?, sys::now());
+        let owes = (from[WEIGHTS.len()] - *seen) as f64 / (self.seconds * 1e9);
         sys::sleep((self.seconds * 1e9) as u64);
         let (to, took) = (read()?, (sys::now() - began) as f64);
         let got: Vec<f64> = to.iter().zip(&from).map(|(t, f)| (t - f) as f64).collect();
+        *seen = to[WEIGHTS.len()];
         let (free, limited) = got.split_at(WEIGHTS.len());
         let (all, weights) = (free.iter().sum::<f64>(), WEIGHTS.iter().sum::<u32>());
         let off = free.iter().zip(WEIGHTS).map(|(got, weight)| {
@@ -124,9 +138,16 @@ impl Suspend {
             after,
             off: off.fold(0.0, f64::max),
             limited: limited.iter().sum::<f64>() / took,
+            owes,
             used: got.iter().sum::<f64>() / took / sys::cpus() as f64,
         })
     }
+}
+
+/// CPU time of the one with the limit, ns.
+fn limited(crew: &Crew) -> Result<u64> {
+    let first = WEIGHTS.len() * THREADS;
+    (first..first + THREADS).map(|m| crew.cpu_ns(m)).sum()
 }
 
 /// To RAM, until somebody wakes the machine up: the kernel freezes all threads, unplugs all CPUs but one, and stops its clocks.
@@ -157,6 +178,7 @@ impl Table for Outcome {
                 h.after.to_string(),
                 percent(h.off),
                 percent(h.limited),
+                percent(h.owes),
                 percent(h.used),
             ]
         };
@@ -168,6 +190,7 @@ impl Table for Outcome {
                     "slept so often",
                     "furthest off",
                     "limited, of a CPU",
+                    "owed",
                     "used of the machine"
                 ],
                 &rows

@@ -52,7 +52,7 @@ fn sleeps_and_wakes_up(cpus: usize) -> Result<()> {
         };
         assert!(had.off < most, "a share is {} off: {had:?}", had.off);
         // Of a clock that goes on while no CPU does, as around a sleep, nobody has anything.
-        let (least, most) = (suspend.limit * had.used, suspend.limit);
+        let (least, most) = (suspend.limit * had.used - had.owes, suspend.limit);
         assert!(
             (least - suspend.near..most + suspend.near).contains(&had.limited),
             "a limit of {least} to {most} CPUs is not kept within {}: {had:?}",
